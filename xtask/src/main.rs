@@ -1,0 +1,47 @@
+//! The developer tasks of this workspace. `cargo xtask --help` lists them.
+//!
+//! Each task is one file here. They share [`step`] (what a long step shows while it runs), [`process`] (running other
+//! programs, and ending them when this one is interrupted) and [`workspace`] (where things are).
+
+use clap::Parser;
+
+mod bench;
+mod deny;
+mod docs;
+mod process;
+mod servers;
+mod step;
+mod test;
+mod tidy;
+mod workspace;
+
+/// The developer tasks of the steersman workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Everything CI does: format, lints, tidy, every test, documentation, packages, dependencies
+    Test(test::Args),
+    /// Provide kube-apiserver, kubectl, kube-controller-manager and etcd, and print where they are
+    Servers(servers::Args),
+    /// Measure steersman and its peers side by side
+    Bench(bench::Args),
+    /// Check what a person would otherwise have to remember: layout, wording, dependencies between crates
+    Tidy,
+    /// Build the documentation with warnings denied
+    Docs(docs::Args),
+}
+
+fn main() {
+    process::forward_interrupts();
+    let result = match Task::parse() {
+        Task::Test(args) => test::run(&args),
+        Task::Servers(args) => servers::run(&args),
+        Task::Bench(args) => bench::run(&args),
+        Task::Tidy => tidy::run(),
+        Task::Docs(args) => docs::run(&args),
+    };
+    if let Err(error) = result {
+        eprintln!("error: {error:#}");
+        std::process::exit(if process::interrupted() { 130 } else { 1 });
+    }
+}

@@ -1,0 +1,76 @@
+//! Where things are: the root of the checkout, the user's cache folder, and what `cargo metadata` knows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::process;
+
+/// The root of the checkout this program was built from.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is one folder below the root")
+}
+
+/// The cargo that started us, so that a toolchain chosen with `cargo +…` is kept.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// What `cargo metadata` says of the workspace, as far as the tasks ask.
+#[derive(Deserialize)]
+pub(crate) struct Metadata {
+    /// The members of the workspace.
+    pub(crate) packages: Vec<Package>,
+    /// Where cargo puts what it builds.
+    pub(crate) target_directory: PathBuf,
+}
+
+/// One member of the workspace.
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) targets: Vec<Target>,
+    /// `Some([])` for a package that must not be published.
+    pub(crate) publish: Option<Vec<String>>,
+}
+
+/// One dependency of a member.
+#[derive(Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `None` for a normal dependency, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+    pub(crate) features: Vec<String>,
+}
+
+/// One thing that a member builds.
+#[derive(Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) kind: Vec<String>,
+}
+
+impl Package {
+    /// Whether this is a library that users depend on.
+    pub(crate) fn is_published_library(&self) -> bool {
+        self.publish.is_none() && self.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "lib"))
+    }
+
+    /// The integration tests of this package.
+    pub(crate) fn integration_tests(&self) -> impl Iterator<Item = &str> {
+        self.targets.iter().filter(|target| target.kind == ["test"]).map(|target| target.name.as_str())
+    }
+}
+
+/// Asks cargo about the workspace, its own members only.
+pub(crate) fn metadata() -> Result<Metadata> {
+    let output =
+        process::output(cargo().args(["metadata", "--format-version", "1", "--no-deps"])).context("cargo metadata")?;
+    serde_json::from_str(&output).context("reading the answer of cargo metadata")
+}
