@@ -1,1 +1,55 @@
-//! `cargo deny`: licences, sources and bans of every dependency, and advisories when their database can be had.
+//! `cargo deny`: licences, sources and bans of every dependency, and known vulnerabilities when their database can be had.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::process;
+use crate::servers::cache_dir;
+use crate::step::Progress;
+use crate::workspace;
+
+const VERSION: &str = "0.20.2";
+
+/// Whether known vulnerabilities were looked for.
+pub(crate) enum Advisories {
+    /// They were, and none concerns us.
+    Checked,
+    /// The database could not be reached.
+    NotChecked,
+}
+
+/// Checks every dependency by the rules in `deny.toml`.
+pub(crate) fn check() -> Result<Advisories> {
+    let program = provide()?;
+    let deny = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.current_dir(workspace::root()).args(["--log-level", "error"]).args(arguments);
+        command
+    };
+    process::run(&mut deny(&["check", "bans", "licenses", "sources"]))?;
+    if let Err(unreachable) = process::output(&mut deny(&["fetch", "db"])) {
+        eprintln!("advisories not checked, their database cannot be reached: {unreachable:#}");
+        return Ok(Advisories::NotChecked);
+    }
+    process::run(&mut deny(&["check", "--disable-fetch", "advisories"]))?;
+    Ok(Advisories::Checked)
+}
+
+/// The pinned version of the program, installed into the cache when it is not there. `cargo install` puts a program in its
+/// place only when it is finished, and keeps two runs apart by itself.
+fn provide() -> Result<PathBuf> {
+    let cache = cache_dir().context("neither XDG_CACHE_HOME nor HOME is set: no place for cargo-deny")?;
+    let root = cache.join("tools").join(format!("cargo-deny-{VERSION}"));
+    let program = root.join("bin").join("cargo-deny");
+    if !program.is_file() {
+        let installing = Progress::start(format!("cargo-deny {VERSION}: installing"), None);
+        // A debug build: compiling it takes longer than it will ever save.
+        let mut command = workspace::cargo();
+        command.args(["install", "--quiet", "--locked", "--debug", "--no-track", "--version", VERSION, "--root"]);
+        process::output(command.arg(&root).arg("cargo-deny")).context("installing cargo-deny")?;
+        installing.finish();
+    }
+    Ok(program)
+}

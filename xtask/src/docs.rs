@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::{process, workspace};
 
 /// How to build the documentation.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(crate) struct Args {
     /// Open it in a browser
     #[arg(long)]

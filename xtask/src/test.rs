@@ -1,6 +1,173 @@
-//! Everything CI does.
+//! Everything CI does, in the order in which it fails soonest.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::deny::{self, Advisories};
+use crate::servers::{self, Program};
+use crate::step::Steps;
+use crate::workspace::{self, Package};
+use crate::{docs, process, tidy};
+
+/// Integration tests whose name begins so need a real control plane. They are run, and counted, apart.
+const REAL_SERVER_PREFIX: &str = "real_";
+/// Set for the long version. Tests that try many seeds try many more.
+const SOAK_VARIABLE: &str = "STEERSMAN_SOAK";
+
+/// How much to test.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
-pub(crate) fn run(_args: &Args) -> anyhow::Result<()> {
+pub(crate) struct Args {
+    /// Only what needs nothing but Rust: no real servers, no cargo-deny
+    #[arg(long, conflicts_with = "soak")]
+    fast: bool,
+    /// The long version: many more seeds
+    #[arg(long)]
+    soak: bool,
+}
+
+/// Runs it all. Closes with what was left out, and with a line that counts the tests.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let packages = workspace::metadata()?.packages;
+    let mut steps = Steps::new();
+    let mut left_out = Vec::new();
+    let mut counts = Counts::default();
+    let test = |arguments: &[&str]| {
+        let mut command = workspace::cargo();
+        command.arg("test").args(arguments);
+        if args.soak {
+            command.env(SOAK_VARIABLE, "1");
+        }
+        command
+    };
+
+    steps.run("format", || process::run(workspace::cargo().args(["fmt", "--all", "--check"])))?;
+    steps.run("tidy", tidy::run)?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    steps.run("clippy", || process::run(workspace::cargo().args(clippy)))?;
+    counts += steps.run("tests", || {
+        let mut command = test(&["--workspace", "--lib", "--bins", "--examples"]);
+        let tests = packages.iter().flat_map(Package::integration_tests).filter(|name| !needs_real_server(name));
+        count(command.args(tests.flat_map(|name| ["--test", name])))
+    })?;
+    counts += steps.run("documentation tests", || count(&mut test(&["--workspace", "--doc"])))?;
+
+    if args.fast {
+        left_out.push("the tests on a real API server");
+    } else {
+        steps.run("real servers", || {
+            for program in Program::ALL {
+                eprintln!("{} {}", program.file_name(), servers::provide(program)?.display());
+            }
+            Ok(())
+        })?;
+        counts += steps.run("tests on a real API server", || real_server_tests(&packages, test))?;
+    }
+
+    steps.run("documentation", || docs::run(&docs::Args::default()))?;
+    steps.run("packages", || package(&packages))?;
+    if args.fast {
+        left_out.push("cargo deny");
+    } else if let Advisories::NotChecked = steps.run("dependencies", deny::check)? {
+        left_out.push("known vulnerabilities in dependencies, because their database cannot be reached");
+    }
+
+    steps.summary();
+    if !left_out.is_empty() {
+        eprintln!("left out: {}", left_out.join("; "));
+    }
+    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
     Ok(())
+}
+
+fn needs_real_server(test: &str) -> bool {
+    test.starts_with(REAL_SERVER_PREFIX)
+}
+
+/// Runs each test that needs a real control plane, and makes sure that all of them did run.
+fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let mut expected = 0;
+    for package in packages {
+        for name in package.integration_tests().filter(|name| needs_real_server(name)) {
+            let arguments = ["--package", &package.name, "--test", name];
+            let listed = process::output(test(&arguments).args(["--", "--list", "--format=terse"]))?;
+            expected += listed.lines().filter(|line| line.ends_with(": test")).count();
+            counts += count(&mut test(&arguments))?;
+        }
+    }
+    ensure!(expected > 0, "there is no test on a real API server: no integration test is named {REAL_SERVER_PREFIX}…");
+    println!("real API server: {} of {expected} tests ran", counts.passed);
+    ensure!(counts.passed == expected, "{} tests on a real API server did not run", expected - counts.passed);
+    Ok(counts)
+}
+
+/// Builds each library from the package that would be published.
+fn package(packages: &[Package]) -> Result<()> {
+    let mut command = workspace::cargo();
+    command.args(["package", "--quiet", "--allow-dirty"]);
+    for package in packages.iter().filter(|package| package.is_published_library()) {
+        command.args(["--package", &package.name]);
+    }
+    process::run(&mut command)
+}
+
+/// How many tests did what, as the test harness counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+impl Counts {
+    /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    fn parse(line: &str) -> Option<Self> {
+        let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let mut counts = Self::default();
+        for part in numbers.split("; ") {
+            match part.split_once(' ') {
+                Some((number, "passed")) => counts.passed = number.parse().ok()?,
+                Some((number, "failed")) => counts.failed = number.parse().ok()?,
+                Some((number, "ignored")) => counts.ignored = number.parse().ok()?,
+                _ => {}
+            }
+        }
+        Some(counts)
+    }
+}
+
+/// Runs a `cargo test` command and adds up what it counted.
+fn count(command: &mut Command) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let mut unread = None;
+    process::run_and_read(command, |line| {
+        if line.starts_with("test result: ") {
+            match Counts::parse(line) {
+                Some(more) => counts += more,
+                None => unread = Some(line.to_owned()),
+            }
+        }
+    })?;
+    unread.map_or(Ok(counts), |line| Err(anyhow::anyhow!(line))).context("cannot read the test harness's count")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_harness_s_count_is_read() {
+        let line = "test result: ok. 17 passed; 0 failed; 2 ignored; 0 measured; 4 filtered out; finished in 21.27s";
+        assert_eq!(Counts::parse(line), Some(Counts { passed: 17, failed: 0, ignored: 2 }));
+        assert_eq!(Counts::parse("test result: unheard of"), None);
+    }
 }

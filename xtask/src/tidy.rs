@@ -1,4 +1,223 @@
-//! What a person would otherwise have to remember.
-pub(crate) fn run() -> anyhow::Result<()> {
+//! What a person would otherwise have to remember. Each rule names the place and what to do about it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+use crate::workspace::{self, Package};
+
+/// Which of our crates a crate may depend on: dependencies point downwards only (ARCHITECTURE.md).
+const LAYERS: &[(&str, &[&str])] = &[
+    ("steersman-workqueue", &[]),
+    ("steersman-testing", &[]),
+    ("steersman-bench", &["steersman-workqueue", "steersman-testing"]),
+    ("labs", &["steersman-workqueue"]),
+    ("xtask", &[]),
+];
+/// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
+const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "labs"];
+/// Past this length a file probably holds two ideas.
+const LINES_MAX: usize = 700;
+
+/// Checks the whole tree.
+pub(crate) fn run() -> Result<()> {
+    let mut complaints = Vec::new();
+    let files = files()?;
+    for path in &files {
+        let Ok(text) = fs::read_to_string(workspace::root().join(path)) else { continue };
+        check_text(path, &text, &mut complaints);
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => check_rust(path, &text, &mut complaints),
+            Some("md") => check_links(path, &text, &mut complaints),
+            _ => {}
+        }
+    }
+    let packages = workspace::metadata()?.packages;
+    for package in &packages {
+        check_package(package, &mut complaints)?;
+    }
+    check_map(&packages, &mut complaints)?;
+    check_readme(&mut complaints)?;
+    if complaints.is_empty() {
+        eprintln!("{} files are tidy", files.len());
+        return Ok(());
+    }
+    for complaint in &complaints {
+        eprintln!("{complaint}");
+    }
+    bail!("{} things are untidy", complaints.len());
+}
+
+/// The files that git tracks or would track.
+fn files() -> Result<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.current_dir(workspace::root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let listed = process::output(&mut git).context("asking git for the files of the checkout")?;
+    let files: BTreeSet<PathBuf> = listed.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
+    Ok(files.into_iter().filter(|path| workspace::root().join(path).is_file()).collect())
+}
+
+/// Rules for every text file.
+fn check_text(path: &Path, text: &str, complaints: &mut Vec<String>) {
+    let generated = path.extension().is_some_and(|extension| extension == "lock" || extension == "sum");
+    if generated || path == Path::new("LICENSE") {
+        return;
+    }
+    let mut complain = |line: usize, what: &str| complaints.push(format!("{}:{line}: {what}", path.display()));
+    for (index, line) in text.lines().enumerate() {
+        if line.ends_with([' ', '\t']) {
+            complain(index + 1, "white space at the end of the line");
+        }
+        // Written in two parts, so that this file does not complain of itself.
+        if [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")]
+            .iter()
+            .any(|folder| line.contains(folder))
+        {
+            complain(index + 1, "a path of somebody's machine");
+        }
+        let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME")];
+        if unfinished.iter().any(|word| line.contains(word) && !line.contains(&format!("{word}(#"))) {
+            complain(index + 1, "unfinished work without the number of its issue");
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        complain(text.lines().count(), "no newline at the end of the file");
+    }
+}
+
+/// Rules for Rust.
+fn check_rust(path: &Path, text: &str, complaints: &mut Vec<String>) {
+    let mut complain = |line: usize, what: &str| complaints.push(format!("{}:{line}: {what}", path.display()));
+    if text.lines().count() > LINES_MAX {
+        complain(LINES_MAX, "the file is long: does it hold two ideas?");
+    }
+    if path.ends_with("src/lib.rs") && !text.starts_with("//!") {
+        complain(1, "a crate begins with an essay that explains it (//!)");
+    }
+    let in_test = path.components().any(|part| part.as_os_str() == "tests");
+    let mut in_test_module = false;
+    for (index, line) in text.lines().enumerate() {
+        in_test_module |= line.starts_with("mod tests {");
+        let code = line.trim_start();
+        if code.starts_with(concat!("#[ign", "ore")) || code.contains(concat!("```ign", "ore")) {
+            complain(index + 1, "a test or an example that never runs");
+        }
+        // Waiting for a condition polls; nothing else in a test has a reason to wait for time to pass.
+        let waits = code.contains("thread::sleep(") || code.contains("time::sleep(");
+        if waits && (in_test || in_test_module) && !text[..offset(text, index)].contains("async fn eventually(") {
+            complain(index + 1, "tests do not sleep: pause the time, or wait for a condition (`eventually`)");
+        }
+    }
+}
+
+fn offset(text: &str, line: usize) -> usize {
+    text.lines().take(line).map(|line| line.len() + 1).sum()
+}
+
+/// A link to a file leads to one.
+fn check_links(path: &Path, text: &str, complaints: &mut Vec<String>) {
+    for (index, line) in text.lines().enumerate() {
+        for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let folder = workspace::root().join(path.parent().unwrap_or(Path::new("")));
+            if !folder.join(target).exists() {
+                complaints.push(format!("{}:{}: no such file: {target}", path.display(), index + 1));
+            }
+        }
+    }
+}
+
+/// A package keeps to its layer, to the workspace's lints, and leaves the Kubernetes version to programs.
+fn check_package(package: &Package, complaints: &mut Vec<String>) -> Result<()> {
+    let name = package.name.as_str();
+    let mut complain = |what: String| complaints.push(format!("{name}: {what}"));
+    let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
+        complain("not in the layers of xtask/src/tidy.rs: say there what it may depend on".to_owned());
+        return Ok(());
+    };
+    for dependency in &package.dependencies {
+        let dev = dependency.kind.as_deref() == Some("dev");
+        let ours = LAYERS.iter().any(|(layer, _)| *layer == dependency.name);
+        if ours && !dev && !allowed.contains(&dependency.name.as_str()) {
+            complain(format!("must not depend on {}: dependencies point downwards only", dependency.name));
+        }
+        let version = dependency.features.iter().any(|feature| feature.starts_with("v1_") || feature == "latest");
+        if dependency.name == "k8s-openapi" && version && !dev && !PROGRAMS.contains(&name) {
+            complain("only programs and tests choose a Kubernetes version (a feature of k8s-openapi)".to_owned());
+        }
+    }
+    let manifest = fs::read_to_string(&package.manifest_path)?;
+    if !manifest.contains("[lints]\nworkspace = true") {
+        complain("its Cargo.toml does not take the workspace's lints".to_owned());
+    }
+    if package.is_published_library() {
+        for field in ["rust-version.workspace", "license.workspace", "description", "readme"] {
+            if !manifest.lines().any(|line| line.starts_with(field)) {
+                complain(format!("its Cargo.toml has no {field}"));
+            }
+        }
+    }
     Ok(())
+}
+
+/// The map names every package, and nothing that is gone.
+fn check_map(packages: &[Package], complaints: &mut Vec<String>) -> Result<()> {
+    let map = fs::read_to_string(workspace::root().join("ARCHITECTURE.md")).context("reading ARCHITECTURE.md")?;
+    for package in packages {
+        if !map.contains(&format!("`{}`", package.name)) {
+            complaints.push(format!("ARCHITECTURE.md: `{}` is missing from the map", package.name));
+        }
+    }
+    // `crates/x/src/y.rs` in backquotes is a place that must exist.
+    for place in map.split('`').skip(1).step_by(2) {
+        let is_place =
+            ["crates/", "bench/", "xtask/", "examples/", ".ci/"].iter().any(|folder| place.starts_with(folder));
+        if is_place && !place.contains(['*', ' ', '…']) && !workspace::root().join(place).exists() {
+            complaints.push(format!("ARCHITECTURE.md: `{place}` does not exist"));
+        }
+    }
+    Ok(())
+}
+
+/// The README has the two commands that a newcomer needs.
+fn check_readme(complaints: &mut Vec<String>) -> Result<()> {
+    let readme = fs::read_to_string(workspace::root().join("README.md")).context("reading README.md")?;
+    for command in ["\ncargo run\n", "\ncargo xtask test\n"] {
+        if readme.matches(command).count() != 1 {
+            complaints.push(format!("README.md: `{}` must stand in it once, on a line of its own", command.trim()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints_of(check: impl FnOnce(&mut Vec<String>)) -> Vec<String> {
+        let mut complaints = Vec::new();
+        check(&mut complaints);
+        complaints
+    }
+
+    #[test]
+    fn what_is_wrong_is_found_and_what_is_right_is_not() {
+        let path = Path::new("crates/x/tests/y.rs");
+        let sleeping = concat!("fn f() {\n    std::thread::sle", "ep(d);\n}\n");
+        assert_eq!(complaints_of(|found| check_rust(path, sleeping, found)).len(), 1);
+        assert_eq!(complaints_of(|found| check_rust(Path::new("crates/x/src/y.rs"), sleeping, found)), [""; 0]);
+        assert_eq!(complaints_of(|found| check_text(path, concat!("// TO", "DO\n"), found)).len(), 1);
+        assert_eq!(complaints_of(|found| check_text(path, concat!("// TO", "DO(#12)\n"), found)), [""; 0]);
+        assert_eq!(complaints_of(|found| check_text(path, "x \ny", found)).len(), 2);
+        assert_eq!(complaints_of(|found| check_links(Path::new("README.md"), "[x](no-such-file.md)", found)).len(), 1);
+        assert_eq!(complaints_of(|found| check_links(Path::new("README.md"), "[x](LICENSE#top)", found)), [""; 0]);
+        assert_eq!(complaints_of(|found| check_rust(Path::new("crates/x/src/lib.rs"), "mod y;\n", found)).len(), 1);
+    }
 }

@@ -1,12 +1,171 @@
-//! Measuring steersman and its peers side by side.
+//! Measuring steersman and its peers side by side: `cargo xtask bench`.
+//!
+//! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line becomes a [`plan`];
+//! [`programs`] builds what it needs; [`run`] has one contestant do one job and checks that the work was really done.
+//! [`figures`] puts the rounds together into rows, which come out as a [`table`], a [`report`] or a [`plot`].
+//!
+//! Figures of one machine say little about another, and move by a third from run to run. So all contestants of a job take
+//! turns in one run, and what counts is the ratio between them. `bench/README.md` says more.
 
-use anyhow::Result;
+mod contestants;
+mod figures;
+mod jobs;
+mod plan;
+mod plot;
+mod programs;
+mod report;
+mod run;
+mod table;
 
-/// What to measure.
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::step::{self, Progress};
+use figures::{Answer, Row};
+use plan::{Plan, Planned};
+use programs::Programs;
+use run::Setting;
+use table::Table;
+
+const ROUNDS: u32 = 3;
+const ROUNDS_QUICK: u32 = 2;
+
+/// What to measure, and where to put it.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = jobs::help())]
+pub(crate) struct Args {
+    /// Jobs to measure, by name or by how their names begin (`workqueue`, `workqueue-queued`); all when none is given
+    #[arg(value_name = "JOB")]
+    jobs: Vec<String>,
+    /// Measure less, in under a minute per job
+    #[arg(long)]
+    quick: bool,
+    /// How often each contestant does each job [default: 3, with --quick 2]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Write the rows to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a Markdown report to this file
+    #[arg(long, value_name = "FILE.md")]
+    report: Option<PathBuf>,
+    /// Draw cost against size into this file, for jobs with several sizes
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// How to reach a real API server, for the jobs that need one
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Measure these contestants only
+    #[arg(long = "contestant", value_name = "NAME", num_args = 1..)]
+    contestants: Vec<String>,
+}
 
-/// Runs the jobs.
-pub(crate) fn run(_args: &Args) -> Result<()> {
-    anyhow::bail!("no job yet")
+/// Measures, prints a table per job and size, and writes the files that were asked for. Any run that goes wrong ends all
+/// of it, without files.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let started = Instant::now();
+    contestants::check_names(&args.contestants)?;
+    let plan = Plan::new(&args.jobs, &args.contestants, args.kubeconfig.is_some())?;
+    check_files(args, &plan)?;
+    let kubeconfig = args.kubeconfig.as_deref().map(std::path::absolute).transpose()?;
+    let programs = Programs::build(&plan)?;
+    let setting = Setting { programs: &programs, kubeconfig: kubeconfig.as_deref() };
+    let rounds = args.rounds.unwrap_or(if args.quick { ROUNDS_QUICK } else { ROUNDS });
+
+    let (mut rows, mut tables) = (Vec::new(), Vec::new());
+    for planned in &plan.jobs {
+        let scale = scale(planned, args.quick);
+        for size in scale.sizes {
+            let measured = measure(&setting, planned, args.quick, *size, rounds)?;
+            let table = Table::of(planned.job, scale, &measured.iter().collect::<Vec<_>>());
+            println!("{}", table.plain());
+            tables.push(table);
+            rows.extend(measured);
+        }
+    }
+    let closing = closing(&plan, &step::seconds(started.elapsed()));
+    println!("{closing}");
+
+    if let Some(file) = &args.json {
+        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+        write(file, &format!("{}\n", serde_json::to_string_pretty(&rows).context("writing rows as JSON")?))?;
+    }
+    if let Some(file) = &args.report {
+        let length = if args.quick { "A quick run" } else { "A full run" };
+        let how = format!("{length} of `cargo xtask bench`, {rounds} rounds.");
+        write(file, &report::markdown(&report::Machine::this(), &how, &tables, &closing))?;
+    }
+    if let Some(file) = &args.plot {
+        let jobs: Vec<_> = plan.jobs.iter().map(|planned| planned.job).collect();
+        write(file, &plot::svg(&jobs, &rows))?;
+    }
+    Ok(())
+}
+
+fn scale(planned: &Planned, quick: bool) -> &'static jobs::Scale {
+    if quick { &planned.job.quick } else { &planned.job.full }
+}
+
+/// Everyone does the job in turn, round after round.
+fn measure(setting: &Setting<'_>, planned: &Planned, quick: bool, size: u64, rounds: u32) -> Result<Vec<Row>> {
+    let job = planned.job;
+    let mut answers: Vec<Vec<Answer>> = vec![Vec::new(); planned.contestants.len()];
+    let runs = u64::from(rounds) * planned.contestants.len() as u64;
+    let progress = Progress::start(format!("{}, {size}", job.name), Some(runs));
+    let mut done = 0;
+    for round in 0..rounds as usize {
+        for (index, contestant) in planned.in_round(round) {
+            answers[index].push(setting.run(job, scale(planned, quick), size, contestant)?);
+            done += 1;
+            progress.set(done);
+        }
+    }
+    progress.finish();
+    let rows = planned.contestants.iter().zip(&answers);
+    Ok(rows.map(|(contestant, answers)| Row::of(job.name, contestant.name, size, answers)).collect())
+}
+
+/// Fails now when a file could not be written after all the work.
+fn check_files(args: &Args, plan: &Plan) -> Result<()> {
+    for file in [&args.json, &args.report, &args.plot].into_iter().flatten() {
+        let folder = file.parent().filter(|folder| *folder != Path::new(""));
+        if folder.is_some_and(|folder| !folder.is_dir()) {
+            bail!("{} cannot be written: its folder does not exist", file.display());
+        }
+    }
+    if let Some(file) = args.kubeconfig.as_ref().filter(|file| !file.is_file()) {
+        bail!("there is no kubeconfig at {}", file.display());
+    }
+    if args.plot.is_some() && !plan.jobs.iter().any(|planned| plot::has_curve(scale(planned, args.quick).sizes)) {
+        bail!("nothing to plot: none of the chosen jobs is measured at several sizes");
+    }
+    Ok(())
+}
+
+fn closing(plan: &Plan, elapsed: &str) -> String {
+    let jobs = plan.jobs.len();
+    let measured = format!("{jobs} {} measured in {elapsed}", if jobs == 1 { "job" } else { "jobs" });
+    if plan.left_out.is_empty() { measured } else { format!("{measured}; left out: {}", plan.left_out.join(", ")) }
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_line_says_what_is_left_out() {
+        let mut plan = Plan::new(&[], &["client-go".to_owned()], false).expect("client-go takes part in jobs");
+        let closing = closing(&plan, "1m20s");
+        assert!(closing.contains("jobs measured in 1m20s; left out: latency (needs --kubeconfig)"), "{closing}");
+        plan.left_out.clear();
+        plan.jobs.truncate(1);
+        assert_eq!(super::closing(&plan, "3.0 s"), "1 job measured in 3.0 s");
+    }
 }

@@ -1,0 +1,39 @@
+//! The contestant kube-rs. One file holds one job; `contestant.rs` of the bench package is shared, not copied.
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use kube::{Client, Config};
+
+// Other contestants use what this one does not.
+#[allow(dead_code)]
+#[path = "../../src/contestant.rs"]
+mod contestant;
+mod latency;
+mod pods;
+
+use contestant::Ask;
+
+/// Does one job with kube-rs and reports what it cost.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    contestant::exit_when_stdin_closes();
+    let ask = Args::parse().ask;
+    match ask.job.as_str() {
+        "sync" => pods::sync(&ask).await,
+        "watch" => pods::watch(&ask).await,
+        "latency" => latency::run(&ask).await,
+        job => bail!("kube-rs knows no job called {job:?}"),
+    }
+}
+
+/// A client of the replay.
+fn replay_client(ask: &Ask) -> Result<Client> {
+    let url = ask.url()?.parse().context("reading the replay's address")?;
+    Ok(Client::try_from(Config::new(url))?)
+}

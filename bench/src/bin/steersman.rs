@@ -1,0 +1,25 @@
+//! The contestant of this project.
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use steersman_bench::contestant::{self, Ask};
+use steersman_bench::workqueue;
+
+/// Does one job with steersman and reports what it cost.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    contestant::exit_when_stdin_closes();
+    let ask = Args::parse().ask;
+    let outcome = match ask.job.as_str() {
+        job if job.starts_with("workqueue-") => workqueue::run(&ask).await?,
+        job => bail!("steersman knows no job called {job:?} yet"),
+    };
+    outcome.report();
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! What every contestant written in Rust does alike: its arguments, what it measures of itself, its result line.
+//!
+//! This file needs nothing else of this package, because the kube-rs contestant, which is no member of the workspace,
+//! compiles it too.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use serde_json::{Map, Value};
+
+/// Bytes in the megabyte of every figure.
+const MEGABYTE: f64 = 1e6;
+
+/// The job that a contestant is asked to do.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Ask {
+    /// The job's name
+    pub job: String,
+    /// How many objects or keys the job is about
+    #[arg(long)]
+    pub size: u64,
+    /// The replay's address, for jobs that need it
+    #[arg(long)]
+    pub url: Option<String>,
+    /// How many watch events follow the first list
+    #[arg(long, default_value_t = 0)]
+    pub events: u64,
+    /// How many workers take from the queue
+    #[arg(long, default_value_t = 1)]
+    pub workers: u64,
+    /// Seconds over which delays are spread
+    #[arg(long, default_value_t = 0)]
+    pub window: u64,
+    /// How to reach a real API server, for jobs that need one
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+impl Ask {
+    /// The replay's address.
+    pub fn url(&self) -> Result<&str> {
+        self.url.as_deref().with_context(|| format!("the job {} needs --url", self.job))
+    }
+
+    /// The file that says how to reach the real server.
+    pub fn kubeconfig(&self) -> Result<&PathBuf> {
+        self.kubeconfig.as_ref().with_context(|| format!("the job {} needs --kubeconfig", self.job))
+    }
+}
+
+/// Ends this process once standard input is closed, so that it never outlives who started it.
+pub fn exit_when_stdin_closes() {
+    std::thread::spawn(|| {
+        let mut buffer = [0; 64];
+        let mut stdin = std::io::stdin();
+        while matches!(stdin.read(&mut buffer), Ok(length) if length > 0) {}
+        std::process::exit(3);
+    });
+}
+
+/// What a stretch of work took: time that passed, and time that this process spent on processors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// Time that passed.
+    pub wall: Duration,
+    /// User and system time of all threads.
+    pub cpu: Duration,
+}
+
+/// Measures a stretch of work.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    started: Instant,
+    cpu: Duration,
+}
+
+impl Stopwatch {
+    /// The work starts now.
+    pub fn start() -> Self {
+        Self { cpu: cpu_time(), started: Instant::now() }
+    }
+
+    /// What the work took up to now.
+    pub fn cost(&self) -> Cost {
+        Cost { wall: self.started.elapsed(), cpu: cpu_time().saturating_sub(self.cpu) }
+    }
+}
+
+/// User and system time of this process so far.
+pub fn cpu_time() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may always ask for its own usage");
+    [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|time| Duration::new(time.tv_sec().unsigned_abs(), time.tv_usec().unsigned_abs() as u32 * 1000))
+        .sum()
+}
+
+/// How much memory this process holds. Known on Linux only.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// Bytes resident now.
+    pub resident: Option<u64>,
+    /// The most bytes that were ever resident, or since [`reset_peak`].
+    pub peak: Option<u64>,
+}
+
+/// How much memory this process holds now.
+pub fn memory() -> Memory {
+    std::fs::read_to_string("/proc/self/status").map(|status| memory_from(&status)).unwrap_or_default()
+}
+
+fn memory_from(status: &str) -> Memory {
+    let bytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kibibytes * 1024)
+    };
+    Memory { resident: bytes("VmRSS:"), peak: bytes("VmHWM:") }
+}
+
+/// Forgets the peak so far: the next one counts from what is resident now. Where the system does not allow that, the
+/// peak stays what it is.
+pub fn reset_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// What a contestant has to report.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The work that was really done.
+    pub count: u64,
+    /// What it took.
+    pub cost: Cost,
+    /// Figures that only this job has.
+    pub figures: Vec<(&'static str, f64)>,
+}
+
+impl Outcome {
+    /// Prints the result line, with the memory that this process holds now: call it once everything has settled, and
+    /// while whatever the work has built up is still there.
+    pub fn report(&self) {
+        println!("{}", self.line(memory()));
+    }
+
+    fn line(&self, memory: Memory) -> String {
+        let megabytes = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MEGABYTE);
+        let mut line = Map::new();
+        line.insert("count".to_owned(), self.count.into());
+        line.insert("wall_s".to_owned(), self.cost.wall.as_secs_f64().into());
+        line.insert("cpu_s".to_owned(), self.cost.cpu.as_secs_f64().into());
+        line.insert("rss_mb".to_owned(), megabytes(memory.resident).into());
+        line.insert("peak_mb".to_owned(), megabytes(memory.peak).into());
+        for (name, value) in &self.figures {
+            line.insert((*name).to_owned(), (*value).into());
+        }
+        Value::Object(line).to_string()
+    }
+}
+
+/// Where a contestant asks the replay to start sending its events.
+pub const START_EVENTS: &str = "/replay/start-events";
+
+/// Has the replay at `url` send its events from now on.
+pub fn start_events(url: &str) -> Result<()> {
+    let address = url.strip_prefix("http://").context("the replay speaks plain HTTP only")?.trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).with_context(|| format!("connecting to the replay at {address}"))?;
+    write!(stream, "POST {START_EVENTS} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).context("reading the replay's answer")?;
+    let status = answer.lines().next().unwrap_or_default();
+    if !status.contains(" 200 ") {
+        bail!("the replay did not start its events: {status}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_status_file() {
+        let status = "Name:\treplay\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t1\n";
+        assert_eq!(memory_from(status), Memory { resident: Some(1024 * 1024), peak: Some(2048 * 1024) });
+    }
+
+    #[test]
+    fn what_the_status_file_does_not_say_is_unknown() {
+        assert_eq!(memory_from("Name:\treplay\nVmRSS:\tmuch\n"), Memory::default());
+    }
+
+    #[test]
+    fn the_result_line_is_one_json_object() {
+        let outcome = Outcome {
+            count: 7,
+            cost: Cost { wall: Duration::from_millis(1500), cpu: Duration::from_millis(250) },
+            figures: vec![("ns_per_item", 12.5)],
+        };
+        let line = outcome.line(Memory { resident: Some(3_000_000), peak: None });
+        let expected = serde_json::json!({
+            "count": 7, "wall_s": 1.5, "cpu_s": 0.25, "rss_mb": 3.0, "peak_mb": null, "ns_per_item": 12.5,
+        });
+        assert_eq!(serde_json::from_str::<Value>(&line).expect("the line is JSON"), expected);
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn processor_time_passes_while_work_is_done() {
+        let stopwatch = Stopwatch::start();
+        let mut sum = 0_u64;
+        while stopwatch.cost().cpu < Duration::from_millis(5) {
+            sum = std::hint::black_box(sum + 1);
+            assert!(stopwatch.cost().wall < Duration::from_secs(30), "no processor time passed after {sum} rounds");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A stand-in for an API server that sends synthetic Pods as fast as its client takes them.
+//!
+//! It serves what a client of Pods asks for: lists, whole or in pages; watches; streaming lists; and the discovery that
+//! Go's clients want first. It is made to be faster than any client, so that what is measured is the client:
+//! - The list is put together once. A list, or a page of one, is sent straight from there in pieces of 64 KiB.
+//! - Events are copied together in pieces of the same size, which costs far less than reading them.
+//! - It runs on one thread, so that the client has the other cores to itself.
+//!
+//! Its history is fixed. Every list shows the same state, at [`Replay::version`]; event `k` (counted from 1) changes the
+//! resource version of one Pod, nothing else, and has the version `version() + k`. A watch sends the events after the
+//! version that it starts from, so a client that comes back misses nothing and sees nothing twice. No event is sent
+//! before a contestant asks for it ([`START_EVENTS`]): a contestant can so measure the events alone.
+
+use std::convert::Infallible;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::Either;
+use http_body_util::channel::{Channel, SendError, Sender};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::contestant::START_EVENTS;
+use crate::pods::{Pods, Shape};
+
+/// How much is handed to the connection at a time.
+const PIECE: usize = 64 * 1024;
+/// How many pieces of a watch may wait for the connection.
+const PIECES_WAITING: usize = 4;
+/// The resource version of the first Pod. Large, so that no version gains a digit during a run.
+const FIRST_VERSION: u64 = 1_000_000;
+/// How long a watch lasts whose client does not say.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The Pods of a cluster, ready to be sent.
+#[derive(Debug)]
+pub struct Replay {
+    /// The Pods, with a comma after each but the last.
+    pods: Bytes,
+    /// Where each of them is.
+    places: Vec<Place>,
+    events: u64,
+    /// Whether the events may be sent.
+    started: watch::Sender<bool>,
+}
+
+/// Where a Pod is in the prepared bytes, without its comma.
+#[derive(Debug)]
+struct Place {
+    pod: Range<usize>,
+    version: Range<usize>,
+}
+
+/// What an answer carries: prepared bytes, or the pieces of a watch.
+type Answer = Response<Either<Prepared, Channel<Bytes>>>;
+
+impl Replay {
+    /// Prepares `count` Pods. Every watch is sent `events` events after its list.
+    pub fn new(count: u64, shape: Shape, events: u64) -> Self {
+        let generator = Pods::new(shape);
+        let mut pods = Vec::new();
+        let places = (0..count)
+            .map(|index| {
+                if index > 0 {
+                    pods.push(b',');
+                }
+                let start = pods.len();
+                let version = generator.write(index, FIRST_VERSION + index, &mut pods);
+                Place { pod: start..pods.len(), version }
+            })
+            .collect();
+        Self { pods: pods.into(), places, events, started: watch::Sender::new(false) }
+    }
+
+    /// The resource version of every list.
+    pub fn version(&self) -> u64 {
+        FIRST_VERSION + self.count()
+    }
+
+    /// How many bytes the body of a whole list has.
+    pub fn list_bytes(&self) -> u64 {
+        self.list(0, None).left()
+    }
+
+    /// How many Pods there are.
+    pub fn count(&self) -> u64 {
+        self.places.len() as u64
+    }
+
+    /// Answers whoever connects, for ever.
+    pub async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
+        let replay = Arc::new(self);
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let replay = Arc::clone(&replay);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = replay.answer(request.uri().path(), request.uri().query().unwrap_or_default());
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            // A connection that breaks is the client's affair.
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    }
+
+    fn answer(self: &Arc<Self>, path: &str, query: &str) -> Answer {
+        let body = match path {
+            "/api/v1/pods" => return self.pods(query),
+            "/version" => r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#,
+            "/api" => r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}"#,
+            "/apis" => r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#,
+            "/api/v1" => {
+                r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}"#
+            }
+            START_EVENTS => {
+                self.started.send_replace(true);
+                r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#
+            }
+            _ => {
+                let body = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
+                return answer(StatusCode::NOT_FOUND, Either::Left(Prepared::text(body)));
+            }
+        };
+        answer(StatusCode::OK, Either::Left(Prepared::text(body)))
+    }
+
+    fn pods(self: &Arc<Self>, query: &str) -> Answer {
+        let parameter = |name: &str| {
+            query
+                .split('&')
+                .filter_map(|pair| pair.split_once('='))
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value)
+        };
+        let number = |name: &str| parameter(name).and_then(|value| value.parse::<u64>().ok());
+        if !matches!(parameter("watch"), Some("true" | "1")) {
+            let start = parameter("continue").and_then(|token| token.strip_prefix('c')?.parse().ok()).unwrap_or(0);
+            let limit = number("limit").filter(|limit| *limit > 0);
+            return answer(StatusCode::OK, Either::Left(self.list(start, limit)));
+        }
+        let (sender, body) = Channel::new(PIECES_WAITING);
+        let watch = Watch {
+            replay: Arc::clone(self),
+            sender,
+            initial_events: parameter("sendInitialEvents") == Some("true"),
+            events_seen: number("resourceVersion").unwrap_or(0).saturating_sub(self.version()),
+            timeout: number("timeoutSeconds").map_or(WATCH_TIMEOUT, Duration::from_secs),
+        };
+        // The client is free to go at any time.
+        tokio::spawn(async move { watch.run().await.ok() });
+        answer(StatusCode::OK, Either::Right(body))
+    }
+
+    /// The Pods from `start` on, at most `limit` of them.
+    fn list(&self, start: u64, limit: Option<u64>) -> Prepared {
+        let start = start.min(self.count());
+        let end = limit.map_or(self.count(), |limit| self.count().min(start.saturating_add(limit)));
+        let remaining = self.count() - end;
+        let next = if remaining > 0 {
+            format!(r#""continue":"c{end}","remainingItemCount":{remaining},"#)
+        } else {
+            String::new()
+        };
+        let version = self.version();
+        let head = format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{{next}"resourceVersion":"{version}"}},"items":["#
+        );
+        let pods = match &self.places[start as usize..end as usize] {
+            [] => Bytes::new(),
+            [first, .., last] => self.pods.slice(first.pod.start..last.pod.end),
+            [only] => self.pods.slice(only.pod.clone()),
+        };
+        Prepared { parts: [Bytes::from(head), pods, Bytes::from_static(b"]}")] }
+    }
+}
+
+fn answer(status: StatusCode, body: Either<Prepared, Channel<Bytes>>) -> Answer {
+    let answer = Response::builder().status(status).header("Content-Type", "application/json");
+    answer.body(body).expect("status and header are valid")
+}
+
+/// A body of prepared bytes.
+#[derive(Debug)]
+struct Prepared {
+    parts: [Bytes; 3],
+}
+
+impl Prepared {
+    fn text(text: &'static str) -> Self {
+        Self { parts: [Bytes::from_static(text.as_bytes()), Bytes::new(), Bytes::new()] }
+    }
+
+    fn left(&self) -> u64 {
+        self.parts.iter().map(|part| part.len() as u64).sum()
+    }
+}
+
+impl Body for Prepared {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = self.parts.iter_mut().find(|part| !part.is_empty());
+        Poll::Ready(next.map(|part| Ok(Frame::data(part.split_to(part.len().min(PIECE))))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left())
+    }
+}
+
+/// A watch that a client has asked for.
+struct Watch {
+    replay: Arc<Replay>,
+    sender: Sender<Bytes>,
+    /// Whether the list comes first, as events.
+    initial_events: bool,
+    /// The client knows this many events already.
+    events_seen: u64,
+    timeout: Duration,
+}
+
+impl Watch {
+    /// Sends all there is to send, then nothing until the time is over.
+    async fn run(mut self) -> Result<(), SendError> {
+        let replay = Arc::clone(&self.replay);
+        let mut piece = Piece::default();
+        if self.initial_events {
+            for (place, version) in replay.places.iter().zip(FIRST_VERSION..) {
+                piece.event("ADDED", &replay.pods, place, version);
+                self.send_if_full(&mut piece).await?;
+            }
+            piece.end_of_initial_events(replay.version());
+            self.sender.send_data(piece.take()).await?;
+        }
+        let mut started = replay.started.subscribe();
+        started.wait_for(|started| *started).await.expect("the sender lives as long as the replay");
+        for (event, place) in (1..=replay.events).zip(replay.places.iter().cycle()).skip(self.events_seen as usize) {
+            piece.event("MODIFIED", &replay.pods, place, replay.version() + event);
+            self.send_if_full(&mut piece).await?;
+        }
+        self.sender.send_data(piece.take()).await?;
+        tokio::time::sleep(self.timeout).await;
+        Ok(())
+    }
+
+    async fn send_if_full(&mut self, piece: &mut Piece) -> Result<(), SendError> {
+        if piece.0.len() >= PIECE {
+            self.sender.send_data(piece.take()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Events that will be sent together.
+#[derive(Default)]
+struct Piece(BytesMut);
+
+impl Piece {
+    fn event(&mut self, kind: &str, pods: &[u8], place: &Place, version: u64) {
+        self.0.extend_from_slice(b"{\"type\":\"");
+        self.0.extend_from_slice(kind.as_bytes());
+        self.0.extend_from_slice(b"\",\"object\":");
+        self.0.extend_from_slice(&pods[place.pod.start..place.version.start]);
+        self.0.extend_from_slice(version.to_string().as_bytes());
+        self.0.extend_from_slice(&pods[place.version.end..place.pod.end]);
+        self.0.extend_from_slice(b"}\n");
+    }
+
+    fn end_of_initial_events(&mut self, version: u64) {
+        let bookmark = format!(
+            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","creationTimestamp":null,"annotations":{{"k8s.io/initial-events-end":"true"}}}},"spec":{{"containers":null}},"status":{{}}}}}}"#
+        );
+        self.0.extend_from_slice(bookmark.as_bytes());
+        self.0.extend_from_slice(b"\n");
+    }
+
+    fn take(&mut self) -> Bytes {
+        let full = std::mem::replace(&mut self.0, BytesMut::with_capacity(PIECE + PIECE / 4));
+        full.freeze()
+    }
+}

@@ -1,0 +1,173 @@
+//! The work queue jobs of this project's contestant. What each of them does stands in `bench/README.md`; the Go
+//! contestant's files of the same names do the same.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use steersman_workqueue::{
+    ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue, client_go_default, controller_runtime_default,
+};
+use tokio::task::JoinHandle;
+
+use crate::contestant::{Ask, Cost, Outcome, Stopwatch, memory, reset_peak};
+
+/// How long a job's repetitions take together at least, so that the clock's grain does not matter.
+const ENOUGH_WORK: Duration = Duration::from_millis(300);
+/// How often each key is added in a row: a burst of changes to one object.
+const ADDS_PER_KEY: u64 = 10;
+/// How often each key fails.
+const FAILURES_PER_KEY: u64 = 5;
+/// Visits the delays in an order that is neither rising nor falling; a prime, so that none is left out.
+const DELAY_STRIDE: u64 = 7919;
+
+/// Does one of the work queue jobs. Must be called in a runtime.
+pub async fn run(ask: &Ask) -> Result<Outcome> {
+    match ask.job.as_str() {
+        "workqueue-together" => Ok(flow(ask, Shape::Together).await),
+        "workqueue-queued" => Ok(flow(ask, Shape::Queued).await),
+        "workqueue-dedup" => Ok(dedup(ask).await),
+        "workqueue-delay" => Ok(delay(ask).await),
+        "workqueue-ratelimit" => Ok(rate_limit(ask)),
+        other => bail!("no work queue job is called {other:?}"),
+    }
+}
+
+/// A key is copied as cheaply as Go copies a string: its text is shared.
+type Key = Arc<str>;
+
+fn keys(count: u64) -> Vec<Key> {
+    (0..count).map(|i| format!("ns-{}/name-{i}", i % 100).into()).collect()
+}
+
+/// The queue that client-go's contestant uses.
+fn queue() -> WorkQueue<Key> {
+    WorkQueue::with_rate_limiter(client_go_default())
+}
+
+/// Workers that take from a queue until it is shut down and empty, and say how many keys they had.
+fn start_workers(queue: &WorkQueue<Key>, count: u64) -> Vec<JoinHandle<u64>> {
+    let worker = || {
+        let queue = queue.clone();
+        tokio::spawn(async move {
+            let mut handled = 0;
+            while let Some(item) = queue.get().await {
+                item.done();
+                handled += 1;
+            }
+            handled
+        })
+    };
+    (0..count).map(|_| worker()).collect()
+}
+
+async fn wait(workers: Vec<JoinHandle<u64>>) -> u64 {
+    let mut count = 0;
+    for worker in workers {
+        count += worker.await.expect("workers do not panic");
+    }
+    count
+}
+
+enum Shape {
+    /// Workers take keys while they are added.
+    Together,
+    /// Workers start when all keys are there.
+    Queued,
+}
+
+async fn flow(ask: &Ask, shape: Shape) -> Outcome {
+    let keys = keys(ask.size);
+    let (mut count, mut repeats) = (0, 0);
+    let mut cost = Cost::default();
+    let mut draining = Duration::ZERO;
+    while cost.wall < ENOUGH_WORK {
+        let queue = queue();
+        let mut workers = Vec::new();
+        if let Shape::Together = shape {
+            workers = start_workers(&queue, ask.workers);
+        }
+        let stopwatch = Stopwatch::start();
+        for key in &keys {
+            queue.add(Arc::clone(key));
+        }
+        queue.shut_down(); // What is in the queue is still handed out.
+        let queued = Instant::now();
+        if let Shape::Queued = shape {
+            workers = start_workers(&queue, ask.workers);
+        }
+        count += wait(workers).await;
+        draining += queued.elapsed();
+        let spent = stopwatch.cost();
+        cost = Cost { wall: cost.wall + spent.wall, cpu: cost.cpu + spent.cpu };
+        repeats += 1;
+    }
+    let mut figures = vec![("repeats", f64::from(repeats)), ("ns_per_item", nanoseconds_each(cost.wall, count))];
+    if let Shape::Queued = shape {
+        figures.push(("drain_ns_per_item", nanoseconds_each(draining, count)));
+    }
+    Outcome { count, cost, figures }
+}
+
+async fn dedup(ask: &Ask) -> Outcome {
+    let keys = keys(ask.size);
+    let queue = queue();
+    let workers = start_workers(&queue, ask.workers);
+    let stopwatch = Stopwatch::start();
+    let mut adds = 0;
+    for key in &keys {
+        for _ in 0..ADDS_PER_KEY {
+            queue.add(Arc::clone(key));
+            adds += 1;
+        }
+    }
+    queue.shut_down();
+    let count = wait(workers).await;
+    let cost = stopwatch.cost();
+    Outcome { count, cost, figures: vec![("adds", adds as f64), ("ns_per_item", nanoseconds_each(cost.wall, adds))] }
+}
+
+async fn delay(ask: &Ask) -> Outcome {
+    let keys = keys(ask.size);
+    reset_peak();
+    let before = memory().resident.unwrap_or(0);
+    let queue: WorkQueue<Key> = WorkQueue::with_rate_limiter(controller_runtime_default());
+    let workers = start_workers(&queue, ask.workers);
+    let stopwatch = Stopwatch::start();
+    for (i, key) in (0..).zip(&keys) {
+        let share = (i * DELAY_STRIDE % ask.size) as f64 / ask.size as f64;
+        queue.add_after(Arc::clone(key), Duration::from_secs(ask.window).mul_f64(share));
+    }
+    // The last one has fired when nothing is left.
+    while queue.delayed() > 0 || !queue.is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    queue.shut_down();
+    let count = wait(workers).await;
+    let cost = stopwatch.cost();
+    let bytes = memory().peak.unwrap_or(0).saturating_sub(before);
+    Outcome { count, cost, figures: vec![("bytes_per_key", bytes as f64 / ask.size as f64)] }
+}
+
+fn rate_limit(ask: &Ask) -> Outcome {
+    let keys = keys(ask.size);
+    let mut limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000));
+    let now = Instant::now();
+    let stopwatch = Stopwatch::start();
+    for _ in 0..FAILURES_PER_KEY {
+        for key in &keys {
+            std::hint::black_box(limiter.when(key, now));
+        }
+    }
+    for key in keys.iter().step_by(2) {
+        limiter.forget(key);
+    }
+    let count = keys.iter().filter(|key| limiter.retries(key) > 0).count() as u64;
+    let cost = stopwatch.cost();
+    let calls = ask.size * FAILURES_PER_KEY;
+    Outcome { count, cost, figures: vec![("ns_per_item", nanoseconds_each(cost.wall, calls))] }
+}
+
+fn nanoseconds_each(wall: Duration, count: u64) -> f64 {
+    wall.as_nanos() as f64 / count.max(1) as f64
+}

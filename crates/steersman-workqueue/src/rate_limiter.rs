@@ -1,0 +1,364 @@
+//! How long a key waits before it is tried again.
+
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+
+use crate::Error;
+
+/// Decides how long a key that failed waits before its next try.
+///
+/// A limiter is called under the queue's lock: it must not block and must not use the queue.
+pub trait RateLimiter<T>: Send {
+    /// Counts one more failure of `key` and says how long it has to wait.
+    fn when(&mut self, key: &T, now: Instant) -> Duration;
+
+    /// Forgets the failures of `key`: it succeeded, or will not be tried again.
+    fn forget(&mut self, key: &T);
+
+    /// How many failures of `key` have been counted since it was last forgotten.
+    fn retries(&self, key: &T) -> u32;
+}
+
+impl<T, L: RateLimiter<T> + ?Sized> RateLimiter<T> for Box<L> {
+    fn when(&mut self, key: &T, now: Instant) -> Duration {
+        (**self).when(key, now)
+    }
+
+    fn forget(&mut self, key: &T) {
+        (**self).forget(key);
+    }
+
+    fn retries(&self, key: &T) -> u32 {
+        (**self).retries(key)
+    }
+}
+
+/// client-go's default: the longer of 5 ms doubled with each failure of the key up to 1000 s, and 10 tries a second in all
+/// after a burst of 100.
+pub fn client_go_default<T: Hash + Eq + Clone + Send + 'static>() -> MaxOfRateLimiter<T> {
+    let bucket = BucketRateLimiter::new(10.0, 100).expect("both numbers are positive");
+    MaxOfRateLimiter::new(vec![Box::new(controller_runtime_default()), Box::new(bucket)])
+}
+
+/// controller-runtime's default beside its priority queue: 5 ms doubled with each failure of the key, up to 1000 s.
+pub fn controller_runtime_default<T>() -> ItemExponentialFailureRateLimiter<T> {
+    ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000))
+}
+
+/// The failures of each key.
+#[derive(Clone, Debug)]
+struct Failures<T>(HashMap<T, u32>);
+
+impl<T> Failures<T> {
+    fn new() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Hash + Eq + Clone> Failures<T> {
+    /// Counts one more failure and says how many there were before.
+    fn count(&mut self, key: &T) -> u32 {
+        let failures = self.0.entry_ref(key).or_insert(0);
+        let before = *failures;
+        *failures = before.saturating_add(1);
+        before
+    }
+
+    fn forget(&mut self, key: &T) {
+        // The usual case, and then the key need not be hashed.
+        if !self.0.is_empty() {
+            self.0.remove(key);
+        }
+    }
+
+    fn get(&self, key: &T) -> u32 {
+        self.0.get(key).copied().unwrap_or(0)
+    }
+}
+
+/// Doubles the wait with each failure of a key: `base`, 2·`base`, 4·`base`, … up to `max`.
+#[derive(Clone, Debug)]
+pub struct ItemExponentialFailureRateLimiter<T> {
+    failures: Failures<T>,
+    base: Duration,
+    max: Duration,
+}
+
+impl<T> ItemExponentialFailureRateLimiter<T> {
+    /// Waits `base` after the first failure and never more than `max`, also when `base` is more than that.
+    pub fn new(base: Duration, max: Duration) -> Self {
+        Self { failures: Failures::new(), base, max }
+    }
+}
+
+impl<T: Hash + Eq + Clone + Send> RateLimiter<T> for ItemExponentialFailureRateLimiter<T> {
+    fn when(&mut self, key: &T, _: Instant) -> Duration {
+        let failures = self.failures.count(key);
+        let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
+        // A factor that does not fit comes only after 31 doublings, and then `max` of any use is long reached.
+        self.base.checked_mul(factor).map_or(self.max, |wait| wait.min(self.max))
+    }
+
+    fn forget(&mut self, key: &T) {
+        self.failures.forget(key);
+    }
+
+    fn retries(&self, key: &T) -> u32 {
+        self.failures.get(key)
+    }
+}
+
+/// Waits `fast` after each of the first failures of a key, and `slow` after each later one.
+#[derive(Clone, Debug)]
+pub struct ItemFastSlowRateLimiter<T> {
+    failures: Failures<T>,
+    fast: Duration,
+    slow: Duration,
+    fast_tries_max: u32,
+}
+
+impl<T> ItemFastSlowRateLimiter<T> {
+    /// Waits `fast` for the first `fast_tries_max` failures.
+    pub fn new(fast: Duration, slow: Duration, fast_tries_max: u32) -> Self {
+        Self { failures: Failures::new(), fast, slow, fast_tries_max }
+    }
+}
+
+impl<T: Hash + Eq + Clone + Send> RateLimiter<T> for ItemFastSlowRateLimiter<T> {
+    fn when(&mut self, key: &T, _: Instant) -> Duration {
+        if self.failures.count(key) < self.fast_tries_max { self.fast } else { self.slow }
+    }
+
+    fn forget(&mut self, key: &T) {
+        self.failures.forget(key);
+    }
+
+    fn retries(&self, key: &T) -> u32 {
+        self.failures.get(key)
+    }
+}
+
+/// A token bucket for all keys together: so many tries a second, after a burst.
+///
+/// The bucket starts full. A try that finds it empty takes the token that will come when its turn does, and waits for it.
+#[derive(Clone, Debug)]
+pub struct BucketRateLimiter {
+    rate: f64,
+    burst: f64,
+    /// May be negative: so many tokens are promised.
+    tokens: f64,
+    filled: Option<Instant>,
+}
+
+impl BucketRateLimiter {
+    /// Lets `rate` tries a second through, after `burst` at once. Both must be more than zero: a bucket that never fills
+    /// would hold every key for ever.
+    pub fn new(rate: f64, burst: u32) -> Result<Self, Error> {
+        if !(rate.is_finite() && rate > 0.0) {
+            return Err(Error::InvalidRate { rate });
+        }
+        if burst == 0 {
+            return Err(Error::InvalidBurst);
+        }
+        let burst = f64::from(burst);
+        Ok(Self { rate, burst, tokens: burst, filled: None })
+    }
+}
+
+impl<T> RateLimiter<T> for BucketRateLimiter {
+    fn when(&mut self, _: &T, now: Instant) -> Duration {
+        let filled = self.filled.map_or(now, |filled| filled.max(now));
+        let elapsed = self.filled.map_or(Duration::ZERO, |since| filled.saturating_duration_since(since));
+        self.tokens = (self.tokens + elapsed.as_secs_f64() * self.rate).min(self.burst) - 1.0;
+        self.filled = Some(filled);
+        if self.tokens >= 0.0 {
+            return Duration::ZERO;
+        }
+        Duration::try_from_secs_f64(-self.tokens / self.rate).unwrap_or(Duration::MAX)
+    }
+
+    /// Tokens are not counted by key.
+    fn forget(&mut self, _: &T) {}
+
+    fn retries(&self, _: &T) -> u32 {
+        0
+    }
+}
+
+/// The longest wait that any of several limiters asks for.
+pub struct MaxOfRateLimiter<T> {
+    limiters: Vec<Box<dyn RateLimiter<T>>>,
+}
+
+impl<T> MaxOfRateLimiter<T> {
+    /// Asks all of `limiters`. With none of them, nobody waits.
+    pub fn new(limiters: Vec<Box<dyn RateLimiter<T>>>) -> Self {
+        Self { limiters }
+    }
+}
+
+impl<T> std::fmt::Debug for MaxOfRateLimiter<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MaxOfRateLimiter").field("limiters", &self.limiters.len()).finish()
+    }
+}
+
+impl<T> RateLimiter<T> for MaxOfRateLimiter<T> {
+    fn when(&mut self, key: &T, now: Instant) -> Duration {
+        self.limiters.iter_mut().map(|limiter| limiter.when(key, now)).max().unwrap_or(Duration::ZERO)
+    }
+
+    fn forget(&mut self, key: &T) {
+        for limiter in &mut self.limiters {
+            limiter.forget(key);
+        }
+    }
+
+    /// The most that any of them counted.
+    fn retries(&self, key: &T) -> u32 {
+        self.limiters.iter().map(|limiter| limiter.retries(key)).max().unwrap_or(0)
+    }
+}
+
+/// What another limiter says, but never more than a maximum.
+#[derive(Clone, Debug)]
+pub struct WithMaxWaitRateLimiter<L> {
+    limiter: L,
+    max: Duration,
+}
+
+impl<L> WithMaxWaitRateLimiter<L> {
+    /// Never waits longer than `max`.
+    pub fn new(limiter: L, max: Duration) -> Self {
+        Self { limiter, max }
+    }
+}
+
+impl<T, L: RateLimiter<T>> RateLimiter<T> for WithMaxWaitRateLimiter<L> {
+    fn when(&mut self, key: &T, now: Instant) -> Duration {
+        self.limiter.when(key, now).min(self.max)
+    }
+
+    fn forget(&mut self, key: &T) {
+        self.limiter.forget(key);
+    }
+
+    fn retries(&self, key: &T) -> u32 {
+        self.limiter.retries(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    fn waits<L: RateLimiter<&'static str>>(limiter: &mut L, key: &'static str, count: usize) -> Vec<Duration> {
+        let now = Instant::now();
+        (0..count).map(|_| limiter.when(&key, now)).collect()
+    }
+
+    #[test]
+    fn per_item_exponential_doubles_per_key_up_to_the_cap_and_forget_resets() {
+        let mut limiter = ItemExponentialFailureRateLimiter::new(ms(1), ms(5));
+        assert_eq!(waits(&mut limiter, "one", 5), [ms(1), ms(2), ms(4), ms(5), ms(5)]);
+        assert_eq!(limiter.retries(&"one"), 5);
+        assert_eq!(waits(&mut limiter, "two", 2), [ms(1), ms(2)]);
+        limiter.forget(&"one");
+        assert_eq!((limiter.retries(&"one"), limiter.retries(&"two")), (0, 2));
+        assert_eq!(waits(&mut limiter, "one", 1), [ms(1)]);
+    }
+
+    #[test]
+    fn per_item_exponential_never_overflows() {
+        let max = Duration::from_secs(1000);
+        let mut limiter = ItemExponentialFailureRateLimiter::new(ms(5), max);
+        let waits = waits(&mut limiter, "one", 2000);
+        assert!(waits.is_sorted() && waits[17] < max && waits[18..].iter().all(|wait| *wait == max));
+        let mut huge = ItemExponentialFailureRateLimiter::new(Duration::MAX, Duration::MAX);
+        assert_eq!(huge.when(&"one", Instant::now()), Duration::MAX);
+        assert_eq!(huge.when(&"one", Instant::now()), Duration::MAX);
+        let mut inverted = ItemExponentialFailureRateLimiter::new(ms(10), ms(1));
+        assert_eq!(inverted.when(&"one", Instant::now()), ms(1));
+    }
+
+    #[test]
+    fn fast_slow_is_fast_n_times_then_slow() {
+        let mut limiter = ItemFastSlowRateLimiter::new(ms(5), ms(10_000), 3);
+        assert_eq!(waits(&mut limiter, "one", 5), [ms(5), ms(5), ms(5), ms(10_000), ms(10_000)]);
+        assert_eq!(waits(&mut limiter, "two", 1), [ms(5)]);
+        limiter.forget(&"one");
+        assert_eq!(waits(&mut limiter, "one", 1), [ms(5)]);
+        assert_eq!(limiter.retries(&"one"), 1);
+    }
+
+    #[test]
+    fn the_bucket_starts_full_and_then_lets_the_rate_through() {
+        let start = Instant::now();
+        let mut limiter = BucketRateLimiter::new(10.0, 3).unwrap();
+        let mut when = |now: Instant| RateLimiter::<&str>::when(&mut limiter, &"any", now);
+        assert_eq!([when(start), when(start), when(start)], [ms(0), ms(0), ms(0)]);
+        assert_eq!([when(start), when(start)], [ms(100), ms(200)]);
+        // Two promised tokens have come by now, one for each of those who waited, and a half for the next.
+        assert_eq!(when(start + ms(250)), ms(50));
+        // Never more than the burst, however long nobody came.
+        let later = start + Duration::from_secs(3600);
+        assert_eq!([when(later), when(later), when(later), when(later)], [ms(0), ms(0), ms(0), ms(100)]);
+        // A clock that went back takes nothing away.
+        assert_eq!(when(start), ms(200));
+    }
+
+    #[test]
+    fn a_bucket_that_would_never_fill_is_refused() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(matches!(BucketRateLimiter::new(rate, 1), Err(Error::InvalidRate { .. })), "{rate}");
+        }
+        assert!(matches!(BucketRateLimiter::new(1.0, 0), Err(Error::InvalidBurst)));
+        let mut slow = BucketRateLimiter::new(f64::MIN_POSITIVE, 1).unwrap();
+        assert_eq!(waits(&mut slow, "one", 2), [Duration::ZERO, Duration::MAX]);
+    }
+
+    #[test]
+    fn the_mix_waits_for_the_longest() {
+        let fast_slow = ItemFastSlowRateLimiter::new(ms(5), ms(1000), 3);
+        let exponential = ItemExponentialFailureRateLimiter::new(ms(1), ms(100));
+        let mut limiter = MaxOfRateLimiter::new(vec![Box::new(fast_slow), Box::new(exponential)]);
+        let expected = [ms(5), ms(5), ms(5), ms(1000), ms(1000)];
+        assert_eq!(waits(&mut limiter, "one", 5), expected);
+        assert_eq!(limiter.retries(&"one"), 5);
+        limiter.forget(&"one");
+        assert_eq!(limiter.retries(&"one"), 0);
+        assert_eq!(waits(&mut MaxOfRateLimiter::new(vec![]), "one", 1), [Duration::ZERO]);
+    }
+
+    #[test]
+    fn the_maximum_wait_wraps_any_limiter() {
+        let inner = ItemFastSlowRateLimiter::new(ms(5), ms(10_000), 1);
+        let mut limiter = WithMaxWaitRateLimiter::new(inner, ms(50));
+        assert_eq!(waits(&mut limiter, "one", 2), [ms(5), ms(50)]);
+        assert_eq!(limiter.retries(&"one"), 2);
+        limiter.forget(&"one");
+        assert_eq!(limiter.retries(&"one"), 0);
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_peers() {
+        let mut go = client_go_default();
+        assert_eq!(waits(&mut go, "one", 3), [ms(5), ms(10), ms(20)]);
+        // After the burst of 100, ten a second for all keys together.
+        let now = Instant::now();
+        let last = (0..107).map(|key| go.when(&["two", "three"][key % 2], now)).last();
+        assert_eq!(last, Some(Duration::from_secs(1000)).min(last));
+        let mut fresh = client_go_default::<u32>();
+        let waits: Vec<_> = (0..110).map(|key| fresh.when(&key, now)).collect();
+        assert_eq!((waits[0], waits[99], waits[100], waits[109]), (ms(5), ms(5), ms(100), ms(1000)));
+
+        let mut runtime = controller_runtime_default::<u32>();
+        assert!((0..1000).all(|key| runtime.when(&key, now) == ms(5)));
+    }
+}

@@ -1,0 +1,68 @@
+//! The mutex and the pointer that the queue is built on. Under `--cfg steersman_loom` they are the model checker's, so that
+//! it runs the queue that is shipped and not a model of it.
+
+#[cfg(not(steersman_loom))]
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
+
+#[cfg(steersman_loom)]
+pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
+
+/// Locks `mutex`, after trying for a moment without going to sleep: it is held for some tens of nanoseconds, and a thread
+/// that sleeps costs whoever releases the lock a call into the kernel.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(not(steersman_loom))]
+    for round in 0..ROUNDS {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => {}
+        }
+        for _ in 0..1 << round.min(5) {
+            std::hint::spin_loop();
+        }
+    }
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+#[cfg(not(steersman_loom))]
+const ROUNDS: u32 = 12;
+
+/// Time as tokio sees it. The model checker knows no time: there the clock stands still and nobody wakes from a sleep.
+pub(crate) mod time {
+    use std::time::Instant;
+
+    #[cfg(not(steersman_loom))]
+    pub(crate) use tokio::time::{Sleep, sleep_until};
+
+    #[cfg(not(steersman_loom))]
+    pub(crate) fn now() -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    #[cfg(steersman_loom)]
+    pub(crate) fn now() -> Instant {
+        static STANDING_STILL: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *STANDING_STILL.get_or_init(Instant::now)
+    }
+
+    #[cfg(steersman_loom)]
+    pub(crate) struct Sleep;
+
+    #[cfg(steersman_loom)]
+    pub(crate) fn sleep_until(_: tokio::time::Instant) -> Sleep {
+        Sleep
+    }
+
+    #[cfg(steersman_loom)]
+    impl Sleep {
+        pub(crate) fn reset(self: std::pin::Pin<&mut Self>, _: tokio::time::Instant) {}
+    }
+
+    #[cfg(steersman_loom)]
+    impl Future for Sleep {
+        type Output = ();
+
+        fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+            std::task::Poll::Pending
+        }
+    }
+}

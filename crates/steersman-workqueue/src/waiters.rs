@@ -1,0 +1,118 @@
+//! The workers that wait for a key, and which of them has to be woken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::task::Waker;
+use std::time::Instant;
+
+/// A worker that waits. Earlier ones have smaller numbers.
+pub(crate) type WaiterId = u64;
+
+/// Who waits.
+///
+/// [`settle`](Self::settle) restores two invariants after anything has changed:
+///
+/// - of the workers that wait, as many have been told to look again as there are keys ready (or all, if there are fewer);
+/// - if a key is delayed, one worker sleeps no longer than until its time, or some worker has been told to look again.
+///
+/// A worker that goes away, with a key or because its future was dropped, leaves; what it was told goes to another one by
+/// the same rule. So no wake-up is lost.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    waiting: BTreeMap<WaiterId, Waker>,
+    told: BTreeSet<WaiterId>,
+    next: WaiterId,
+    /// Who sleeps, and until when: one timer serves all.
+    timer: Option<(WaiterId, Instant)>,
+}
+
+impl Waiters {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.told.is_empty()
+    }
+
+    /// Waits, in the place it had if it has waited before.
+    pub(crate) fn wait(&mut self, id: Option<WaiterId>, waker: &Waker) -> WaiterId {
+        let id = id.unwrap_or_else(|| {
+            self.next += 1;
+            self.next
+        });
+        self.told.remove(&id);
+        match self.waiting.get_mut(&id) {
+            Some(known) => known.clone_from(waker),
+            None => drop(self.waiting.insert(id, waker.clone())),
+        }
+        id
+    }
+
+    /// Waits no longer.
+    pub(crate) fn leave(&mut self, id: WaiterId) {
+        self.waiting.remove(&id);
+        self.told.remove(&id);
+        if self.timer.is_some_and(|(owner, _)| owner == id) {
+            self.timer = None;
+        }
+    }
+
+    /// Whether this worker has to sleep until `deadline`, rather than without end.
+    pub(crate) fn sleeps(&mut self, id: WaiterId, deadline: Option<Instant>) -> bool {
+        if self.timer.is_none_or(|(owner, _)| owner == id) {
+            self.timer = deadline.map(|deadline| (id, deadline));
+            return self.timer.is_some();
+        }
+        false
+    }
+
+    /// Says who has to be woken, given how many keys are ready and when the next delayed one will be.
+    pub(crate) fn settle(&mut self, ready: usize, deadline: Option<Instant>) -> Wake {
+        let mut wake = Wake::default();
+        while self.told.len() < ready
+            && let Some((id, waker)) = self.waiting.pop_first()
+        {
+            self.told.insert(id);
+            wake.push(waker);
+        }
+        let Some(deadline) = deadline else { return wake };
+        let sleeper = match self.timer {
+            Some((_, until)) if until <= deadline => None,
+            Some((owner, _)) => self.waiting.remove_entry(&owner),
+            None if self.told.is_empty() => self.waiting.pop_first(),
+            None => None,
+        };
+        if let Some((id, waker)) = sleeper {
+            self.told.insert(id);
+            wake.push(waker);
+        }
+        wake
+    }
+
+    /// Tells everybody.
+    pub(crate) fn tell_all(&mut self) -> Wake {
+        self.settle(usize::MAX, None)
+    }
+}
+
+/// Workers to be woken, once the lock is released.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Wake {
+    /// Nearly always there is one at the most.
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Wake {
+    pub(crate) fn push(&mut self, waker: Waker) {
+        if self.first.is_none() {
+            self.first = Some(waker);
+        } else {
+            self.others.push(waker);
+        }
+    }
+
+    pub(crate) fn wake(self) {
+        if let Some(first) = self.first {
+            first.wake();
+            self.others.into_iter().for_each(Waker::wake);
+        }
+    }
+}

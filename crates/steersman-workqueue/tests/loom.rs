@@ -1,0 +1,155 @@
+//! The queue that is shipped under a model checker: every interleaving of these few operations, up to a bound on how often
+//! a thread is interrupted. Run by `cargo xtask test` with `RUSTFLAGS="--cfg steersman_loom"`.
+#![cfg(steersman_loom)]
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+
+use loom::future::block_on;
+use loom::thread;
+use steersman_workqueue::WorkQueue;
+
+/// How often a thread may be interrupted where it need not stop. The published bugs of this kind need two.
+const PREEMPTIONS: usize = 3;
+
+fn model(check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(check);
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    model(|| {
+        let queue = WorkQueue::new();
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add("a"))
+        };
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        assert_eq!(*item, "a");
+        item.done();
+        producer.join().unwrap();
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn two_workers_share_two_keys() {
+    model(|| {
+        let queue = WorkQueue::new();
+        let worker = |queue: WorkQueue<u32>| {
+            let item = block_on(queue.get()).expect("the queue is not shut down");
+            let key = *item;
+            item.done();
+            key
+        };
+        let other = {
+            let queue = queue.clone();
+            thread::spawn(move || worker(queue))
+        };
+        queue.add(1);
+        queue.add(2);
+        let mut keys = [worker(queue), other.join().unwrap()];
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2]);
+    });
+}
+
+#[test]
+fn a_key_added_while_it_is_processed_comes_once_more() {
+    model(|| {
+        let queue = WorkQueue::new();
+        queue.add("a");
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add("a"))
+        };
+        item.done();
+        producer.join().unwrap();
+        assert_eq!(queue.len(), 1);
+        block_on(queue.get()).expect("the queue is not shut down").done();
+        assert!(queue.is_empty());
+    });
+}
+
+/// Does nothing when it is called.
+struct Deaf;
+
+impl Wake for Deaf {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_worker_that_gives_up_takes_no_key_and_no_wake_up_with_it() {
+    model(|| {
+        let queue = WorkQueue::<&str>::new();
+        let fickle = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let waker = Waker::from(Arc::new(Deaf));
+                let mut get = Box::pin(queue.get());
+                // Often enough to be waiting by then.
+                for _ in 0..5 {
+                    if let std::task::Poll::Ready(item) = Pin::new(&mut get).poll(&mut Context::from_waker(&waker)) {
+                        item.expect("the queue is not shut down").done();
+                        return true;
+                    }
+                }
+                false
+            })
+        };
+        queue.add("a");
+        if fickle.join().unwrap() {
+            assert!(queue.is_empty());
+        } else {
+            assert_eq!(*block_on(queue.get()).expect("the queue is not shut down"), "a");
+        }
+    });
+}
+
+#[test]
+fn a_wake_up_of_a_worker_that_gives_up_goes_to_another() {
+    model(|| {
+        let queue = WorkQueue::<&str>::new();
+        let patient = {
+            let queue = queue.clone();
+            thread::spawn(move || block_on(queue.get()).map(|item| *item.key()))
+        };
+        let waker = Waker::from(Arc::new(Deaf));
+        let mut fickle = Box::pin(queue.get());
+        for _ in 0..5 {
+            assert!(Pin::new(&mut fickle).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        queue.add("a");
+        drop(fickle);
+        assert_eq!(patient.join().unwrap(), Some("a"));
+    });
+}
+
+#[test]
+fn shut_down_reaches_a_worker_whenever_it_begins_to_wait() {
+    model(|| {
+        let queue = WorkQueue::<u32>::new();
+        let worker = {
+            let queue = queue.clone();
+            thread::spawn(move || block_on(queue.get()).is_none())
+        };
+        queue.shut_down();
+        assert!(worker.join().unwrap());
+    });
+}
+
+#[test]
+fn draining_ends_when_the_last_key_is_done() {
+    model(|| {
+        let queue = WorkQueue::new();
+        queue.add("a");
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        let worker = thread::spawn(move || item.done());
+        assert!(block_on(queue.shut_down_with_drain()));
+        worker.join().unwrap();
+    });
+}

@@ -1,0 +1,335 @@
+//! What is measured: the table of jobs. A new job is one entry in [`JOBS`], and the contestants that learn it.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::figures::Answer;
+
+/// A job, as the harness knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    /// What a person calls it, and what stands in tables.
+    pub(crate) name: &'static str,
+    /// One line about it.
+    pub(crate) about: &'static str,
+    /// What the contestants are told to do: the name without the number of workers, which they are told apart.
+    pub(crate) task: &'static str,
+    /// The server that it needs.
+    pub(crate) server: Server,
+    /// Who takes part, in the order of the tables.
+    pub(crate) contestants: &'static [&'static str],
+    /// How many workers take from the queue.
+    pub(crate) workers: u64,
+    /// The sizes of a full run.
+    pub(crate) full: Scale,
+    /// The sizes of a quick one.
+    pub(crate) quick: Scale,
+    /// The figures that are compared, the most important first: the smaller the better. The first is also what is
+    /// plotted, and every contestant must report it.
+    pub(crate) costs: &'static [&'static str],
+    /// Whether an answer shows that the work was really done. Says what is wrong if not.
+    pub(crate) check: fn(&Asked, &Answer) -> Result<(), String>,
+    /// A run that takes longer has failed.
+    pub(crate) time_limit: Duration,
+}
+
+/// The server that a job needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// None.
+    None,
+    /// The replay.
+    Replay,
+    /// A real API server, through `--kubeconfig`.
+    Real,
+}
+
+/// How large a job is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// How many objects or keys, one measurement each.
+    pub(crate) sizes: &'static [u64],
+    /// How many watch events.
+    pub(crate) events: u64,
+    /// Seconds over which delays are spread.
+    pub(crate) window: u64,
+}
+
+impl Scale {
+    const fn of(sizes: &'static [u64]) -> Self {
+        Self { sizes, events: 0, window: 0 }
+    }
+
+    const fn with_events(self, events: u64) -> Self {
+        Self { events, ..self }
+    }
+
+    const fn with_window(self, window: u64) -> Self {
+        Self { window, ..self }
+    }
+}
+
+/// What a contestant was asked for, as far as its answer is checked against it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) size: u64,
+    pub(crate) events: u64,
+}
+
+/// A work queue job; the entries below say what is different.
+const WORKQUEUE: Job = Job {
+    name: "",
+    about: "",
+    task: "",
+    server: Server::None,
+    contestants: &["client-go"],
+    workers: 4,
+    full: Scale::of(&[1_000, 10_000, 100_000, 1_000_000]),
+    quick: Scale::of(&[1_000, 100_000]),
+    costs: &["ns_per_item"],
+    check: count_is_size_times_repeats,
+    time_limit: Duration::from_secs(120),
+};
+
+/// Every job.
+pub(crate) const JOBS: &[Job] = &[
+    Job {
+        name: "sync",
+        about: "Pods in a cache, each handed to a worker once",
+        task: "sync",
+        server: Server::Replay,
+        contestants: &["client-go", "controller-runtime", "kube-rs", "curl"],
+        workers: 4,
+        full: Scale::of(&[20_000]),
+        quick: Scale::of(&[5_000]),
+        costs: &["wall_s", "rss_mb"],
+        check: count_is_size,
+        time_limit: Duration::from_secs(120),
+    },
+    Job {
+        name: "watch",
+        about: "MODIFIED events of a watch that come as fast as they are taken; the first list is not measured",
+        task: "watch",
+        server: Server::Replay,
+        contestants: &["client-go", "controller-runtime", "kube-rs"],
+        workers: 4,
+        full: Scale::of(&[10_000]).with_events(30_000),
+        quick: Scale::of(&[1_000]).with_events(5_000),
+        costs: &["wall_s", "cpu_s"],
+        check: count_is_events,
+        time_limit: Duration::from_secs(180),
+    },
+    Job {
+        name: "latency",
+        about: "from the start of a write to the start of the reconcile that sees it, on a real server",
+        task: "latency",
+        server: Server::Real,
+        contestants: &["controller-runtime", "kube-rs"],
+        workers: 1,
+        full: Scale::of(&[1_000]),
+        quick: Scale::of(&[300]),
+        costs: &["p50_us", "p99_us"],
+        check: count_is_size,
+        time_limit: Duration::from_secs(180),
+    },
+    Job {
+        name: "workqueue-together-1",
+        about: "distinct keys added while 1 worker takes them: get, forget, done",
+        task: "workqueue-together",
+        workers: 1,
+        ..WORKQUEUE
+    },
+    Job {
+        name: "workqueue-together-4",
+        about: "distinct keys added while 4 workers take them: get, forget, done",
+        task: "workqueue-together",
+        ..WORKQUEUE
+    },
+    Job {
+        name: "workqueue-queued-1",
+        about: "distinct keys all added first, then taken by 1 worker",
+        task: "workqueue-queued",
+        workers: 1,
+        ..WORKQUEUE
+    },
+    Job {
+        name: "workqueue-queued-4",
+        about: "distinct keys all added first, then taken by 4 workers",
+        task: "workqueue-queued",
+        ..WORKQUEUE
+    },
+    Job {
+        name: "workqueue-dedup-4",
+        about: "every key added 10 times in a row while 4 workers take them; the cost is that of an add",
+        task: "workqueue-dedup",
+        full: Scale::of(&[100_000]),
+        quick: Scale::of(&[100_000]),
+        check: ten_adds_per_key,
+        ..WORKQUEUE
+    },
+    Job {
+        name: "workqueue-delay",
+        about: "keys added with delays that are spread over a window, taken by 4 workers",
+        task: "workqueue-delay",
+        full: Scale::of(&[1_000_000]).with_window(60),
+        quick: Scale::of(&[50_000]).with_window(5),
+        costs: &["cpu_s", "bytes_per_key"],
+        check: count_is_size,
+        time_limit: Duration::from_secs(240),
+        ..WORKQUEUE
+    },
+    Job {
+        name: "workqueue-ratelimit",
+        about: "the exponential limiter alone: 5 failures of every key, half of the keys forgotten; the cost is that of a failure",
+        task: "workqueue-ratelimit",
+        workers: 1,
+        full: Scale::of(&[100_000]),
+        quick: Scale::of(&[100_000]),
+        check: count_is_half_of_size,
+        ..WORKQUEUE
+    },
+];
+
+fn expect(what: &str, found: u64, expected: u64) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what} is {found}, not {expected}")) }
+}
+
+fn count_is_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    expect("the count", answer.count, asked.size)
+}
+
+fn count_is_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    expect("the count", answer.count, asked.events)
+}
+
+fn count_is_half_of_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    expect("the count", answer.count, asked.size / 2)
+}
+
+fn count_is_size_times_repeats(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    let repeats = answer.whole("repeats").ok_or("the figure repeats, a whole number, is missing")?;
+    if repeats < 1 {
+        return Err("nothing was repeated even once".to_owned());
+    }
+    expect(&format!("the count of {repeats} repetitions"), answer.count, asked.size * repeats)
+}
+
+fn ten_adds_per_key(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    let adds = answer.whole("adds").ok_or("the figure adds, a whole number, is missing")?;
+    expect("the number of adds", adds, asked.size * 10)?;
+    if (asked.size..=asked.size * 10).contains(&answer.count) {
+        Ok(())
+    } else {
+        Err(format!("the count is {}, not between {} and {}", answer.count, asked.size, asked.size * 10))
+    }
+}
+
+/// The jobs that `words` ask for: each is a job's name, or what several names begin with up to a `-`. All jobs when there
+/// is no word.
+pub(crate) fn matching(words: &[String]) -> Result<Vec<&'static Job>> {
+    for word in words {
+        if !JOBS.iter().any(|job| is_meant(job, word)) {
+            let known: Vec<&str> = JOBS.iter().map(|job| job.name).collect();
+            bail!("there is no job {word:?}; known are {}", known.join(", "));
+        }
+    }
+    Ok(JOBS.iter().filter(|job| words.is_empty() || words.iter().any(|word| is_meant(job, word))).collect())
+}
+
+fn is_meant(job: &Job, word: &str) -> bool {
+    job.name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Every job with what it is about, for the help text.
+pub(crate) fn help() -> String {
+    let lines: Vec<String> = JOBS.iter().map(|job| format!("  {:<22}{}", job.name, job.about)).collect();
+    format!("Jobs:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::contestants::CONTESTANTS;
+    use super::*;
+
+    fn job(name: &str) -> &'static Job {
+        JOBS.iter().find(|job| job.name == name).expect("the job exists")
+    }
+
+    fn names(words: &[&str]) -> Vec<&'static str> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        matching(&words).expect("the words name jobs").iter().map(|job| job.name).collect()
+    }
+
+    fn answer(count: u64, figures: &[(&str, f64)]) -> Answer {
+        Answer { count, figures: figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect() }
+    }
+
+    #[test]
+    fn a_word_means_a_job_or_all_that_begin_with_it() {
+        assert_eq!(names(&["sync"]), ["sync"]);
+        assert_eq!(names(&["workqueue-queued"]), ["workqueue-queued-1", "workqueue-queued-4"]);
+        assert_eq!(names(&["workqueue"]).len(), 7);
+        assert_eq!(names(&["watch", "sync"]), ["sync", "watch"]);
+        assert_eq!(names(&[]).len(), JOBS.len());
+    }
+
+    #[test]
+    fn part_of_a_word_means_nothing_and_the_known_jobs_are_listed() {
+        let error = matching(&["work".to_owned()]).expect_err("work is not a job").to_string();
+        assert!(
+            error.contains("\"work\"") && error.contains("workqueue-delay") && error.contains("latency"),
+            "{error}"
+        );
+        matching(&[String::new()]).expect_err("no job has an empty name");
+    }
+
+    #[test]
+    fn a_wrong_count_is_found() {
+        let asked = Asked { size: 100, events: 30 };
+        let check = |name: &str, answer: &Answer| (job(name).check)(&asked, answer);
+        assert_eq!(check("sync", &answer(100, &[])), Ok(()));
+        assert_eq!(check("sync", &answer(99, &[])), Err("the count is 99, not 100".to_owned()));
+        assert_eq!(check("watch", &answer(30, &[])), Ok(()));
+        assert!(check("watch", &answer(100, &[])).is_err());
+        assert_eq!(check("workqueue-ratelimit", &answer(50, &[])), Ok(()));
+        assert!(check("workqueue-ratelimit", &answer(100, &[])).is_err());
+    }
+
+    #[test]
+    fn the_count_of_a_repeated_job_is_size_times_repeats() {
+        let asked = Asked { size: 100, events: 0 };
+        let check = |answer: &Answer| (job("workqueue-together-1").check)(&asked, answer);
+        assert_eq!(check(&answer(300, &[("repeats", 3.0)])), Ok(()));
+        assert!(check(&answer(299, &[("repeats", 3.0)])).is_err());
+        assert!(check(&answer(0, &[("repeats", 0.0)])).is_err());
+        assert!(check(&answer(250, &[("repeats", 2.5)])).is_err());
+        assert!(check(&answer(100, &[])).is_err());
+    }
+
+    #[test]
+    fn a_deduplicating_job_must_add_all_and_lose_none() {
+        let asked = Asked { size: 100, events: 0 };
+        let check = |count, adds| (job("workqueue-dedup-4").check)(&asked, &answer(count, &[("adds", adds)]));
+        assert_eq!(check(100, 1000.0), Ok(()));
+        assert_eq!(check(1000, 1000.0), Ok(()));
+        assert!(check(99, 1000.0).is_err());
+        assert!(check(1001, 1000.0).is_err());
+        assert!(check(500, 999.0).is_err());
+    }
+
+    #[test]
+    fn the_table_holds_together() {
+        let mut seen = HashSet::new();
+        for job in JOBS {
+            assert!(seen.insert(job.name), "{} is there twice", job.name);
+            assert!(job.name.starts_with(job.task), "{} has the task {}", job.name, job.task);
+            assert!(!job.costs.is_empty() && !job.contestants.is_empty() && !job.about.is_empty(), "{}", job.name);
+            for name in job.contestants {
+                assert!(CONTESTANTS.iter().any(|contestant| contestant.name == *name), "{} has {name}", job.name);
+            }
+        }
+    }
+}

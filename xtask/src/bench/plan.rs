@@ -1,0 +1,133 @@
+//! What a command line asks for: which jobs, with whom, in which order.
+
+use anyhow::{Result, bail};
+
+use super::contestants::{CONTESTANTS, Contestant, Program};
+use super::jobs::{self, Job, Server};
+
+/// What will be measured.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) jobs: Vec<Planned>,
+    /// Jobs that were not asked for by name and cannot be done, with the reason.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A job and who takes part in it.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) job: &'static Job,
+    pub(crate) contestants: Vec<&'static Contestant>,
+}
+
+impl Plan {
+    /// The jobs that `words` mean, with those of `only` (everyone when empty) who take part.
+    pub(crate) fn new(words: &[String], only: &[String], real_server: bool) -> Result<Self> {
+        let mut plan = Self { jobs: Vec::new(), left_out: Vec::new() };
+        for job in jobs::matching(words)? {
+            let contestants: Vec<&Contestant> = job
+                .contestants
+                .iter()
+                .filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name))
+                .filter_map(|name| CONTESTANTS.iter().find(|contestant| contestant.name == *name))
+                .collect();
+            let lacks_server = job.server == Server::Real && !real_server;
+            if lacks_server && !words.is_empty() {
+                bail!("the job {} needs a real API server: pass --kubeconfig FILE", job.name);
+            } else if lacks_server {
+                plan.left_out.push(format!("{} (needs --kubeconfig)", job.name));
+            } else if contestants.is_empty() {
+                plan.left_out.push(format!("{} (no chosen contestant takes part)", job.name));
+            } else {
+                plan.jobs.push(Planned { job, contestants });
+            }
+        }
+        if plan.jobs.is_empty() {
+            bail!("nothing to measure: left out {}", plan.left_out.join(", "));
+        }
+        Ok(plan)
+    }
+
+    /// The programs that the plan needs, each with the contestants that need it.
+    pub(crate) fn programs(&self) -> Vec<(Program, Vec<&'static str>)> {
+        let mut programs: Vec<(Program, Vec<&'static str>)> = Vec::new();
+        for contestant in CONTESTANTS.iter().filter(|contestant| self.involves(contestant)) {
+            match programs.iter_mut().find(|(program, _)| *program == contestant.program) {
+                Some((_, names)) => names.push(contestant.name),
+                None => programs.push((contestant.program, vec![contestant.name])),
+            }
+        }
+        programs
+    }
+
+    fn involves(&self, contestant: &Contestant) -> bool {
+        self.jobs.iter().flat_map(|planned| &planned.contestants).any(|other| other.name == contestant.name)
+    }
+
+    /// Whether a job needs the replay.
+    pub(crate) fn needs_replay(&self) -> bool {
+        self.jobs.iter().any(|planned| planned.job.server == Server::Replay)
+    }
+}
+
+impl Planned {
+    /// Everyone in the order of this round (counted from 0): each goes first in turn, so that nobody always runs on a
+    /// machine that the same other has just warmed up.
+    pub(crate) fn in_round(&self, round: usize) -> impl Iterator<Item = (usize, &'static Contestant)> {
+        let count = self.contestants.len();
+        (0..count).map(move |turn| (turn + round) % count).map(|index| (index, self.contestants[index]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(words: &[&str], only: &[&str], real_server: bool) -> Result<Plan> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        Plan::new(&owned(words), &owned(only), real_server)
+    }
+
+    fn jobs(plan: &Plan) -> Vec<&str> {
+        plan.jobs.iter().map(|planned| planned.job.name).collect()
+    }
+
+    #[test]
+    fn a_job_without_its_server_is_an_error_when_named_and_left_out_otherwise() {
+        let error = plan(&["latency"], &[], false).expect_err("there is no server").to_string();
+        assert!(error.contains("--kubeconfig"), "{error}");
+        let all = plan(&[], &[], false).expect("the other jobs can be done");
+        assert_eq!(all.left_out, ["latency (needs --kubeconfig)"]);
+        assert!(!jobs(&all).contains(&"latency") && jobs(&all).contains(&"sync"));
+        assert_eq!(jobs(&plan(&["latency"], &[], true).expect("there is a server")), ["latency"]);
+    }
+
+    #[test]
+    fn jobs_without_a_chosen_contestant_are_left_out() {
+        let curl = plan(&["sync", "watch"], &["curl"], false).expect("curl can do sync");
+        assert_eq!(jobs(&curl), ["sync"]);
+        assert_eq!(curl.left_out, ["watch (no chosen contestant takes part)"]);
+        plan(&["watch"], &["curl"], false).expect_err("curl cannot do watch");
+    }
+
+    #[test]
+    fn a_program_is_needed_once_and_knows_for_whom() {
+        let sync = plan(&["sync"], &["controller-runtime", "client-go", "curl"], false).expect("all can do sync");
+        let expected = [(Program::Go, vec!["client-go", "controller-runtime"]), (Program::Curl, vec!["curl"])];
+        assert_eq!(sync.programs(), expected);
+        assert!(sync.needs_replay());
+        assert!(!plan(&["workqueue-delay"], &[], false).expect("it can be done").needs_replay());
+    }
+
+    #[test]
+    fn everyone_goes_first_in_turn() {
+        let watch = plan(&["watch"], &[], false).expect("it can be done");
+        let order = |round| watch.jobs[0].in_round(round).map(|(_, contestant)| contestant.name).collect::<Vec<&str>>();
+        let names: Vec<&str> = watch.jobs[0].contestants.iter().map(|contestant| contestant.name).collect();
+        for round in 0..2 * names.len() {
+            let mut expected = names.clone();
+            expected.rotate_left(round % names.len());
+            assert_eq!(order(round), expected);
+        }
+    }
+}
