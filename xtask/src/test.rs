@@ -15,6 +15,9 @@ const REAL_SERVER_PREFIX: &str = "real_";
 /// Set for the long version. Tests that try many seeds try many more.
 const SOAK_VARIABLE: &str = "STEERSMAN_SOAK";
 
+/// Swaps the work queue's mutex for the model checker's, and turns its tests on.
+const MODEL_CHECKER_FLAGS: &str = "--cfg steersman_loom";
+
 /// How much to test.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -28,7 +31,7 @@ pub(crate) struct Args {
 
 /// Runs it all. Closes with what was left out, and with a line that counts the tests.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let packages = workspace::metadata()?.packages;
+    let workspace::Metadata { packages, target_directory } = workspace::metadata()?;
     let mut steps = Steps::new();
     let mut left_out = Vec::new();
     let mut counts = Counts::default();
@@ -49,6 +52,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut command = test(&["--workspace", "--lib", "--bins", "--examples"]);
         let tests = packages.iter().flat_map(Package::integration_tests).filter(|name| !needs_real_server(name));
         count(command.args(tests.flat_map(|name| ["--test", name])))
+    })?;
+    counts += steps.run("tests under a model checker", || {
+        // With other flags everything is compiled anew, so in a folder of its own.
+        let mut command = test(&["--package", "steersman-workqueue", "--test", "loom"]);
+        count(command.env("RUSTFLAGS", MODEL_CHECKER_FLAGS).env("CARGO_TARGET_DIR", target_directory.join("loom")))
     })?;
     counts += steps.run("documentation tests", || count(&mut test(&["--workspace", "--doc"])))?;
 

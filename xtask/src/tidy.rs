@@ -99,6 +99,7 @@ fn check_rust(path: &Path, text: &str, complaints: &mut Vec<String>) {
         complain(1, "a crate begins with an essay that explains it (//!)");
     }
     let in_test = path.components().any(|part| part.as_os_str() == "tests");
+    let paused = text.contains("start_paused = true");
     let mut in_test_module = false;
     for (index, line) in text.lines().enumerate() {
         in_test_module |= line.starts_with("mod tests {");
@@ -106,9 +107,9 @@ fn check_rust(path: &Path, text: &str, complaints: &mut Vec<String>) {
         if code.starts_with(concat!("#[ign", "ore")) || code.contains(concat!("```ign", "ore")) {
             complain(index + 1, "a test or an example that never runs");
         }
-        // Waiting for a condition polls; nothing else in a test has a reason to wait for time to pass.
-        let waits = code.contains("thread::sleep(") || code.contains("time::sleep(");
-        if waits && (in_test || in_test_module) && !text[..offset(text, index)].contains("async fn eventually(") {
+        // Waiting for a condition polls, and paused time passes at once; nothing else in a test has a reason to wait.
+        let sleeps = code.contains("thread::sleep(") || (code.contains("time::sleep(") && !paused);
+        if sleeps && (in_test || in_test_module) && !text[..offset(text, index)].contains("async fn eventually(") {
             complain(index + 1, "tests do not sleep: pause the time, or wait for a condition (`eventually`)");
         }
     }

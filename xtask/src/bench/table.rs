@@ -38,12 +38,15 @@ impl Table {
         let (ratios, remark) = ratios(job, rows);
         columns.extend(ratios);
 
-        let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+        let rounds = match rows.iter().map(|row| row.rounds).max() {
+            None | Some(1) => "One round.".to_owned(),
+            Some(rounds) => format!("Medians of {rounds} rounds."),
+        };
         Self {
             title: title(job, scale, rows.first().map_or(0, |row| row.size)),
             header: columns.iter().map(|column| column.title.clone()).collect(),
             rows: (0..rows.len()).map(|row| columns.iter().map(|column| column.cells[row].clone()).collect()).collect(),
-            remarks: vec![format!("Medians of {rounds} rounds. {remark}")],
+            remarks: vec![format!("{rounds} {remark}")],
         }
     }
 
