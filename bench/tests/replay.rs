@@ -86,7 +86,9 @@ fn pages_together_are_the_list() {
     let (mut pages, mut path) = (Vec::new(), "/api/v1/pods?limit=100".to_owned());
     loop {
         let page = json(address, &path);
-        pages.extend(names(&page));
+        let pods = names(&page);
+        assert!(pods.len() <= 100, "a page holds {} Pods", pods.len());
+        pages.extend(pods);
         let Some(token) = page["metadata"]["continue"].as_str() else { break };
         assert_eq!(page["metadata"]["remainingItemCount"], PODS - pages.len() as u64);
         path = format!("/api/v1/pods?limit=100&continue={token}");

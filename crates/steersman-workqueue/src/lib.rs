@@ -40,6 +40,9 @@
 mod core;
 mod delays;
 mod error;
+mod get;
+mod intake;
+mod item;
 pub mod metrics;
 mod queue;
 mod rate_limiter;
@@ -49,8 +52,10 @@ mod waiters;
 
 pub use crate::core::{AddOptions, Core, Ticket, Verdict};
 pub use error::Error;
+pub use get::{Get, GetOwned};
+pub use item::Item;
 pub use metrics::{Metrics, Unfinished};
-pub use queue::{Get, Item, WorkQueue};
+pub use queue::WorkQueue;
 pub use rate_limiter::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter, RateLimiter,
     WithMaxWaitRateLimiter, client_go_default, controller_runtime_default,

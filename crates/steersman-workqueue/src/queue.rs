@@ -1,18 +1,17 @@
 //! The queue with waiting: a lock around the core, and workers that wait for a key.
 
-use std::collections::VecDeque;
 use std::hash::Hash;
-use std::ops::Deref;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::core::{AddOptions, Core, Ticket, Verdict};
+use crate::get::{Get, GetOwned};
+use crate::intake::{Arrival, Arrivals, Intake};
 use crate::metrics::{Metrics, Unfinished};
 use crate::rate_limiter::RateLimiter;
-use crate::sync::time::{Sleep, now, sleep_until};
+use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
-use crate::waiters::{WaiterId, Waiters, Wake};
+use crate::waiters::{Waiters, Wake};
 
 /// A work queue for many producers and many workers. Clones are the same queue.
 ///
@@ -21,42 +20,27 @@ use crate::waiters::{WaiterId, Waiters, Wake};
 /// - A key that is ready does not wait while a worker does (test: `no_wake_up_is_lost`, under every interleaving).
 /// - [`get`](Self::get) can be dropped at any time. It takes its key out of the queue only at the moment it returns it, so
 ///   the key is still in front (test: `a_cancelled_get_leaves_its_key_in_front`).
-/// - An [`Item`] that is dropped without a verdict, because its worker panicked or was cancelled, is tried again.
+/// - An [`Item`](crate::Item) that is dropped without a verdict, because its worker panicked or was cancelled, is tried
+///   again.
 pub struct WorkQueue<T: Hash + Eq + Clone> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
+    state: Mutex<State<T>>,
     /// Locked after `state` by whoever needs both.
     intake: Mutex<Intake<T>>,
-    state: Mutex<State<T>>,
     /// Passed for the time while the core does not need it.
     created: Instant,
 }
 
-/// So many plain adds wait at the most for somebody to take them in.
-const INTAKE_MAX: usize = 256;
-
-/// A worker that finds nothing lets others run so many times before it waits to be woken. Being woken costs far more than
-/// looking again, and keys come in bursts.
-const YIELDS: u8 = 3;
-
-/// Where plain adds are put down, so that producers do not wait for workers nor workers for producers: whoever next finds
-/// nothing ready takes them all in at once. Nobody can tell the difference: an add that has been put down counts as made,
-/// and every operation that could see it takes it in first.
-struct Intake<T> {
-    keys: VecDeque<T>,
-    /// Nothing may be put down and left: a worker waits, or the core has to be told when each add was made.
+pub(crate) struct State<T> {
+    pub(crate) core: Core<T>,
+    /// Taken from the intake and on the way into the core. Empty, unless hashing a key panicked.
+    arriving: Arrivals<T>,
+    /// What the intake was last told.
     direct: bool,
-}
-
-struct State<T> {
-    core: Core<T>,
-    /// Taken from the intake and on the way into the core; empty but for a key whose hashing panicked.
-    arriving: VecDeque<T>,
-    /// As in the intake.
-    direct: bool,
-    workers: Waiters,
+    pub(crate) workers: Waiters,
     /// Those who wait in `shut_down_with_drain`.
     drainers: Vec<Waker>,
     draining: bool,
@@ -97,16 +81,16 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     /// A queue around a core that was set up by hand.
     pub fn from_core(core: Core<T>) -> Self {
         let direct = core.stamps_adds();
-        let intake = Intake { keys: VecDeque::new(), direct };
         let state = State {
             core,
-            arriving: VecDeque::new(),
+            arriving: Arrivals::new(),
             direct,
             workers: Waiters::default(),
             drainers: Vec::new(),
             draining: false,
         };
-        Self { shared: Arc::new(Shared { intake: Mutex::new(intake), state: Mutex::new(state), created: now() }) }
+        let intake = Mutex::new(Intake::new(direct));
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), intake, created: now() }) }
     }
 
     /// Has `metrics` told what happens from now on.
@@ -119,17 +103,13 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     /// Sets what one point of priority is worth, see [`Core::set_ageing`].
     #[must_use]
     pub fn with_ageing(self, worth: Duration) -> Self {
-        self.lock().core.set_ageing(worth);
+        self.change(false, |core, _| core.set_ageing(worth));
         self
     }
 
     /// Adds `key`, now. Does nothing if it is ready already, or if the queue is shut down.
     pub fn add(&self, key: T) {
-        let mut intake = lock(&self.shared.intake);
-        intake.keys.push_back(key);
-        let direct = intake.direct || intake.keys.len() >= INTAKE_MAX;
-        drop(intake);
-        if direct {
+        if lock(&self.shared.intake).put_down_add(key) {
             self.change(false, |_, _| ());
         }
     }
@@ -151,17 +131,22 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
 
     /// Waits for a key to work on. `None` means that the queue was shut down and has nothing left: the worker can go.
     pub fn get(&self) -> Get<'_, T> {
-        Get { queue: self, yields: 0, id: None, sleep: None }
+        Get::new(self)
     }
 
-    /// Forgets the failures of `key`. [`Item::done`] does so by itself.
+    /// [`get`](Self::get) for an item that is to outlive this handle, in a task of its own for instance.
+    pub fn get_owned(&self) -> GetOwned<T> {
+        GetOwned::new(self.clone())
+    }
+
+    /// Forgets the failures of `key`. [`Item::done`](crate::Item::done) does so by itself.
     pub fn forget(&self, key: &T) {
-        self.lock().core.forget(key);
+        self.change(false, |core, _| core.forget(key));
     }
 
     /// How many times `key` has failed since it last succeeded.
     pub fn retries(&self, key: &T) -> u32 {
-        self.lock().core.retries(key)
+        self.change(false, |core, _| core.retries(key))
     }
 
     /// How many keys are ready.
@@ -187,7 +172,7 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
 
     /// The keys that workers have at this moment, see [`Core::unfinished`].
     pub fn unfinished(&self) -> Unfinished {
-        self.lock().core.unfinished(now())
+        self.change(true, |core, now| core.unfinished(now))
     }
 
     /// From now on adds do nothing and delayed keys are dropped. Keys that are ready are still handed out; then workers are
@@ -211,11 +196,14 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
         let queue = self.clone();
         std::future::poll_fn(move |context| {
             let mut state = queue.lock();
+            let time = queue.time(&state.core);
+            queue.take_in(&mut state, time);
             if state.core.is_drained() || !state.draining {
                 return Poll::Ready(state.core.is_drained());
             }
             state.drainers.retain(|waker| !waker.will_wake(context.waker()));
             state.drainers.push(context.waker().clone());
+            queue.release(state);
             Poll::Pending
         })
     }
@@ -225,12 +213,20 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
         self.lock().core.is_shut_down()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(crate) fn finish(&self, ticket: Ticket, verdict: Verdict) {
+        if verdict != Verdict::Done {
+            self.change(true, |core, now| core.finish(ticket, verdict, now));
+        } else if lock(&self.shared.intake).put_down_done(ticket) {
+            self.change(false, |_, _| ());
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T>> {
         // Foreign code that may panic under the lock (hashing, comparing, cloning, limiters) runs before anything is changed.
         lock(&self.shared.state)
     }
 
-    /// Changes the core, after all adds that were made before, and wakes whom that concerns.
+    /// Changes the core, after everything that was put down before, and wakes whom that concerns.
     fn change<R>(&self, looks_at_time: bool, change: impl FnOnce(&mut Core<T>, Instant) -> R) -> R {
         let mut state = self.lock();
         let time = if looks_at_time { now() } else { self.time(&state.core) };
@@ -240,52 +236,37 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
         result
     }
 
-    fn finish(&self, ticket: Ticket, verdict: Verdict) {
-        let mut state = self.lock();
-        let time = if verdict == Verdict::Done { self.time(&state.core) } else { now() };
-        // An add of this key that was put down may come before or after: the key is handed out once more in either case.
-        state.core.finish(ticket, verdict, time);
-        self.release(state);
-    }
-
     /// The time, if the core looks at it without being asked for a delay or a priority.
-    fn time(&self, core: &Core<T>) -> Instant {
+    pub(crate) fn time(&self, core: &Core<T>) -> Instant {
         if core.needs_time() { now() } else { self.shared.created }
     }
 
-    /// Takes in the adds that were put down.
-    fn take_in(&self, state: &mut State<T>, time: Instant) {
+    /// Takes in what was put down.
+    pub(crate) fn take_in(&self, state: &mut State<T>, time: Instant) {
         loop {
-            while let Some(key) = state.arriving.pop_front() {
-                state.core.add(key, AddOptions::new(), time);
+            while let Some(arrival) = state.arriving.pop_front() {
+                match arrival {
+                    Arrival::Add(key) => state.core.add(key, AddOptions::new(), time),
+                    Arrival::Done(ticket) => state.core.finish(ticket, Verdict::Done, time),
+                }
             }
-            let mut intake = lock(&self.shared.intake);
-            if intake.keys.is_empty() {
+            if !lock(&self.shared.intake).take(&mut state.arriving) {
                 return;
             }
-            std::mem::swap(&mut intake.keys, &mut state.arriving);
         }
-    }
-
-    /// Says whether adds may be put down and left. Returns whether some had been.
-    #[inline]
-    fn direct(&self, state: &mut State<T>) -> bool {
-        let direct = !state.workers.is_empty() || state.core.stamps_adds();
-        if direct == state.direct {
-            return false;
-        }
-        state.direct = direct;
-        let mut intake = lock(&self.shared.intake);
-        intake.direct = direct;
-        !intake.keys.is_empty()
     }
 
     /// Ends a change: releases the lock and wakes whom the change concerns.
     #[inline]
-    fn release(&self, mut state: MutexGuard<'_, State<T>>) {
-        if self.direct(&mut state) {
-            let time = self.time(&state.core);
-            self.take_in(&mut state, time);
+    pub(crate) fn release(&self, mut state: MutexGuard<'_, State<T>>) {
+        let direct = !state.workers.is_empty() || !state.drainers.is_empty() || state.core.stamps_adds();
+        if direct != state.direct {
+            state.direct = direct;
+            let left = lock(&self.shared.intake).set_direct(direct);
+            if left {
+                let time = self.time(&state.core);
+                self.take_in(&mut state, time);
+            }
         }
         if state.workers.is_empty() && state.drainers.is_empty() {
             return;
@@ -309,155 +290,5 @@ impl<T: Hash + Eq + Clone> State<T> {
             self.drainers.drain(..).for_each(|waker| wake.push(waker));
         }
         wake
-    }
-}
-
-/// Waits for a key: what [`WorkQueue::get`] returns.
-#[must_use = "futures do nothing unless they are awaited"]
-pub struct Get<'a, T: Hash + Eq + Clone> {
-    queue: &'a WorkQueue<T>,
-    /// How often it has let others run before it waits.
-    yields: u8,
-    /// Set once it has had to wait.
-    id: Option<WaiterId>,
-    /// Set while it is the one who waits for the next delayed key.
-    sleep: Option<Pin<Box<Sleep>>>,
-}
-
-impl<T: Hash + Eq + Clone> std::fmt::Debug for Get<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Get").field("waiting", &self.id.is_some()).finish_non_exhaustive()
-    }
-}
-
-impl<T: Hash + Eq + Clone> Future for Get<'_, T> {
-    type Output = Option<Item<T>>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let queue = this.queue;
-        loop {
-            let mut state = queue.lock();
-            let time = queue.time(&state.core);
-            let mut taken = state.core.get(time);
-            if taken.is_none() {
-                queue.take_in(&mut state, time);
-                taken = state.core.get(time);
-            }
-            if taken.is_some() || state.core.is_shut_down() {
-                if let Some(id) = this.id.take() {
-                    state.workers.leave(id);
-                }
-                queue.release(state);
-                return Poll::Ready(taken.map(|(ticket, key)| Item {
-                    queue: queue.clone(),
-                    key,
-                    ticket: Some(ticket),
-                }));
-            }
-            if this.yields < YIELDS {
-                this.yields += 1;
-                drop(state);
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            let id = state.workers.wait(this.id, context.waker());
-            this.id = Some(id);
-            let deadline = state.core.next_deadline();
-            let sleeps = state.workers.sleeps(id, deadline);
-            queue.release(state);
-
-            let Some(deadline) = deadline.filter(|_| sleeps) else {
-                this.sleep = None;
-                return Poll::Pending;
-            };
-            let deadline = deadline.into();
-            let sleep = match &mut this.sleep {
-                Some(sleep) => {
-                    sleep.as_mut().reset(deadline);
-                    sleep
-                }
-                None => this.sleep.insert(Box::pin(sleep_until(deadline))),
-            };
-            if sleep.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-        }
-    }
-}
-
-impl<T: Hash + Eq + Clone> Drop for Get<'_, T> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id {
-            let mut state = self.queue.lock();
-            state.workers.leave(id);
-            self.queue.release(state);
-        }
-    }
-}
-
-/// A key that a worker has, until it gives its verdict. Nobody else gets the key meanwhile.
-///
-/// Dropped without a verdict it counts as failed ([`retry`](Self::retry)); while the queue drains, as done.
-#[must_use = "a key that is dropped without a verdict is tried again"]
-pub struct Item<T: Hash + Eq + Clone> {
-    queue: WorkQueue<T>,
-    key: T,
-    /// Taken with the verdict.
-    ticket: Option<Ticket>,
-}
-
-impl<T: Hash + Eq + Clone> Item<T> {
-    /// The key.
-    pub fn key(&self) -> &T {
-        &self.key
-    }
-
-    /// The priority with which it was handed out.
-    pub fn priority(&self) -> i8 {
-        self.ticket.as_ref().map_or(0, Ticket::priority)
-    }
-
-    /// All is well, or no further try would help: forgets the failures of the key.
-    pub fn done(self) {
-        self.finish(Verdict::Done);
-    }
-
-    /// It failed: the key comes back when the rate limiter allows it.
-    pub fn retry(self) {
-        self.finish(Verdict::Retry);
-    }
-
-    /// All is well, and the key comes back after `delay`: forgets the failures of the key.
-    pub fn requeue_after(self, delay: Duration) {
-        self.finish(Verdict::RequeueAfter(delay));
-    }
-
-    fn finish(mut self, verdict: Verdict) {
-        if let Some(ticket) = self.ticket.take() {
-            self.queue.finish(ticket, verdict);
-        }
-    }
-}
-
-impl<T: Hash + Eq + Clone> Drop for Item<T> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.queue.finish(ticket, Verdict::Retry);
-        }
-    }
-}
-
-impl<T: Hash + Eq + Clone> Deref for Item<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.key
-    }
-}
-
-impl<T: Hash + Eq + Clone + std::fmt::Debug> std::fmt::Debug for Item<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Item").field("key", &self.key).field("priority", &self.priority()).finish_non_exhaustive()
     }
 }

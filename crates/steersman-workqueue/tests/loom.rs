@@ -147,7 +147,7 @@ fn draining_ends_when_the_last_key_is_done() {
     model(|| {
         let queue = WorkQueue::new();
         queue.add("a");
-        let item = block_on(queue.get()).expect("the queue is not shut down");
+        let item = block_on(queue.get_owned()).expect("the queue is not shut down");
         let worker = thread::spawn(move || item.done());
         assert!(block_on(queue.shut_down_with_drain()));
         worker.join().unwrap();

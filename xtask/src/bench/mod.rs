@@ -1,12 +1,14 @@
 //! Measuring steersman and its peers side by side: `cargo xtask bench`.
 //!
 //! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line becomes a [`plan`];
-//! [`programs`] builds what it needs; [`run`] has one contestant do one job and checks that the work was really done.
-//! [`figures`] puts the rounds together into rows, which come out as a [`table`], a [`report`] or a [`plot`].
+//! [`programs`] builds what it needs; [`run`](mod@run) has one contestant do one job and checks that the work was really
+//! done. [`figures`] puts the rounds together into rows, which come out as a [`table`], a [`report`] or a [`plot`].
+//! [`busy`] tells when the machine is not ours alone.
 //!
 //! Figures of one machine say little about another, and move by a third from run to run. So all contestants of a job take
 //! turns in one run, and what counts is the ratio between them. `bench/README.md` says more.
 
+mod busy;
 mod contestants;
 mod figures;
 mod jobs;
@@ -73,6 +75,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let kubeconfig = args.kubeconfig.as_deref().map(std::path::absolute).transpose()?;
     let programs = Programs::build(&plan)?;
     let setting = Setting { programs: &programs, kubeconfig: kubeconfig.as_deref() };
+    let busy = busy::remark();
+    if let Some(remark) = &busy {
+        eprintln!("warning: {remark}; figures suffer from that, unevenly");
+    }
     let rounds = args.rounds.unwrap_or(if args.quick { ROUNDS_QUICK } else { ROUNDS });
 
     let (mut rows, mut tables) = (Vec::new(), Vec::new());
@@ -86,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             rows.extend(measured);
         }
     }
-    let closing = closing(&plan, &step::seconds(started.elapsed()));
+    let closing = closing(&plan, &step::seconds(started.elapsed()), busy.as_deref());
     println!("{closing}");
 
     if let Some(file) = &args.json {
@@ -145,10 +151,15 @@ fn check_files(args: &Args, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn closing(plan: &Plan, elapsed: &str) -> String {
+/// The last line: what was measured, and what a reader of the tables would not see in them.
+fn closing(plan: &Plan, elapsed: &str, busy: Option<&str>) -> String {
     let jobs = plan.jobs.len();
-    let measured = format!("{jobs} {} measured in {elapsed}", if jobs == 1 { "job" } else { "jobs" });
-    if plan.left_out.is_empty() { measured } else { format!("{measured}; left out: {}", plan.left_out.join(", ")) }
+    let mut parts = vec![format!("{jobs} {} measured in {elapsed}", if jobs == 1 { "job" } else { "jobs" })];
+    if !plan.left_out.is_empty() {
+        parts.push(format!("left out: {}", plan.left_out.join(", ")));
+    }
+    parts.extend(busy.map(str::to_owned));
+    parts.join("; ")
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
@@ -160,12 +171,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_closing_line_says_what_is_left_out() {
+    fn the_closing_line_says_what_the_tables_do_not() {
         let mut plan = Plan::new(&[], &["client-go".to_owned()], false).expect("client-go takes part in jobs");
-        let closing = closing(&plan, "1m20s");
-        assert!(closing.contains("jobs measured in 1m20s; left out: latency (needs --kubeconfig)"), "{closing}");
+        let text = closing(&plan, "1m20s", None);
+        assert!(text.contains("jobs measured in 1m20s; left out: latency (needs --kubeconfig)"), "{text}");
         plan.left_out.clear();
         plan.jobs.truncate(1);
-        assert_eq!(super::closing(&plan, "3.0 s"), "1 job measured in 3.0 s");
+        assert_eq!(closing(&plan, "3.0 s", None), "1 job measured in 3.0 s");
+        assert_eq!(closing(&plan, "3.0 s", Some("busy")), "1 job measured in 3.0 s; busy");
     }
 }

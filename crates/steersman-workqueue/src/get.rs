@@ -1,0 +1,157 @@
+//! A worker that waits for a key.
+
+use std::hash::Hash;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::core::Ticket;
+use crate::item::{Handle, Item};
+use crate::queue::WorkQueue;
+use crate::sync::time::{Sleep, sleep_until};
+use crate::waiters::WaiterId;
+
+/// A worker that finds nothing lets others run so many times before it waits to be woken. Being woken costs far more than
+/// looking again, and keys come in bursts.
+const YIELDS: u8 = 3;
+
+/// Waits for a key: what [`WorkQueue::get`] returns.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Get<'q, T: Hash + Eq + Clone> {
+    queue: &'q WorkQueue<T>,
+    waiting: Waiting,
+}
+
+/// Waits for a key: what [`WorkQueue::get_owned`] returns.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct GetOwned<T: Hash + Eq + Clone> {
+    queue: WorkQueue<T>,
+    waiting: Waiting,
+}
+
+/// How far a worker is with its waiting.
+#[derive(Default)]
+struct Waiting {
+    /// How often it has let others run.
+    yields: u8,
+    /// Set once it waits to be woken.
+    id: Option<WaiterId>,
+    /// Set while it is the one who sleeps until the next delayed key.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Waiting {
+    fn poll<T: Hash + Eq + Clone>(
+        &mut self,
+        queue: &WorkQueue<T>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<(Ticket, T)>> {
+        loop {
+            let mut state = queue.lock();
+            let time = queue.time(&state.core);
+            let mut taken = state.core.get(time);
+            if taken.is_none() {
+                queue.take_in(&mut state, time);
+                taken = state.core.get(time);
+            }
+            if taken.is_some() || state.core.is_shut_down() {
+                if let Some(id) = self.id.take() {
+                    state.workers.leave(id);
+                }
+                queue.release(state);
+                return Poll::Ready(taken);
+            }
+            if self.yields < YIELDS {
+                self.yields += 1;
+                queue.release(state);
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let id = state.workers.wait(self.id, context.waker());
+            self.id = Some(id);
+            let deadline = state.core.next_deadline();
+            let sleeps = state.workers.sleeps(id, deadline);
+            queue.release(state);
+
+            let Some(deadline) = deadline.filter(|_| sleeps) else {
+                self.sleep = None;
+                return Poll::Pending;
+            };
+            let deadline = deadline.into();
+            let sleep = match &mut self.sleep {
+                Some(sleep) => {
+                    sleep.as_mut().reset(deadline);
+                    sleep
+                }
+                None => self.sleep.insert(Box::pin(sleep_until(deadline))),
+            };
+            if sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Gives up. What it was told goes to another worker.
+    fn cancel<T: Hash + Eq + Clone>(&mut self, queue: &WorkQueue<T>) {
+        if let Some(id) = self.id.take() {
+            let mut state = queue.lock();
+            state.workers.leave(id);
+            queue.release(state);
+        }
+    }
+}
+
+impl<'q, T: Hash + Eq + Clone> Get<'q, T> {
+    pub(crate) fn new(queue: &'q WorkQueue<T>) -> Self {
+        Self { queue, waiting: Waiting::default() }
+    }
+}
+
+impl<T: Hash + Eq + Clone> GetOwned<T> {
+    pub(crate) fn new(queue: WorkQueue<T>) -> Self {
+        Self { queue, waiting: Waiting::default() }
+    }
+}
+
+impl<'q, T: Hash + Eq + Clone> Future for Get<'q, T> {
+    type Output = Option<Item<'q, T>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { queue, waiting } = self.get_mut();
+        let taken = std::task::ready!(waiting.poll(queue, context));
+        Poll::Ready(taken.map(|(ticket, key)| Item::new(Handle::Borrowed(queue), ticket, key)))
+    }
+}
+
+impl<T: Hash + Eq + Clone + 'static> Future for GetOwned<T> {
+    type Output = Option<Item<'static, T>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { queue, waiting } = self.get_mut();
+        let taken = std::task::ready!(waiting.poll(queue, context));
+        Poll::Ready(taken.map(|(ticket, key)| Item::new(Handle::Owned(queue.clone()), ticket, key)))
+    }
+}
+
+impl<T: Hash + Eq + Clone> Drop for Get<'_, T> {
+    fn drop(&mut self) {
+        self.waiting.cancel(self.queue);
+    }
+}
+
+impl<T: Hash + Eq + Clone> Drop for GetOwned<T> {
+    fn drop(&mut self) {
+        self.waiting.cancel(&self.queue);
+    }
+}
+
+impl<T: Hash + Eq + Clone> std::fmt::Debug for Get<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Get").field("waiting", &self.waiting.id.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Hash + Eq + Clone> std::fmt::Debug for GetOwned<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GetOwned").field("waiting", &self.waiting.id.is_some()).finish_non_exhaustive()
+    }
+}

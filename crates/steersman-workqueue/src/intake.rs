@@ -1,0 +1,69 @@
+//! Where producers and workers put things down without waiting for each other.
+
+use std::collections::VecDeque;
+
+use crate::core::Ticket;
+
+/// So much waits at the most for somebody to take it in.
+const ARRIVALS_MAX: usize = 256;
+
+/// What was put down, oldest first.
+pub(crate) type Arrivals<T> = VecDeque<Arrival<T>>;
+
+/// The two operations that make up nearly all the traffic of a queue, and need no answer.
+pub(crate) enum Arrival<T> {
+    /// A key was added, without delay or priority.
+    Add(T),
+    /// A worker is done with its key.
+    Done(Ticket),
+}
+
+/// Plain adds and the end of work are put down here, under a lock that is held for an instant, and taken in all together by
+/// whoever next finds nothing ready in the queue. So producers and workers rarely meet, and a burst is worked through while
+/// the queue is warm in one processor's cache.
+///
+/// Nobody can tell the difference: what was put down counts as done, every operation whose answer depends on it takes it in
+/// first, and while somebody waits for it, nothing is left here (`direct`).
+pub(crate) struct Intake<T> {
+    arrivals: Arrivals<T>,
+    direct: bool,
+}
+
+impl<T: Eq> Intake<T> {
+    pub(crate) fn new(direct: bool) -> Self {
+        Self { arrivals: Arrivals::new(), direct }
+    }
+
+    /// Puts down an add. Returns whether the caller has to take it in.
+    #[must_use]
+    pub(crate) fn put_down_add(&mut self, key: T) -> bool {
+        // A burst of events of one object.
+        if !matches!(self.arrivals.back(), Some(Arrival::Add(last)) if *last == key) {
+            self.arrivals.push_back(Arrival::Add(key));
+        }
+        self.has_to_be_taken_in()
+    }
+
+    /// Puts down the end of work on a key. Returns whether the caller has to take it in.
+    #[must_use]
+    pub(crate) fn put_down_done(&mut self, ticket: Ticket) -> bool {
+        self.arrivals.push_back(Arrival::Done(ticket));
+        self.has_to_be_taken_in()
+    }
+
+    fn has_to_be_taken_in(&self) -> bool {
+        self.direct || self.arrivals.len() >= ARRIVALS_MAX
+    }
+
+    /// Moves what was put down to `to`, which is empty. Returns whether there was anything.
+    pub(crate) fn take(&mut self, to: &mut Arrivals<T>) -> bool {
+        std::mem::swap(&mut self.arrivals, to);
+        !to.is_empty()
+    }
+
+    /// Says whether things may be left here from now on. Returns whether something had been.
+    pub(crate) fn set_direct(&mut self, direct: bool) -> bool {
+        self.direct = direct;
+        !self.arrivals.is_empty()
+    }
+}

@@ -1,0 +1,86 @@
+//! A key in the hands of a worker.
+
+use std::hash::Hash;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::core::{Ticket, Verdict};
+use crate::queue::WorkQueue;
+
+/// A key that a worker has, until it gives its verdict. Nobody else gets the key meanwhile.
+///
+/// Dropped without a verdict it counts as failed ([`retry`](Self::retry)); while the queue drains, as done.
+#[must_use = "a key that is dropped without a verdict is tried again"]
+pub struct Item<'q, T: Hash + Eq + Clone> {
+    queue: Handle<'q, T>,
+    key: T,
+    /// Taken with the verdict.
+    ticket: Option<Ticket>,
+}
+
+/// The queue that gets the key back.
+pub(crate) enum Handle<'q, T: Hash + Eq + Clone> {
+    Borrowed(&'q WorkQueue<T>),
+    Owned(WorkQueue<T>),
+}
+
+impl<'q, T: Hash + Eq + Clone> Item<'q, T> {
+    pub(crate) fn new(queue: Handle<'q, T>, ticket: Ticket, key: T) -> Self {
+        Self { queue, key, ticket: Some(ticket) }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &T {
+        &self.key
+    }
+
+    /// The priority with which it was handed out.
+    pub fn priority(&self) -> i8 {
+        self.ticket.as_ref().map_or(0, Ticket::priority)
+    }
+
+    /// All is well, or no further try would help: forgets the failures of the key.
+    pub fn done(mut self) {
+        self.finish(Verdict::Done);
+    }
+
+    /// It failed: the key comes back when the rate limiter allows it.
+    pub fn retry(mut self) {
+        self.finish(Verdict::Retry);
+    }
+
+    /// All is well, and the key comes back after `delay`: forgets the failures of the key.
+    pub fn requeue_after(mut self, delay: Duration) {
+        self.finish(Verdict::RequeueAfter(delay));
+    }
+
+    fn finish(&mut self, verdict: Verdict) {
+        if let Some(ticket) = self.ticket.take() {
+            let queue = match &self.queue {
+                Handle::Borrowed(queue) => queue,
+                Handle::Owned(queue) => queue,
+            };
+            queue.finish(ticket, verdict);
+        }
+    }
+}
+
+impl<T: Hash + Eq + Clone> Drop for Item<'_, T> {
+    fn drop(&mut self) {
+        self.finish(Verdict::Retry);
+    }
+}
+
+impl<T: Hash + Eq + Clone> Deref for Item<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.key
+    }
+}
+
+impl<T: Hash + Eq + Clone + std::fmt::Debug> std::fmt::Debug for Item<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Item").field("key", &self.key).field("priority", &self.priority()).finish_non_exhaustive()
+    }
+}
