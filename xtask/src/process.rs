@@ -55,11 +55,6 @@ impl Running {
         Ok(Self(child))
     }
 
-    /// Its process id.
-    pub(crate) fn id(&self) -> u32 {
-        self.0.id()
-    }
-
     /// Its standard output, when it was piped and not yet taken.
     pub(crate) fn take_stdout(&mut self) -> Option<impl Read + use<>> {
         self.0.stdout.take()

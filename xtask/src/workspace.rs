@@ -13,10 +13,17 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is one folder below the root")
 }
 
-/// The cargo that started us, so that a toolchain chosen with `cargo +…` is kept.
+/// The cargo that started us, so that a toolchain chosen with `cargo +…` is kept, without what it told us about our own
+/// package: build scripts look at that, and everything would be built again whenever someone builds without us.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_") {
+            command.env_remove(&variable);
+        }
+    }
     command
 }
 

@@ -16,10 +16,13 @@ struct Args {
 async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
     let ask = Args::parse().ask;
-    let outcome = match ask.job.as_str() {
-        job if job.starts_with("workqueue-") => workqueue::run(&ask).await?,
-        job => bail!("steersman knows no job called {job:?} yet"),
-    };
-    outcome.report();
+    // In a task, as a controller's event handlers are, and Go's contestants: one thread for each processor and no more.
+    let outcome = tokio::spawn(async move {
+        match ask.job.as_str() {
+            job if job.starts_with("workqueue-") => workqueue::run(&ask).await,
+            job => bail!("steersman knows no job called {job:?} yet"),
+        }
+    });
+    outcome.await??.report();
     Ok(())
 }

@@ -375,6 +375,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
     }
 
     /// Takes a key back from its worker.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket can be given back once")]
     pub fn finish(&mut self, ticket: Ticket, verdict: Verdict, now: Instant) {
         let Ticket { slot: id, priority } = ticket;
         let slot = self.slots.get(id);

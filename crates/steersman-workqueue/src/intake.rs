@@ -23,7 +23,7 @@ pub(crate) enum Arrival<T> {
 /// the queue is warm in one processor's cache.
 ///
 /// Nobody can tell the difference: what was put down counts as done, every operation whose answer depends on it takes it in
-/// first, and while somebody waits for it, nothing is left here (`direct`).
+/// first, and nothing is left here while somebody waits for it and nobody is about to look (`direct`).
 pub(crate) struct Intake<T> {
     arrivals: Arrivals<T>,
     direct: bool,
@@ -51,8 +51,9 @@ impl<T: Eq> Intake<T> {
         self.has_to_be_taken_in()
     }
 
+    /// Of those who find the intake full one has to empty it, not all.
     fn has_to_be_taken_in(&self) -> bool {
-        self.direct || self.arrivals.len() >= ARRIVALS_MAX
+        self.direct || self.arrivals.len().is_multiple_of(ARRIVALS_MAX)
     }
 
     /// Moves what was put down to `to`, which is empty. Returns whether there was anything.

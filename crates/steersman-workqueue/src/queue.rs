@@ -259,36 +259,53 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     /// Ends a change: releases the lock and wakes whom the change concerns.
     #[inline]
     pub(crate) fn release(&self, mut state: MutexGuard<'_, State<T>>) {
-        let direct = !state.workers.is_empty() || !state.drainers.is_empty() || state.core.stamps_adds();
-        if direct != state.direct {
+        if state.is_anybody_waiting() || state.direct != state.core.stamps_adds() {
+            let wake = self.settle(&mut state);
+            drop(state);
+            wake.wake();
+        }
+    }
+
+    /// Says who has to be woken after a change, and whether things may be left in the intake from now on.
+    fn settle(&self, state: &mut State<T>) -> Wake {
+        let mut wake = Wake::default();
+        loop {
+            state.settle(&mut wake);
+            let direct = state.must_be_direct();
+            if direct == state.direct {
+                return wake;
+            }
             state.direct = direct;
             let left = lock(&self.shared.intake).set_direct(direct);
-            if left {
-                let time = self.time(&state.core);
-                self.take_in(&mut state, time);
+            if !(direct && left) {
+                return wake;
             }
+            let time = self.time(&state.core);
+            self.take_in(state, time);
         }
-        if state.workers.is_empty() && state.drainers.is_empty() {
-            return;
-        }
-        let wake = state.settle();
-        drop(state);
-        wake.wake();
     }
 }
 
 impl<T: Hash + Eq + Clone> State<T> {
-    /// Says who has to be woken after a change.
-    fn settle(&mut self) -> Wake {
-        let mut wake = if self.core.is_shut_down() && self.core.is_empty() {
-            self.workers.tell_all()
-        } else {
+    fn is_anybody_waiting(&self) -> bool {
+        !self.workers.is_empty() || !self.drainers.is_empty()
+    }
+
+    /// Whether nothing may be left in the intake: somebody would wait for it, and nobody is about to look.
+    fn must_be_direct(&self) -> bool {
+        self.workers.wait_untold() || !self.drainers.is_empty() || self.core.stamps_adds()
+    }
+
+    /// Tells those who wait what they have to know.
+    fn settle(&mut self, wake: &mut Wake) {
+        if self.core.is_shut_down() && self.core.is_empty() {
+            self.workers.tell_all(wake);
+        } else if !self.workers.is_empty() {
             let deadline = self.core.next_deadline();
-            self.workers.settle(self.core.len(), deadline)
-        };
+            self.workers.settle(self.core.len(), deadline, wake);
+        }
         if !self.drainers.is_empty() && (self.core.is_drained() || !self.draining) {
             self.drainers.drain(..).for_each(|waker| wake.push(waker));
         }
-        wake
     }
 }

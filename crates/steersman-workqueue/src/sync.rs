@@ -7,24 +7,34 @@ pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 #[cfg(steersman_loom)]
 pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 
+/// How often the lock is tried before going to sleep, and how many pauses lie between two tries, doubled up to the maximum.
+/// A pause is some tens of nanoseconds.
+#[cfg(not(steersman_loom))]
+const TRIES: u32 = 5;
+#[cfg(not(steersman_loom))]
+const PAUSES: u32 = 64;
+#[cfg(not(steersman_loom))]
+const PAUSES_MAX: u32 = 256;
+
 /// Locks `mutex`, after trying for a moment without going to sleep: it is held for some tens of nanoseconds, and a thread
 /// that sleeps costs whoever releases the lock a call into the kernel.
+///
+/// The pauses are long on purpose. Who has the lock will want it again at once, and does a dozen operations with the queue
+/// in its cache while the other one pauses; taking turns after each costs both of them more.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(not(steersman_loom))]
-    for round in 0..ROUNDS {
+    for round in 0..TRIES {
         match mutex.try_lock() {
             Ok(guard) => return guard,
             Err(std::sync::TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
             Err(std::sync::TryLockError::WouldBlock) => {}
         }
-        for _ in 0..1 << round.min(5) {
+        for _ in 0..(PAUSES << round).min(PAUSES_MAX) {
             std::hint::spin_loop();
         }
     }
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
-#[cfg(not(steersman_loom))]
-const ROUNDS: u32 = 12;
 
 /// Time as tokio sees it. The model checker knows no time: there the clock stands still and nobody wakes from a sleep.
 pub(crate) mod time {

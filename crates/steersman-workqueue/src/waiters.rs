@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::Instant;
 
+/// So many keys are left to one worker that was just told, before a second one is told at the same time. Waking costs far
+/// more than most keys take to come.
+const BURST: usize = 8;
+
 /// A worker that waits. Earlier ones have smaller numbers.
 pub(crate) type WaiterId = u64;
 
@@ -11,7 +15,8 @@ pub(crate) type WaiterId = u64;
 ///
 /// [`settle`](Self::settle) restores two invariants after anything has changed:
 ///
-/// - of the workers that wait, as many have been told to look again as there are keys ready (or all, if there are fewer);
+/// - of the workers that wait, one for every [`BURST`] ready keys has been told to look again (or all, if there are fewer);
+///   whoever takes a key settles anew, so that each tells the next for as long as there are keys;
 /// - if a key is delayed, one worker sleeps no longer than until its time, or some worker has been told to look again.
 ///
 /// A worker that goes away, with a key or because its future was dropped, leaves; what it was told goes to another one by
@@ -28,6 +33,11 @@ pub(crate) struct Waiters {
 impl Waiters {
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.told.is_empty()
+    }
+
+    /// Whether somebody waits and nobody has been told to look again.
+    pub(crate) fn wait_untold(&self) -> bool {
+        !self.waiting.is_empty() && self.told.is_empty()
     }
 
     /// Waits, in the place it had if it has waited before.
@@ -63,31 +73,35 @@ impl Waiters {
     }
 
     /// Says who has to be woken, given how many keys are ready and when the next delayed one will be.
-    pub(crate) fn settle(&mut self, ready: usize, deadline: Option<Instant>) -> Wake {
-        let mut wake = Wake::default();
-        while self.told.len() < ready
-            && let Some((id, waker)) = self.waiting.pop_first()
-        {
-            self.told.insert(id);
-            wake.push(waker);
+    pub(crate) fn settle(&mut self, ready: usize, deadline: Option<Instant>, wake: &mut Wake) {
+        while self.told.len() < ready.div_ceil(BURST) && self.tell_first(wake) {}
+        let Some(deadline) = deadline else { return };
+        match self.timer {
+            Some((_, until)) if until <= deadline => {}
+            Some((sleeper, _)) => {
+                if let Some(waker) = self.waiting.remove(&sleeper) {
+                    self.told.insert(sleeper);
+                    wake.push(waker);
+                }
+            }
+            None if self.told.is_empty() => {
+                self.tell_first(wake);
+            }
+            None => {}
         }
-        let Some(deadline) = deadline else { return wake };
-        let sleeper = match self.timer {
-            Some((_, until)) if until <= deadline => None,
-            Some((owner, _)) => self.waiting.remove_entry(&owner),
-            None if self.told.is_empty() => self.waiting.pop_first(),
-            None => None,
-        };
-        if let Some((id, waker)) = sleeper {
-            self.told.insert(id);
-            wake.push(waker);
-        }
-        wake
     }
 
     /// Tells everybody.
-    pub(crate) fn tell_all(&mut self) -> Wake {
-        self.settle(usize::MAX, None)
+    pub(crate) fn tell_all(&mut self, wake: &mut Wake) {
+        while self.tell_first(wake) {}
+    }
+
+    /// Tells the one who has waited longest, if anybody waits.
+    fn tell_first(&mut self, wake: &mut Wake) -> bool {
+        let Some((id, waker)) = self.waiting.pop_first() else { return false };
+        self.told.insert(id);
+        wake.push(waker);
+        true
     }
 }
 

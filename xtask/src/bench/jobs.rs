@@ -83,7 +83,7 @@ const WORKQUEUE: Job = Job {
     about: "",
     task: "",
     server: Server::None,
-    contestants: &["client-go"],
+    contestants: &["steersman", "client-go"],
     workers: 4,
     full: Scale::of(&[1_000, 10_000, 100_000, 1_000_000]),
     quick: Scale::of(&[1_000, 100_000]),
