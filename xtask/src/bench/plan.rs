@@ -22,7 +22,7 @@ pub(crate) struct Planned {
 
 impl Plan {
     /// The jobs that `words` mean, with those of `only` (everyone when empty) who take part.
-    pub(crate) fn new(words: &[String], only: &[String], real_server: bool) -> Result<Self> {
+    pub(crate) fn new(words: &[String], only: &[String]) -> Result<Self> {
         let mut plan = Self { jobs: Vec::new(), left_out: Vec::new() };
         for job in jobs::matching(words)? {
             let contestants: Vec<&Contestant> = job
@@ -31,12 +31,7 @@ impl Plan {
                 .filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name))
                 .filter_map(|name| CONTESTANTS.iter().find(|contestant| contestant.name == *name))
                 .collect();
-            let lacks_server = job.server == Server::Real && !real_server;
-            if lacks_server && !words.is_empty() {
-                bail!("the job {} needs a real API server: pass --kubeconfig FILE", job.name);
-            } else if lacks_server {
-                plan.left_out.push(format!("{} (needs --kubeconfig)", job.name));
-            } else if contestants.is_empty() {
+            if contestants.is_empty() {
                 plan.left_out.push(format!("{} (no chosen contestant takes part)", job.name));
             } else {
                 plan.jobs.push(Planned { job, contestants });
@@ -64,9 +59,9 @@ impl Plan {
         self.jobs.iter().flat_map(|planned| &planned.contestants).any(|other| other.name == contestant.name)
     }
 
-    /// Whether a job needs the replay.
-    pub(crate) fn needs_replay(&self) -> bool {
-        self.jobs.iter().any(|planned| planned.job.server == Server::Replay)
+    /// Whether a job needs that server.
+    pub(crate) fn needs(&self, server: Server) -> bool {
+        self.jobs.iter().any(|planned| planned.job.server == server)
     }
 }
 
@@ -83,9 +78,9 @@ impl Planned {
 mod tests {
     use super::*;
 
-    fn plan(words: &[&str], only: &[&str], real_server: bool) -> Result<Plan> {
+    fn plan(words: &[&str], only: &[&str]) -> Result<Plan> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        Plan::new(&owned(words), &owned(only), real_server)
+        Plan::new(&owned(words), &owned(only))
     }
 
     fn jobs(plan: &Plan) -> Vec<&str> {
@@ -93,35 +88,25 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_its_server_is_an_error_when_named_and_left_out_otherwise() {
-        let error = plan(&["latency"], &[], false).expect_err("there is no server").to_string();
-        assert!(error.contains("--kubeconfig"), "{error}");
-        let all = plan(&[], &[], false).expect("the other jobs can be done");
-        assert_eq!(all.left_out, ["latency (needs --kubeconfig)"]);
-        assert!(!jobs(&all).contains(&"latency") && jobs(&all).contains(&"sync"));
-        assert_eq!(jobs(&plan(&["latency"], &[], true).expect("there is a server")), ["latency"]);
-    }
-
-    #[test]
     fn jobs_without_a_chosen_contestant_are_left_out() {
-        let curl = plan(&["sync", "watch"], &["curl"], false).expect("curl can do sync");
+        let curl = plan(&["sync", "watch"], &["curl"]).expect("curl can do sync");
         assert_eq!(jobs(&curl), ["sync"]);
         assert_eq!(curl.left_out, ["watch (no chosen contestant takes part)"]);
-        plan(&["watch"], &["curl"], false).expect_err("curl cannot do watch");
+        plan(&["watch"], &["curl"]).expect_err("curl cannot do watch");
     }
 
     #[test]
     fn a_program_is_needed_once_and_knows_for_whom() {
-        let sync = plan(&["sync"], &["controller-runtime", "client-go", "curl"], false).expect("all can do sync");
+        let sync = plan(&["sync"], &["controller-runtime", "client-go", "curl"]).expect("all can do sync");
         let expected = [(Program::Go, vec!["client-go", "controller-runtime"]), (Program::Curl, vec!["curl"])];
         assert_eq!(sync.programs(), expected);
-        assert!(sync.needs_replay());
-        assert!(!plan(&["workqueue-delay"], &[], false).expect("it can be done").needs_replay());
+        assert!(sync.needs(Server::Replay) && !sync.needs(Server::Real));
+        assert!(plan(&["latency"], &[]).expect("it can be done").needs(Server::Real));
     }
 
     #[test]
     fn everyone_goes_first_in_turn() {
-        let watch = plan(&["watch"], &[], false).expect("it can be done");
+        let watch = plan(&["watch"], &[]).expect("it can be done");
         let order = |round| watch.jobs[0].in_round(round).map(|(_, contestant)| contestant.name).collect::<Vec<&str>>();
         let names: Vec<&str> = watch.jobs[0].contestants.iter().map(|contestant| contestant.name).collect();
         for round in 0..2 * names.len() {

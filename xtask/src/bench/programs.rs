@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::contestants::Program;
+use super::jobs::Server;
 use super::plan::Plan;
 use crate::step::Progress;
 use crate::{process, workspace};
@@ -28,7 +29,7 @@ impl Programs {
             require(*program, names, &others.copied().collect::<Vec<_>>())?;
         }
         let release = workspace::metadata()?.target_directory.join("release");
-        if plan.needs_replay() || needed.iter().any(|(program, _)| *program == Program::Steersman) {
+        if plan.needs(Server::Replay) || needed.iter().any(|(program, _)| *program == Program::Steersman) {
             let mut command = workspace::cargo();
             build("steersman-bench", command.args(["build", "--release", "--package", "steersman-bench"]))?;
         }
