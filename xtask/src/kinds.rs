@@ -1,9 +1,9 @@
 //! The table of built-in kinds that the embedded API server is driven by, recorded from a real one.
 //!
-//! Three sources: the discovery documents say which kinds are served and how; the OpenAPI documents say of each type's fields
-//! which are required, how lists are keyed and how patches merge them; and Go's types (`xtask/servers/kubernetes/gotypes`) say
-//! what only Go knows: whether a field is a pointer, and whether it is left out when empty. What is written has one kind or
-//! one type a line, in a fixed order and without prose, so that a new Kubernetes release is a diff that a person can read.
+//! Three sources: the discovery documents say which kinds are served and how; the OpenAPI documents say which fields of a
+//! type are required, how lists are keyed and how patches merge them; and Go's types (`xtask/servers/kubernetes/gotypes`)
+//! say what only Go knows: whether a field is a pointer, and whether it is left out when empty. What is written has one kind
+//! or one type a line, in a fixed order and without prose, so that a new Kubernetes release is a diff that a person can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -278,7 +278,8 @@ fn read_go_types() -> Result<GoTypes> {
 /// The type is written as in Go: `*` before what may be absent, `[]` before a list's items, `map[string]` before a map's
 /// values, and `v1.Protocol(string)` where Go has a name for it, which its error messages tell. The words are
 /// `omitempty` and `omitzero` (left out when empty), `in=NAME` (the struct that Go embeds it by), `required`,
-/// `list=atomic|set|map`, `keys=NAME,…`, `map=atomic`, `patch=merge,retainKeys`, `patchKey=NAME`, and at last `default=JSON`.
+/// `list=atomic|set|map`, `keys=NAME,…`, `map=atomic`, `patch=merge,retainKeys`, `patchKey=NAME`, and at last
+/// `default=JSON`.
 #[derive(Debug, PartialEq, Serialize)]
 struct Type {
     /// `atomic` when apply takes it as a whole.
@@ -323,7 +324,8 @@ fn merge(of_go: &BTreeMap<String, String>, schema: &Value) -> Result<Type> {
     let properties = schema["properties"].as_object().unwrap_or(&no_properties);
     if !properties.keys().eq(of_go.keys()) {
         let (of_go, of_openapi): (BTreeSet<_>, BTreeSet<_>) = (of_go.keys().collect(), properties.keys().collect());
-        bail!("fields that only Go or only OpenAPI has: {:?}", of_go.symmetric_difference(&of_openapi));
+        let differing: Vec<_> = of_go.symmetric_difference(&of_openapi).collect();
+        bail!("fields that only Go or only OpenAPI has: {differing:?}");
     }
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let field = |(name, go): (&String, &String)| {
@@ -375,7 +377,7 @@ fn document(release: &str, groups: &[Group], types: &BTreeMap<String, Type>) -> 
     let mut separate = "";
     for group in groups {
         let (name, preferred) = (serde_json::to_string(&group.name)?, serde_json::to_string(&group.preferred)?);
-        write!(text, "{separate}{{\"name\":{name},\"preferred\":{preferred},\"versions\":[\n")?;
+        writeln!(text, "{separate}{{\"name\":{name},\"preferred\":{preferred},\"versions\":[")?;
         separate = "";
         for version in &group.versions {
             let resources: Vec<String> =
@@ -414,7 +416,8 @@ mod tests {
             "protocol": {"default": "TCP"},
         }});
         let merged = merge(&go, &schema).unwrap();
-        let ports = "[]core.v1.ContainerPort omitempty list=map keys=containerPort,protocol patch=merge patchKey=containerPort";
+        let ports =
+            "[]core.v1.ContainerPort omitempty list=map keys=containerPort,protocol patch=merge patchKey=containerPort";
         let protocol = "v1.Protocol(string) required default=\"TCP\"";
         let fields = strings(&[("ports", ports), ("protocol", protocol)]);
         assert_eq!(merged, Type { map: Some("atomic".to_owned()), fields });
@@ -423,7 +426,7 @@ mod tests {
     #[test]
     fn a_field_that_only_one_of_them_knows_is_an_error() {
         let error = merge(&strings(&[("a", "string")]), &json!({"properties": {"b": {}}})).unwrap_err().to_string();
-        assert_eq!(error, r#"fields that only Go or only OpenAPI has: {"a", "b"}"#);
+        assert_eq!(error, r#"fields that only Go or only OpenAPI has: ["a", "b"]"#);
     }
 
     #[test]
@@ -432,7 +435,10 @@ mod tests {
             ("core.v1.PodSpec omitempty", Some("core.v1.PodSpec")),
             ("[]core.v1.Container", Some("core.v1.Container")),
             ("*map[string]apiextensions.v1.JSONSchemaProps", Some("apiextensions.v1.JSONSchemaProps")),
-            ("v1.ValidationRules([]apiextensions.v1.ValidationRule) omitempty", Some("apiextensions.v1.ValidationRule")),
+            (
+                "v1.ValidationRules([]apiextensions.v1.ValidationRule) omitempty",
+                Some("apiextensions.v1.ValidationRule"),
+            ),
             ("[]v1.PersistentVolumeAccessMode(string)", None),
             ("v1.ResourceList(map[string]quantity)", None),
             ("string default=\"a.b.c\"", None),
@@ -469,16 +475,12 @@ mod tests {
             preferred: "v1".to_owned(),
             versions: ["v1", "v2"].map(|version| Version { version: version.to_owned(), resources: Vec::new() }).into(),
         };
-        let type_ = Type { map: None, fields: strings(&[("a", "string")]) };
-        let types = ["x.v1.A", "x.v1.B"].map(|name| (name.to_owned(), Type { map: None, ..clone(&type_) })).into();
+        let type_ = || Type { map: None, fields: strings(&[("a", "string")]) };
+        let types = ["x.v1.A", "x.v1.B"].map(|name| (name.to_owned(), type_())).into();
         let text = document("1.2.3", &[group(""), group("apps")], &types).unwrap();
         let parsed: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(parsed["groups"][1]["versions"][1]["version"], "v2");
         assert_eq!(parsed["types"]["x.v1.B"], json!({"fields": {"a": "string"}}));
         assert_eq!(text.lines().filter(|line| line.contains("x.v1.")).count(), 2);
-    }
-
-    fn clone(type_: &Type) -> Type {
-        Type { map: type_.map.clone(), fields: type_.fields.clone() }
     }
 }

@@ -8,7 +8,9 @@ use clap::Parser;
 mod bench;
 mod deny;
 mod docs;
+mod kinds;
 mod process;
+mod real_server;
 mod servers;
 mod step;
 mod test;
@@ -23,6 +25,8 @@ enum Task {
     Test(test::Args),
     /// Provide kube-apiserver, kubectl, kube-controller-manager and etcd, and print where they are
     Servers(servers::Args),
+    /// Record the built-in kinds of a real API server for the embedded one
+    Kinds,
     /// Measure steersman and its peers side by side
     Bench(bench::Args),
     /// Check what a person would otherwise have to remember: layout, wording, dependencies between crates
@@ -36,6 +40,7 @@ fn main() {
     let result = match Task::parse() {
         Task::Test(args) => test::run(&args),
         Task::Servers(args) => servers::run(&args),
+        Task::Kinds => kinds::run(),
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),
         Task::Docs(args) => docs::run(&args),

@@ -12,14 +12,17 @@ use crate::workspace::{self, Package};
 
 /// Which of our crates a crate may depend on: dependencies point downwards only (ARCHITECTURE.md).
 const LAYERS: &[(&str, &[&str])] = &[
+    ("steersman-wire", &[]),
     ("steersman-workqueue", &[]),
-    ("steersman-testing", &[]),
+    ("steersman-apiserver", &["steersman-wire"]),
+    ("steersman-testing", &["steersman-apiserver"]),
+    ("steersman-cli", &["steersman-apiserver"]),
     ("steersman-bench", &["steersman-workqueue", "steersman-testing"]),
     ("labs", &["steersman-workqueue"]),
     ("xtask", &[]),
 ];
 /// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
-const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "labs"];
+const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs"];
 /// Past this length a file probably holds two ideas.
 const LINES_MAX: usize = 700;
 
@@ -92,7 +95,8 @@ fn check_text(path: &Path, text: &str, complaints: &mut Vec<String>) {
 /// Rules for Rust.
 fn check_rust(path: &Path, text: &str, complaints: &mut Vec<String>) {
     let mut complain = |line: usize, what: &str| complaints.push(format!("{}:{line}: {what}", path.display()));
-    if text.lines().count() > LINES_MAX {
+    // Tables of recorded answers are as long as they are.
+    if text.lines().count() > LINES_MAX && !path.ends_with("tests.rs") {
         complain(LINES_MAX, "the file is long: does it hold two ideas?");
     }
     if path.ends_with("src/lib.rs") && !text.starts_with("//!") {

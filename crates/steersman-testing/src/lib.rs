@@ -27,6 +27,7 @@
 
 mod assets;
 mod certificates;
+mod embedded;
 mod error;
 mod kubeconfig;
 mod panic_log;
@@ -35,5 +36,6 @@ mod process;
 mod real_server;
 
 pub use assets::{ETCD_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
+pub use embedded::Embedded;
 pub use error::Error;
 pub use real_server::{RealServer, RealServerBuilder};

@@ -3,7 +3,7 @@
 //! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line becomes a [`plan`];
 //! [`programs`] builds what it needs; [`run`](mod@run) has one contestant do one job and checks that the work was really
 //! done. [`figures`] puts the rounds together into rows, which come out as a [`table`], a [`report`] or a [`plot`].
-//! [`busy`] tells when the machine is not ours alone, and [`real_server`] starts an API server for jobs that need one.
+//! [`busy`] tells when the machine is not ours alone.
 //!
 //! Figures of one machine say little about another, and move by a third from run to run. So all contestants of a job take
 //! turns in one run, and what counts is the ratio between them. `bench/README.md` says more.
@@ -15,7 +15,6 @@ mod jobs;
 mod plan;
 mod plot;
 mod programs;
-mod real_server;
 mod report;
 mod run;
 mod table;
@@ -26,12 +25,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::real_server::RealServer;
 use crate::step::{self, Progress};
 use figures::{Answer, Row};
 use jobs::Server;
 use plan::{Plan, Planned};
 use programs::Programs;
-use real_server::RealServer;
 use run::Setting;
 use table::Table;
 

@@ -1,4 +1,4 @@
-//! A real API server for the jobs that need one.
+//! A real API server for tasks that need one.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

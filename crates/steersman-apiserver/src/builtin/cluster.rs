@@ -1,0 +1,139 @@
+//! Nodes, Leases, Events and classes of priority.
+
+use serde_json::{Value, json};
+use steersman_wire::{is_qualified_name, is_valid_label_value};
+
+use super::fields::{Default, each_wrong, fill_all, get, items, not_negative, one_of, put, text};
+use crate::status::FieldError;
+
+const NODE: &[(&str, Default)] = &[
+    ("spec", Default::Object),
+    ("status.daemonEndpoints.kubeletEndpoint.Port", Default::Int(0)),
+    ("status.nodeInfo.machineID", Default::Text("")),
+    ("status.nodeInfo.systemUUID", Default::Text("")),
+    ("status.nodeInfo.bootID", Default::Text("")),
+    ("status.nodeInfo.kernelVersion", Default::Text("")),
+    ("status.nodeInfo.osImage", Default::Text("")),
+    ("status.nodeInfo.containerRuntimeVersion", Default::Text("")),
+    ("status.nodeInfo.kubeletVersion", Default::Text("")),
+    ("status.nodeInfo.kubeProxyVersion", Default::Text("")),
+    ("status.nodeInfo.operatingSystem", Default::Text("")),
+    ("status.nodeInfo.architecture", Default::Text("")),
+];
+
+const EVENT: &[(&str, Default)] = &[
+    ("involvedObject", Default::Object),
+    ("source", Default::Object),
+    ("firstTimestamp", Default::Null),
+    ("lastTimestamp", Default::Null),
+    ("eventTime", Default::Null),
+    ("reportingComponent", Default::Text("")),
+    ("reportingInstance", Default::Text("")),
+];
+
+pub(super) fn fill_node(value: &mut Value) {
+    fill_all(value, NODE);
+    match (text(value, "spec.podCIDR").to_owned(), items(value, "spec.podCIDRs").first().cloned()) {
+        (first, None) if !first.is_empty() => put(value, "spec.podCIDRs", json!([first])),
+        (first, Some(of_list)) if first.is_empty() => put(value, "spec.podCIDR", of_list),
+        _ => {}
+    }
+    let capacity = get(value, "status.capacity").clone();
+    if capacity.is_object() && get(value, "status.allocatable").is_null() {
+        put(value, "status.allocatable", capacity);
+    }
+}
+
+/// A new Node takes no Pods before it has said that it is ready.
+pub(super) fn taint_new(value: &mut Value) {
+    let mut taints = items(value, "spec.taints").to_vec();
+    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    if !taints.iter().any(|found| found["key"] == taint["key"] && found["effect"] == taint["effect"]) {
+        taints.push(taint);
+    }
+    put(value, "spec.taints", taints);
+}
+
+pub(super) fn fill_event(value: &mut Value) {
+    fill_all(value, EVENT);
+}
+
+pub(super) fn validate_node(value: &Value, errors: &mut Vec<FieldError>) {
+    let mut seen = Vec::new();
+    for (index, taint) in items(value, "spec.taints").iter().enumerate() {
+        let at = format!("metadata.taints[{index}]");
+        let (key, content, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
+        each_wrong(key, &format!("{at}.key"), is_qualified_name(key), errors);
+        each_wrong(content, &format!("{at}.value"), is_valid_label_value(content), errors);
+        if effect.is_empty() {
+            errors.push(FieldError::required(format!("{at}.effect"), ""));
+        } else {
+            one_of(taint, &at, "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
+        }
+        if seen.contains(&(key, effect)) {
+            let of_server = json!({"Key": key, "Value": content, "Effect": effect, "TimeAdded": taint["timeAdded"]});
+            errors.push(FieldError::duplicate(at, of_server));
+        }
+        seen.push((key, effect));
+    }
+    for (index, range) in items(value, "spec.podCIDRs").iter().enumerate() {
+        let range = range.as_str().unwrap_or_default();
+        if !is_cidr(range) {
+            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            errors.push(FieldError::invalid(format!("spec.podCIDRs[{index}]"), range, detail));
+        }
+    }
+}
+
+fn is_cidr(range: &str) -> bool {
+    let Some((address, bits)) = range.split_once('/') else { return false };
+    let Ok(address) = address.parse::<std::net::IpAddr>() else { return false };
+    bits.parse::<u8>().is_ok_and(|bits| bits <= if address.is_ipv4() { 32 } else { 128 })
+}
+
+pub(super) fn validate_lease(value: &Value, errors: &mut Vec<FieldError>) {
+    if let Some(seconds) = get(value, "spec.leaseDurationSeconds").as_i64().filter(|seconds| *seconds <= 0) {
+        errors.push(FieldError::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+    }
+    not_negative(&value["spec"], "spec", &["leaseTransitions"], errors);
+}
+
+/// Events that carry a time of their own are of the newer kind, and are checked more strictly.
+pub(super) fn validate_event(value: &Value, errors: &mut Vec<FieldError>) {
+    let (namespace, of) = (text(value, "metadata.namespace"), text(value, "involvedObject.namespace"));
+    let cluster_wide = of.is_empty() && matches!(namespace, "" | "default");
+    if value["eventTime"].is_null() {
+        if namespace != of && !cluster_wide {
+            let detail = "does not match event.namespace";
+            errors.push(FieldError::invalid("involvedObject.namespace", of, detail));
+        }
+        return;
+    }
+    if namespace != of && !cluster_wide {
+        errors.push(FieldError::invalid("involvedObject.namespace", of, "does not match event.namespace"));
+    }
+    let component = text(value, "reportingComponent");
+    if component.is_empty() {
+        errors.push(FieldError::required("reportingComponent", ""));
+    }
+    each_wrong(component, "reportingComponent", is_qualified_name(component), errors);
+    for (field, max) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
+        let found = text(value, field);
+        if found.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else if found.len() > max {
+            errors.push(FieldError::invalid(field, "", format!("can have at most {max} characters")));
+        }
+    }
+    if text(value, "message").len() > 1024 {
+        errors.push(FieldError::invalid("message", "", "can have at most 1024 characters"));
+    }
+}
+
+pub(super) fn validate_priority_class_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    for field in ["value", "preemptionPolicy"] {
+        if value[field] != old[field] {
+            errors.push(FieldError::forbidden(field, "may not be changed in an update."));
+        }
+    }
+}

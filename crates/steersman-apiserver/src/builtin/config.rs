@@ -1,0 +1,212 @@
+//! ConfigMaps, Secrets, Namespaces and limits.
+
+use serde_json::Value;
+
+use super::fields::{self, each, get, get_mut, items, members, object, put, remove, text};
+use super::workloads::immutable;
+use crate::status::FieldError;
+
+/// How much a ConfigMap or a Secret may hold.
+const SIZE_MAX: usize = 1024 * 1024;
+
+/// The data that a type of Secret must have. Of several, one is enough when the last member says so.
+const SECRET_TYPES: &[(&str, &[&str], bool)] = &[
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"], false),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"], false),
+    ("kubernetes.io/dockercfg", &[".dockercfg"], false),
+    ("kubernetes.io/basic-auth", &["username", "password"], true),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"], false),
+];
+
+pub(super) fn fill_secret(value: &mut Value) {
+    let texts: Vec<(String, String)> = members(value, "stringData")
+        .map(|(key, text)| (key.clone(), base64(text.as_str().unwrap_or_default().as_bytes())))
+        .collect();
+    remove(value, "stringData");
+    if !texts.is_empty() {
+        fields::fill(value, "data", object());
+    }
+    if let Some(data) = get_mut(value, "data").and_then(Value::as_object_mut) {
+        data.extend(texts.into_iter().map(|(key, text)| (key, text.into())));
+    }
+    fields::fill(value, "type", "Opaque");
+}
+
+/// A new Namespace is held by the server until its content is gone.
+pub(super) fn reset_namespace(value: &mut Value) {
+    let mut finalizers = items(value, "spec.finalizers").to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        finalizers.push("kubernetes".into());
+    }
+    put(value, "spec.finalizers", finalizers);
+}
+
+pub(super) fn fill_namespace(value: &mut Value) {
+    let name = value["metadata"]["name"].clone();
+    fields::fill(value, "metadata.labels", object());
+    if let Some(labels) = get_mut(value, "metadata.labels").and_then(Value::as_object_mut) {
+        labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+    }
+    fields::fill(value, "status.phase", "Active");
+}
+
+pub(super) fn fill_limit_range(value: &mut Value) {
+    each(value, "spec.limits", |limit| {
+        if limit["type"] != "Container" {
+            return;
+        }
+        for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+            for (name, amount) in members(&limit.clone(), from) {
+                fields::fill(limit, to, object());
+                if let Some(to) = get_mut(limit, to).and_then(Value::as_object_mut) {
+                    to.entry(name.as_str()).or_insert_with(|| amount.clone());
+                }
+            }
+        }
+    });
+}
+
+fn key(key: &str, field: &str, errors: &mut Vec<FieldError>) {
+    let mut refuse = |what: &str| errors.push(FieldError::invalid(format!("{field}[{key}]"), key, what));
+    if key.len() > 253 {
+        refuse("must be no more than 253 characters");
+    }
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) {
+        refuse(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+             'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+        );
+    }
+    match key {
+        "." => refuse("must not be '.'"),
+        ".." => refuse("must not be '..'"),
+        other if other.starts_with("..") => refuse("must not start with '..'"),
+        _ => {}
+    }
+}
+
+fn decoded_size(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(text.len() / 4 * 3)
+}
+
+pub(super) fn validate_config_map(value: &Value, errors: &mut Vec<FieldError>) {
+    let mut size = 0;
+    for (name, text) in members(value, "data") {
+        key(name, "data", errors);
+        if !value["binaryData"][name.as_str()].is_null() {
+            let detail = "duplicate of key present in binaryData";
+            errors.push(FieldError::invalid(format!("data[{name}]"), name.as_str(), detail));
+        }
+        size += text.as_str().unwrap_or_default().len();
+    }
+    for (name, bytes) in members(value, "binaryData") {
+        key(name, "binaryData", errors);
+        size += decoded_size(bytes);
+    }
+    if size > SIZE_MAX {
+        errors.push(FieldError::too_long("[]", SIZE_MAX));
+    }
+}
+
+pub(super) fn validate_secret(value: &Value, errors: &mut Vec<FieldError>) {
+    let mut size = 0;
+    for (name, bytes) in members(value, "data") {
+        key(name, "data", errors);
+        size += decoded_size(bytes);
+    }
+    if size > SIZE_MAX {
+        errors.push(FieldError::too_long("data", SIZE_MAX));
+    }
+    let given = text(value, "type");
+    if given == "kubernetes.io/service-account-token" {
+        let name = "kubernetes.io/service-account.name";
+        if value["metadata"]["annotations"][name].as_str().is_none_or(str::is_empty) {
+            errors.push(FieldError::required(format!("metadata.annotations[{name}]"), ""));
+        }
+    }
+    for (_, keys, one) in SECRET_TYPES.iter().filter(|(name, ..)| *name == given) {
+        let missing: Vec<_> = keys.iter().filter(|key| value["data"][**key].is_null()).collect();
+        if !*one || missing.len() == keys.len() {
+            errors.extend(missing.iter().map(|key| FieldError::required(format!("data[{key}]"), "")));
+        }
+    }
+}
+
+pub(super) fn validate_namespace(value: &Value, errors: &mut Vec<FieldError>) {
+    for finalizer in items(value, "spec.finalizers") {
+        let name = finalizer.as_str().unwrap_or_default();
+        fields::each_wrong(name, "spec.finalizers", steersman_wire::is_qualified_name(name), errors);
+        if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid("spec.finalizers", name, detail));
+        }
+    }
+}
+
+/// What was declared immutable stays so.
+fn keep_immutable(value: &Value, old: &Value, parts: &[&str], errors: &mut Vec<FieldError>) {
+    if old["immutable"] != true {
+        return;
+    }
+    let mut refuse = |field: &str| {
+        errors.push(FieldError::forbidden(field, "field is immutable when `immutable` is set"));
+    };
+    if value["immutable"] != true {
+        refuse("immutable");
+    }
+    for part in parts {
+        let entries = |value: &Value| get(value, part).as_object().cloned().unwrap_or_default();
+        if entries(value) != entries(old) {
+            refuse(part);
+        }
+    }
+}
+
+pub(super) fn validate_config_map_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    keep_immutable(value, old, &["data", "binaryData"], errors);
+    validate_config_map(value, errors);
+}
+
+pub(super) fn validate_secret_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    immutable(value, old, "type", errors);
+    keep_immutable(value, old, &["data"], errors);
+    validate_secret(value, errors);
+}
+
+/// Bytes as JSON has them.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = (0..3).fold(0_usize, |bits, at| bits << 8 | usize::from(chunk.get(at).copied().unwrap_or_default()));
+        for at in 0..4 {
+            let sextet = bits >> (18 - 6 * at) & 63;
+            text.push(if at <= chunk.len() { char::from(ALPHABET[sextet]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_as_json_has_them() {
+        for (given, expected) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(given.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn a_config_map_holds_no_more_than_a_mebibyte() {
+        let mut errors = Vec::new();
+        validate_config_map(&json!({"data": {"a": "x".repeat(SIZE_MAX)}}), &mut errors);
+        assert_eq!(errors, []);
+        validate_config_map(&json!({"data": {"a": "x".repeat(SIZE_MAX), "b": "y"}}), &mut errors);
+        assert_eq!(errors, [FieldError::too_long("[]", SIZE_MAX)]);
+    }
+}

@@ -1,0 +1,317 @@
+//! CustomResourceDefinitions: what a definition says, whether it may say so, and what its schema makes of objects.
+//!
+//! Everything here is a function of JSON values. A definition that is written goes through [`fill`] (its own defaults),
+//! [`prepare`] (its status) and [`Definition::read`] (its checks); once it is stored, [`establish`] says what its status
+//! becomes. An object goes through [`Schema::default`], [`Schema::prune`] and then [`Schema::validate`] or one of its
+//! siblings, in this order.
+
+mod check;
+mod contents;
+mod format;
+mod pattern;
+mod schema;
+mod structural;
+mod validate;
+mod version;
+
+use serde_json::{Map, Value, json};
+
+pub(crate) use self::check::check_update;
+pub(crate) use self::schema::Schema;
+pub(crate) use self::version::priority;
+use crate::status::FieldError;
+
+/// A CustomResourceDefinition that has passed its checks.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) group: String,
+    pub(crate) names: Names,
+    pub(crate) namespaced: bool,
+    /// In the order in which they are written, which is not that of discovery.
+    pub(crate) versions: Vec<Version>,
+}
+
+/// What a custom resource is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+}
+
+/// One version of a custom resource.
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) served: bool,
+    pub(crate) schema: Schema,
+    /// Whether it has a status subresource.
+    pub(crate) status: bool,
+    pub(crate) scale: Option<Scale>,
+    /// The paths of the fields that can be selected by, as field selectors name them: `spec.color`.
+    pub(crate) selectable_fields: Vec<String>,
+    pub(crate) deprecated: bool,
+    /// What clients that use it are warned with, when it is deprecated.
+    pub(crate) deprecation_warning: Option<String>,
+}
+
+/// Where the scale subresource finds its fields: paths that start with a dot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) spec_replicas_path: String,
+    pub(crate) status_replicas_path: String,
+    pub(crate) label_selector_path: Option<String>,
+}
+
+/// The names in a group that are taken by others: what two definitions may not share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken<'a> {
+    /// Accepted plurals, singulars and short names.
+    pub(crate) resources: &'a [String],
+    /// Accepted kinds and list kinds.
+    pub(crate) kinds: &'a [String],
+}
+
+impl Definition {
+    /// Reads a definition, or says what is wrong with it. It has been through [`fill`] and [`prepare`].
+    pub(crate) fn read(crd: &Value) -> Result<Self, Vec<FieldError>> {
+        let errors = check::check(crd);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let spec = &crd["spec"];
+        let group = text(spec, "group");
+        let names = Names::read(&spec["names"]);
+        let mut versions: Vec<Version> = list(spec, "versions").map(Version::read).collect();
+        for index in 0..versions.len() {
+            let version = &versions[index];
+            if version.deprecated && version.deprecation_warning.is_none() {
+                let warning = deprecation(&group, &names.kind, version, &versions);
+                versions[index].deprecation_warning = Some(warning);
+            }
+        }
+        Ok(Self { names, namespaced: spec["scope"] == "Namespaced", versions, group })
+    }
+
+    /// The version of this name, when it is served.
+    pub(crate) fn served(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|version| version.served && version.name == name)
+    }
+}
+
+impl Names {
+    /// Reads `spec.names`, or `status.acceptedNames`.
+    pub(crate) fn read(names: &Value) -> Self {
+        Self {
+            plural: text(names, "plural"),
+            singular: text(names, "singular"),
+            kind: text(names, "kind"),
+            list_kind: text(names, "listKind"),
+            short_names: texts(names, "shortNames"),
+            categories: texts(names, "categories"),
+        }
+    }
+}
+
+impl Version {
+    fn read(version: &Value) -> Self {
+        let name = text(version, "name");
+        let scale = &version["subresources"]["scale"];
+        let path = |field: &str| text(scale, field);
+        let selectable = |field: &Value| text(field, "jsonPath").trim_start_matches('.').to_owned();
+        Self {
+            served: version["served"] == true,
+            schema: Schema::compile(&version["schema"]["openAPIV3Schema"]),
+            status: version["subresources"]["status"].is_object(),
+            scale: scale.is_object().then(|| Scale {
+                spec_replicas_path: path("specReplicasPath"),
+                status_replicas_path: path("statusReplicasPath"),
+                label_selector_path: scale["labelSelectorPath"].as_str().map(str::to_owned),
+            }),
+            selectable_fields: list(version, "selectableFields").map(selectable).collect(),
+            deprecated: version["deprecated"] == true,
+            deprecation_warning: version["deprecationWarning"].as_str().map(str::to_owned),
+            name,
+        }
+    }
+}
+
+/// The warning of a deprecated version that has none of its own. It names the best version to go to.
+fn deprecation(group: &str, kind: &str, version: &Version, all: &[Version]) -> String {
+    let better =
+        |other: &&Version| other.served && !other.deprecated && priority(&other.name) > priority(&version.name);
+    let best = all.iter().filter(better).max_by(|one, other| priority(&one.name).cmp(&priority(&other.name)));
+    let instead = best.map(|best| format!("; use {group}/{} {kind}", best.name)).unwrap_or_default();
+    format!("{group}/{} {kind} is deprecated{instead}", version.name)
+}
+
+/// Fills in what a definition leaves to the server.
+pub(crate) fn fill(crd: &mut Value) {
+    if !crd["spec"].is_object() {
+        return;
+    }
+    let spec = &mut crd["spec"];
+    if spec["names"].is_object() {
+        let names = &mut spec["names"];
+        let kind = text(names, "kind");
+        if !kind.is_empty() {
+            if text(names, "singular").is_empty() {
+                names["singular"] = kind.to_lowercase().into();
+            }
+            if text(names, "listKind").is_empty() {
+                names["listKind"] = format!("{kind}List").into();
+            }
+        }
+    }
+    if !spec["conversion"].is_object() {
+        spec["conversion"] = json!({"strategy": "None"});
+    }
+    let service = spec["conversion"].pointer_mut("/webhook/clientConfig/service");
+    if let Some(service) = service.filter(|service| service.is_object() && service["port"].is_null()) {
+        service["port"] = 443.into();
+    }
+    // Absent and false are the same, and neither is sent back.
+    if spec["preserveUnknownFields"] != true {
+        spec.as_object_mut().map(|spec| spec.remove("preserveUnknownFields"));
+    }
+}
+
+/// Gives a definition that is created or updated the status that it begins with: what it had, and its storage version
+/// among the stored ones.
+pub(crate) fn prepare(crd: &mut Value, old: Option<&Value>) {
+    let fresh = || json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}});
+    let mut status = old.map(|old| old["status"].clone()).filter(Value::is_object).unwrap_or_else(fresh);
+    let storage = list(&crd["spec"], "versions").find(|version| version["storage"] == true);
+    let mut stored = texts(&status, "storedVersions");
+    if let Some(name) = storage.map(|version| text(version, "name"))
+        && !stored.contains(&name)
+    {
+        stored.push(name);
+    }
+    status["storedVersions"] = if stored.is_empty() { Value::Null } else { stored.into() };
+    crd["status"] = status;
+}
+
+/// The status of a stored definition once its names have been looked at: accepted, unless others have them. `now` is
+/// the time of conditions that change. A definition that was established stays so.
+pub(crate) fn establish(crd: &Value, taken: Taken<'_>, now: &str) -> Value {
+    let wanted = Names::read(&crd["spec"]["names"]);
+    let held = Names::read(&crd["status"]["acceptedNames"]);
+    let mut accepted = held.clone();
+    let mut conflict = None;
+    let mut settle = |wanted: &str, accepted: &mut String, taken: &[String], reason: &'static str| {
+        if wanted == accepted || !taken.iter().any(|name| name == wanted) {
+            wanted.clone_into(accepted);
+        } else {
+            conflict = Some((reason, in_use(wanted)));
+        }
+    };
+    settle(&wanted.plural, &mut accepted.plural, taken.resources, "PluralConflict");
+    settle(&wanted.singular, &mut accepted.singular, taken.resources, "SingularConflict");
+    let is_taken = |name: &&String| !held.short_names.contains(name) && taken.resources.contains(name);
+    let conflicts: Vec<String> = wanted.short_names.iter().filter(is_taken).map(|name| in_use(name)).collect();
+    let short_names = match &conflicts[..] {
+        [] => None,
+        [one] => Some(one.clone()),
+        many => Some(format!("[{}]", many.join(", "))),
+    };
+    match short_names {
+        None => accepted.short_names.clone_from(&wanted.short_names),
+        Some(why) => conflict = Some(("ShortNamesConflict", why)),
+    }
+    let mut settle = |wanted: &str, accepted: &mut String, reason: &'static str| {
+        if wanted == accepted || !taken.kinds.iter().any(|name| name == wanted) {
+            wanted.clone_into(accepted);
+        } else {
+            conflict = Some((reason, in_use(wanted)));
+        }
+    };
+    settle(&wanted.kind, &mut accepted.kind, "KindConflict");
+    settle(&wanted.list_kind, &mut accepted.list_kind, "ListKindConflict");
+    accepted.categories.clone_from(&wanted.categories);
+
+    let names_accepted = match &conflict {
+        None => condition("NamesAccepted", "True", now, "NoConflicts", "no conflicts found"),
+        Some((reason, message)) => condition("NamesAccepted", "False", now, reason, message),
+    };
+    let before = |ty: &str| list(&crd["status"], "conditions").find(|condition| condition["type"] == ty);
+    let established = match before("Established") {
+        Some(held) if held["status"] == "True" => held.clone(),
+        held if conflict.is_some() => held
+            .cloned()
+            .unwrap_or_else(|| condition("Established", "False", now, "NotAccepted", "not all names are accepted")),
+        _ => condition("Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
+    };
+    let mut conditions: Vec<Value> = list(&crd["status"], "conditions").cloned().collect();
+    for condition in [names_accepted, established] {
+        match conditions.iter_mut().find(|held| held["type"] == condition["type"]) {
+            Some(held) => {
+                let since =
+                    if held["status"] == condition["status"] { held["lastTransitionTime"].clone() } else { now.into() };
+                *held = condition;
+                held["lastTransitionTime"] = since;
+            }
+            None => conditions.push(condition),
+        }
+    }
+    let mut status = crd["status"].clone();
+    status["acceptedNames"] = accepted.to_value();
+    status["conditions"] = conditions.into();
+    status
+}
+
+impl Names {
+    fn to_value(&self) -> Value {
+        let mut names = Map::new();
+        names.insert("plural".to_owned(), self.plural.as_str().into());
+        names.insert("kind".to_owned(), self.kind.as_str().into());
+        for (name, text) in [("singular", &self.singular), ("listKind", &self.list_kind)] {
+            if !text.is_empty() {
+                names.insert(name.to_owned(), text.as_str().into());
+            }
+        }
+        for (name, texts) in [("shortNames", &self.short_names), ("categories", &self.categories)] {
+            if !texts.is_empty() {
+                names.insert(name.to_owned(), texts.clone().into());
+            }
+        }
+        names.into()
+    }
+}
+
+/// The warnings that a definition is answered with: the formats that are not checked, sorted and each once.
+pub(crate) fn warnings(crd: &Value) -> Vec<String> {
+    let mut formats = Vec::new();
+    for version in list(&crd["spec"], "versions") {
+        format::unknown(&version["schema"]["openAPIV3Schema"], &mut formats);
+    }
+    formats.sort();
+    formats.dedup();
+    formats.iter().map(|name| format!("unrecognized format {}", crate::status::quote(name))).collect()
+}
+
+fn in_use(name: &str) -> String {
+    format!("{} is already in use", crate::status::quote(name))
+}
+
+fn condition(ty: &str, status: &str, now: &str, reason: &str, message: &str) -> Value {
+    json!({"type": ty, "status": status, "lastTransitionTime": now, "reason": reason, "message": message})
+}
+
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(value: &Value, name: &str) -> Vec<String> {
+    list(value, name).filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value[name].as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests;

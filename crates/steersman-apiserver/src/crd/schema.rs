@@ -1,0 +1,436 @@
+//! The structural schema of a custom resource, read once: what it prunes and what it fills in.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::format::Format;
+use super::pattern;
+
+/// The fields of every object, which no schema needs to name.
+pub(super) const TYPE_AND_METADATA: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// The `openAPIV3Schema` of one version of a custom resource.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    pub(super) root: Node,
+}
+
+/// The schema of one value. A keyword that is absent leaves its field empty, and restricts nothing.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// More than one only for `x-kubernetes-int-or-string`.
+    pub(super) types: Vec<String>,
+    pub(super) nullable: bool,
+    pub(super) format: Option<Format>,
+    pub(super) default: Option<Value>,
+    pub(super) properties: BTreeMap<String, Node>,
+    pub(super) additional: Additional,
+    pub(super) items: Option<Box<Node>>,
+    pub(super) required: Vec<String>,
+    pub(super) any_of: Vec<Node>,
+    pub(super) all_of: Vec<Node>,
+    pub(super) one_of: Vec<Node>,
+    pub(super) not: Option<Box<Node>>,
+    pub(super) variants: Option<Vec<Value>>,
+    pub(super) minimum: Option<Bound>,
+    pub(super) maximum: Option<Bound>,
+    pub(super) multiple_of: Option<f64>,
+    pub(super) min_length: Option<i64>,
+    pub(super) max_length: Option<i64>,
+    pub(super) min_items: Option<i64>,
+    pub(super) max_items: Option<i64>,
+    pub(super) min_properties: Option<i64>,
+    pub(super) max_properties: Option<i64>,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) preserve_unknown: bool,
+    pub(super) embedded_resource: bool,
+    pub(super) list: List,
+}
+
+/// What fields there may be besides the named ones.
+#[derive(Debug, Default)]
+pub(super) enum Additional {
+    /// `additionalProperties` is absent: others are pruned.
+    #[default]
+    Absent,
+    /// `additionalProperties: true`, or false.
+    Allowed(bool),
+    Schema(Box<Node>),
+}
+
+/// `minimum` or `maximum`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    pub(super) limit: f64,
+    pub(super) exclusive: bool,
+}
+
+/// `pattern`, which is absent from `regex` when it cannot be read: then nothing matches it.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    pub(super) text: String,
+    pub(super) regex: Option<Regex>,
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum List {
+    #[default]
+    Atomic,
+    Set,
+    /// With the fields that tell its elements apart.
+    Map(Vec<String>),
+}
+
+impl Schema {
+    /// Reads an `openAPIV3Schema`. What is not understood restricts nothing: [`super::Definition::read`] refuses it.
+    pub(crate) fn compile(schema: &Value) -> Self {
+        Self { root: Node::read(schema) }
+    }
+
+    /// Drops the fields that the schema does not name, and says which, sorted and in the words of warnings and of strict
+    /// field validation: `unknown field "spec.foo"`. What is in the metadata of the object itself stays; unknown fields in
+    /// the metadata of embedded objects come last.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut unknown = Vec::new();
+        prune(object, Some(&self.root), true, "", &mut unknown);
+        unknown.sort();
+        let mut of_metadata = Vec::new();
+        prune_metadata(object, &self.root, "", &mut of_metadata);
+        of_metadata.sort();
+        unknown.extend(of_metadata);
+        unknown.into_iter().map(|path| format!("unknown field {}", crate::status::quote(&path))).collect()
+    }
+
+    /// Fills in defaults. A null where none is allowed gives way to the default, or is dropped.
+    pub(crate) fn default(&self, object: &mut Value) {
+        drop_nulls(object, Some(&self.root));
+        fill(object, &self.root);
+    }
+}
+
+impl Node {
+    pub(super) fn read(schema: &Value) -> Self {
+        let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
+        let nodes = |name: &str| schema[name].as_array().into_iter().flatten().map(Node::read).collect();
+        let strings = |name: &str| {
+            let texts = schema[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+            texts.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let types: Vec<String> = if flag("x-kubernetes-int-or-string") {
+            vec!["integer".to_owned(), "string".to_owned()]
+        } else {
+            schema["type"].as_str().filter(|name| !name.is_empty()).map(str::to_owned).into_iter().collect()
+        };
+        let bound = |limit: &str, exclusive: &str| {
+            schema[limit].as_f64().map(|limit| Bound { limit, exclusive: flag(exclusive) })
+        };
+        let additional = match schema.get("additionalProperties") {
+            None | Some(Value::Null) => Additional::Absent,
+            Some(Value::Bool(allowed)) => Additional::Allowed(*allowed),
+            Some(schema) => Additional::Schema(Box::new(Node::read(schema))),
+        };
+        let list = match schema["x-kubernetes-list-type"].as_str() {
+            Some("set") => List::Set,
+            Some("map") => List::Map(strings("x-kubernetes-list-map-keys")),
+            _ => List::Atomic,
+        };
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let pattern = schema["pattern"].as_str().filter(|text| !text.is_empty());
+        Self {
+            format: schema["format"].as_str().and_then(|name| Format::read(name, &types)),
+            types,
+            nullable: flag("nullable"),
+            default: schema.get("default").filter(|value| !value.is_null()).cloned(),
+            properties: properties.map(|(name, schema)| (name.clone(), Node::read(schema))).collect(),
+            additional,
+            items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(Node::read(items))),
+            required: strings("required"),
+            any_of: nodes("anyOf"),
+            all_of: nodes("allOf"),
+            one_of: nodes("oneOf"),
+            not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Node::read(not))),
+            variants: schema["enum"].as_array().filter(|values| !values.is_empty()).cloned(),
+            minimum: bound("minimum", "exclusiveMinimum"),
+            maximum: bound("maximum", "exclusiveMaximum"),
+            multiple_of: schema["multipleOf"].as_f64(),
+            min_length: schema["minLength"].as_i64(),
+            max_length: schema["maxLength"].as_i64(),
+            min_items: schema["minItems"].as_i64(),
+            max_items: schema["maxItems"].as_i64(),
+            min_properties: schema["minProperties"].as_i64(),
+            max_properties: schema["maxProperties"].as_i64(),
+            pattern: pattern.map(|text| Pattern { text: text.to_owned(), regex: pattern::compile(text).ok() }),
+            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded_resource: flag("x-kubernetes-embedded-resource"),
+            list,
+        }
+    }
+
+    /// The schema of a field of this name, when there is one.
+    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+        match (self.properties.get(name), &self.additional) {
+            (Some(node), _) => Some(node),
+            (None, Additional::Schema(node)) => Some(node),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Whether a field is kept, and with what schema.
+enum Field<'a> {
+    Known(Option<&'a Node>),
+    Untouched,
+    Unknown,
+}
+
+/// Drops what `node` does not name. Without a schema every field is unknown.
+pub(super) fn prune(value: &mut Value, node: Option<&Node>, resource: bool, path: &str, unknown: &mut Vec<String>) {
+    let preserve = node.is_some_and(|node| node.preserve_unknown);
+    let resource = resource || node.is_some_and(|node| node.embedded_resource);
+    match value {
+        Value::Object(fields) => {
+            let kind_of = |name: &str| {
+                let Some(node) = node else { return Field::Unknown };
+                if resource && TYPE_AND_METADATA.contains(&name) {
+                    return Field::Untouched;
+                }
+                match (node.properties.get(name), &node.additional) {
+                    (Some(node), _) => Field::Known(Some(node)),
+                    (None, Additional::Schema(node)) => Field::Known(Some(node)),
+                    (None, Additional::Allowed(_)) => Field::Known(None),
+                    (None, Additional::Absent) if preserve => Field::Untouched,
+                    (None, Additional::Absent) => Field::Unknown,
+                }
+            };
+            let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            fields.retain(|name, value| {
+                match kind_of(name) {
+                    Field::Known(node) => prune(value, node, false, &join(name), unknown),
+                    Field::Untouched => {}
+                    Field::Unknown => {
+                        unknown.push(join(name));
+                        return false;
+                    }
+                }
+                true
+            });
+        }
+        Value::Array(values) => {
+            let items = node.and_then(|node| node.items.as_deref());
+            // A list that keeps unknown fields keeps those of its elements.
+            if preserve {
+                return;
+            }
+            for (index, value) in values.iter_mut().enumerate() {
+                prune(value, items, false, &format!("{path}[{index}]"), unknown);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The fields of `metadata`.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Drops unknown fields from the metadata of embedded objects.
+fn prune_metadata(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            if node.embedded_resource
+                && let Some(Value::Object(metadata)) = fields.get_mut("metadata")
+            {
+                metadata.retain(|name, _| {
+                    let known = METADATA.contains(&name.as_str());
+                    if !known {
+                        unknown.push(format!("{}.{name}", join("metadata")));
+                    }
+                    known
+                });
+            }
+            for (name, value) in fields {
+                if let Some(node) = node.field(name) {
+                    prune_metadata(value, node, &join(name), unknown);
+                }
+            }
+        }
+        Value::Array(values) => {
+            let Some(node) = &node.items else { return };
+            for (index, value) in values.iter_mut().enumerate() {
+                prune_metadata(value, node, &format!("{path}[{index}]"), unknown);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Drops nulls where the schema allows none and has no default for them.
+fn drop_nulls(value: &mut Value, node: Option<&Node>) {
+    match value {
+        Value::Object(fields) => fields.retain(|name, value| {
+            let node = node.and_then(|node| node.field(name));
+            if value.is_null() && node.is_some_and(|node| !node.nullable && node.default.is_none()) {
+                return false;
+            }
+            drop_nulls(value, node);
+            true
+        }),
+        Value::Array(values) => {
+            let items = node.and_then(|node| node.items.as_deref());
+            values.iter_mut().for_each(|value| drop_nulls(value, items));
+        }
+        _ => {}
+    }
+}
+
+/// Fills in the defaults of what `value` contains.
+fn fill(value: &mut Value, node: &Node) {
+    let replace_null = |value: &mut Value, node: &Node| {
+        if value.is_null() && !node.nullable {
+            *value = node.default.clone().unwrap_or_default();
+        }
+    };
+    match value {
+        Value::Object(fields) => {
+            fill_fields(fields, node);
+            for (name, value) in fields {
+                let Some(node) = node.field(name) else { continue };
+                replace_null(value, node);
+                fill(value, node);
+            }
+        }
+        Value::Array(values) => {
+            let Some(node) = &node.items else { return };
+            for value in values {
+                replace_null(value, node);
+                fill(value, node);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fill_fields(fields: &mut Map<String, Value>, node: &Node) {
+    for (name, node) in &node.properties {
+        if let Some(default) = &node.default
+            && !fields.contains_key(name)
+        {
+            fields.insert(name.clone(), default.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schema() -> Schema {
+        Schema::compile(&json!({"type": "object", "properties": {
+            "spec": {"type": "object", "default": {}, "properties": {
+                "size": {"type": "integer", "default": 3},
+                "none": {"type": "string"},
+                "maybe": {"type": "string", "nullable": true, "default": "x"},
+                "list": {"type": "array", "items": {"type": "object", "properties": {
+                    "name": {"type": "string"}, "port": {"type": "integer", "default": 80},
+                }}},
+                "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {
+                    "a": {"type": "integer", "default": 1},
+                }}},
+                "any": {"type": "object", "additionalProperties": true},
+                "kept": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object"}},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                    "strict": {"type": "object"},
+                }},
+                "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+                    "spec": {"type": "object"},
+                }},
+            }},
+        }}))
+    }
+
+    #[test]
+    fn unknown_fields_are_dropped_and_named() {
+        let mut object = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "foo": 1},
+            "zzz": 1,
+            "spec": {
+                "size": 1, "foo": 1,
+                "list": [{"name": "a", "bar": 1}],
+                "map": {"k": {"a": 1, "b": 2}},
+                "any": {"k": {"a": 1}, "n": 1},
+                "kept": [{"a": 1}],
+                "free": {"x": {"y": 1}, "strict": {"z": 1}},
+                "embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": {"x": 1}, "spec": {"a": 1}, "status": {}},
+            },
+        });
+        let unknown = schema().prune(&mut object);
+        let paths = [
+            "spec.any.k.a",
+            "spec.embedded.spec.a",
+            "spec.embedded.status",
+            "spec.foo",
+            "spec.free.strict.z",
+            "spec.list[0].bar",
+            "spec.map.k.b",
+            "zzz",
+            "spec.embedded.metadata.x",
+        ];
+        assert_eq!(unknown, paths.map(|path| format!("unknown field \"{path}\"")));
+        assert_eq!(
+            object,
+            json!({
+                "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "foo": 1},
+                "spec": {
+                    "size": 1,
+                    "list": [{"name": "a"}],
+                    "map": {"k": {"a": 1}},
+                    "any": {"k": {}, "n": 1},
+                    "kept": [{"a": 1}],
+                    "free": {"x": {"y": 1}, "strict": {}},
+                    "embedded": {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn defaults_fill_what_is_absent_or_null_where_null_is_not_allowed() {
+        let cases = [
+            (json!({}), json!({"spec": {"size": 3, "maybe": "x"}})),
+            (json!({"spec": {"size": null, "maybe": null}}), json!({"spec": {"size": 3, "maybe": null}})),
+            (json!({"spec": {"size": 0, "none": null}}), json!({"spec": {"size": 0, "maybe": "x"}})),
+            (
+                json!({"spec": {"list": [{"name": "a"}, {"port": 1}], "map": {"k": {}, "n": null}}}),
+                json!({"spec": {
+                    "size": 3, "maybe": "x",
+                    "list": [{"name": "a", "port": 80}, {"port": 1}],
+                    "map": {"k": {"a": 1}},
+                }}),
+            ),
+        ];
+        for (mut object, wanted) in cases {
+            schema().default(&mut object);
+            assert_eq!(object, wanted);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A Kubernetes API server in a library, for controllers that run and are tested with no cluster.
+//!
+//! [`ApiServer`] is a `tower::Service` of HTTP requests. A `kube_client::Client` that is made of it calls it in process: no
+//! socket, no certificates, nothing to start or to wait for, and any number of servers side by side in one test binary.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use http_body_util::{BodyExt, Full};
+//! use steersman_apiserver::ApiServer;
+//! use tower::Service;
+//!
+//! let mut server = ApiServer::new();
+//! let request = http::Request::get("/api/v1/namespaces/default").body(Full::<bytes::Bytes>::default()).unwrap();
+//! let answer = server.call(request).await.unwrap();
+//! assert_eq!(answer.status(), 200);
+//! let body = answer.into_body().collect().await.unwrap().to_bytes();
+//! assert!(body.starts_with(br#"{"kind":"Namespace","apiVersion":"v1","metadata":{"#));
+//! # }
+//! ```
+//!
+//! What a request meets, in this order: `request` reads its path and query; `kinds` knows what is served there; `read`,
+//! `watch`, `write` and `delete` do it; `metadata` keeps the rules of an object's life; `store` keeps the objects and the
+//! changes that led to them; `answer` encodes what comes back, and `status` the refusals.
+
+mod addresses;
+mod answer;
+mod base64;
+mod builtin;
+mod clock;
+mod crd;
+mod custom;
+mod delete;
+mod discovery;
+mod kinds;
+mod metadata;
+mod object;
+mod patch;
+mod read;
+mod request;
+mod resource;
+mod schema;
+mod serve;
+mod server;
+mod status;
+mod store;
+mod watch;
+mod write;
+
+pub use answer::Body;
+pub use serve::{Serve, ServeError, Serving};
+pub use server::ApiServer;

@@ -1,0 +1,121 @@
+//! What the server asks of a kind beyond what the table says.
+
+use std::sync::Arc;
+
+use crate::kinds::Kind;
+use crate::request::ResourceRequest;
+use crate::status::Named;
+use crate::store::{Key, ResourceId};
+
+/// Built-in kinds whose spec has a generation, beside those that are custom.
+const WITH_GENERATION: &[(&str, &str)] = &[
+    ("", "pods"),
+    ("", "replicationcontrollers"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+    ("networking.k8s.io", "ingresses"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("policy", "poddisruptionbudgets"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("discovery.k8s.io", "endpointslices"),
+];
+
+/// Fields that built-in kinds can be selected by, beside name and namespace.
+const SELECTABLE: &[(&str, &str, &[&str])] = &[
+    ("", "namespaces", &["status.phase"]),
+    ("", "nodes", &["spec.unschedulable"]),
+    (
+        "",
+        "pods",
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+    ),
+    ("", "secrets", &["type"]),
+    ("", "services", &["spec.clusterIP", "spec.type"]),
+    ("apps", "replicasets", &["status.replicas"]),
+    ("", "replicationcontrollers", &["status.replicas"]),
+    ("batch", "jobs", &["status.successful"]),
+];
+
+/// What objects of a built-in kind can be selected by, beside name and namespace.
+pub(crate) fn selectable(group: &str, plural: &str) -> Vec<Arc<str>> {
+    let of_kind = SELECTABLE.iter().filter(|(of_group, of_plural, _)| *of_group == group && *of_plural == plural);
+    of_kind.flat_map(|(_, _, fields)| fields.iter().map(|field| Arc::from(*field))).collect()
+}
+
+impl Kind {
+    /// Where its objects are stored: all versions of a kind in one place.
+    pub(crate) fn id(&self) -> ResourceId {
+        ResourceId { group: self.group.as_str().into(), plural: self.plural.as_str().into() }
+    }
+
+    /// Where the real server would have the object, which some messages say.
+    pub(crate) fn storage_path(&self, key: &Key) -> String {
+        let mut path = "/registry/".to_owned();
+        if !self.is_built_in() {
+            path.push_str(&self.group);
+            path.push('/');
+        }
+        path.push_str(&self.plural);
+        for part in [&key.namespace, &key.name] {
+            if !part.is_empty() {
+                path.push('/');
+                path.push_str(part);
+            }
+        }
+        path
+    }
+
+    /// As messages name its resource.
+    pub(crate) fn named(&self) -> Named<'_> {
+        Named { group: &self.group, resource: &self.plural }
+    }
+
+    /// As messages name the kind.
+    pub(crate) fn named_kind(&self) -> Named<'_> {
+        Named { group: &self.group, resource: &self.kind }
+    }
+
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.fields.is_some()
+    }
+
+    /// Whether `metadata.generation` counts the changes of its spec.
+    pub(crate) fn has_generation(&self) -> bool {
+        !self.is_built_in() || WITH_GENERATION.contains(&(self.group.as_str(), self.plural.as_str()))
+    }
+
+    /// Whether an update has to say which version it takes the place of.
+    pub(crate) fn insists_on_version(&self) -> bool {
+        !self.is_built_in() || matches!(self.plural.as_str(), "leases" | "customresourcedefinitions" | "apiservices")
+    }
+
+    /// Whether the status is written apart.
+    pub(crate) fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+}
+
+impl ResourceRequest {
+    /// The object that the path names.
+    pub(crate) fn key(&self) -> Key {
+        Key { namespace: self.namespace.as_str().into(), name: self.name.as_str().into() }
+    }
+}

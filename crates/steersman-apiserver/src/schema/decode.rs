@@ -1,0 +1,425 @@
+//! What Go's JSON decoder makes of a value of a known type, and what its encoder writes of that.
+//!
+//! Go remembers the first value of a wrong type and reads on; an error of a type with its own way of reading (times,
+//! quantities) ends the reading at once and is the one that is told. Unknown and duplicate fields are told in the order of
+//! the text. A field that comes twice is read twice into the same place, so that structs and maps are merged.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::json::{self, Json};
+use super::time::{self, Precision};
+use super::types::{Field, StructId, Type, Types};
+use super::{DecodeError, Decoded, FieldValidation, base64, quantity};
+
+/// More unknown and duplicate fields are not told.
+const STRICT_ERRORS_MAX: usize = 100;
+
+/// The struct whose server-side part is not the client's to write.
+const OBJECT_META: &str = "meta.v1.ObjectMeta";
+
+/// One reading of one value.
+pub(super) struct Decoder<'a> {
+    types: &'a Types,
+    /// Whether unknown and duplicate fields are looked for.
+    strict: bool,
+    strict_errors: Vec<String>,
+    /// The first value of a wrong type.
+    wrong_type: Option<String>,
+    /// The innermost struct.
+    of_struct: &'a str,
+    /// The fields on the way, with the structs that Go embeds them by.
+    fields: Vec<&'a str>,
+    /// The fields, items and keys on the way.
+    path: Vec<Step<'a>>,
+}
+
+enum Step<'a> {
+    Field(&'a str),
+    Key(String),
+    Item(usize),
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(types: &'a Types, validation: FieldValidation) -> Self {
+        Self {
+            types,
+            strict: validation != FieldValidation::Ignore,
+            strict_errors: Vec::new(),
+            wrong_type: None,
+            of_struct: "",
+            fields: Vec::new(),
+            path: Vec::new(),
+        }
+    }
+
+    /// What came of it.
+    pub(super) fn finish(self, value: Value, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+        match self.wrong_type {
+            Some(error) => Err(DecodeError::Type(error)),
+            None if validation == FieldValidation::Strict && !self.strict_errors.is_empty() => {
+                Err(DecodeError::Strict(self.strict_errors))
+            }
+            None => Ok(Decoded { value, warnings: self.strict_errors }),
+        }
+    }
+
+    /// Reads `json` as `ty`, into the place of `before` where the field came twice. The error ends the reading.
+    pub(super) fn value(&mut self, ty: &'a Type, json: Json<'_>, before: Option<Value>) -> Result<Value, String> {
+        let before = || before.unwrap_or_else(|| self.zero(ty));
+        let value = match (ty.unnamed(), json) {
+            (Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Bytes, Json::Null) => Value::Null,
+            (Type::Pointer(ty), json) => {
+                let before = before();
+                self.value(ty, json, Some(before).filter(|before| !before.is_null()))?
+            }
+            (Type::Quantity, Json::Null) => "0".into(),
+            (Type::IntOrString, Json::Null) => 0.into(),
+            (Type::Time | Type::MicroTime, Json::Null) => Value::Null,
+            (Type::SchemaOrBool | Type::SchemaOrList | Type::SchemaOrStrings, json) => self.schema_or(ty, json)?,
+            (_, Json::Null) => before(),
+            (Type::Struct(id), Json::Object(fields)) => {
+                let before = before();
+                self.structure(*id, fields, before)?
+            }
+            (Type::Map(item), Json::Object(fields)) => {
+                let before = before();
+                self.map(item, fields, before)?
+            }
+            (Type::List(item), Json::Array(items)) => {
+                let before = before();
+                self.list(item, items, before)?
+            }
+            (Type::Bool, Json::Bool(value)) => Value::Bool(value),
+            (Type::String, Json::String(text)) => Value::String(text.into_owned()),
+            (Type::Int32, Json::Number(digits)) => match digits.parse::<i32>() {
+                Ok(number) => number.into(),
+                Err(_) => self.wrong_number(&digits, ty),
+            },
+            (Type::Int64, Json::Number(digits)) => match digits.parse::<i64>() {
+                Ok(number) => number.into(),
+                Err(_) => self.wrong_number(&digits, ty),
+            },
+            (Type::Float64, Json::Number(digits)) => match json::float(&digits) {
+                Some(number) => Value::Number(number),
+                None => self.wrong_number(&digits, ty),
+            },
+            (Type::Bytes, Json::String(text)) => match base64::decode(&text) {
+                Ok(bytes) => base64::encode(&bytes).into(),
+                Err(error) => self.wrong(error),
+            },
+            (Type::Bytes, Json::Array(items)) => self.bytes(items),
+            (Type::Time, json) => self.time(json, Precision::Seconds)?,
+            (Type::MicroTime, json) => self.time(json, Precision::Microseconds)?,
+            (Type::Quantity, Json::String(text)) => quantity::normalise(text.trim())?.into(),
+            (Type::Quantity, Json::Number(digits)) => quantity::normalise(&digits)?.into(),
+            // Whatever it is, it does not look like a quantity.
+            (Type::Quantity, json) => quantity::normalise(json.describe())?.into(),
+            (Type::IntOrString, Json::String(text)) => Value::String(text.into_owned()),
+            (Type::IntOrString, Json::Number(digits)) => match digits.parse::<i32>() {
+                Ok(number) => number.into(),
+                Err(_) => return Err(self.message(&format!("number {digits}"), "int32")),
+            },
+            (Type::IntOrString, json) => return Err(self.message(json.describe(), "int32")),
+            (Type::Any, json) => self.any(json)?,
+            (_, json) => {
+                let error = self.message(json.describe(), &self.types.go_name(ty));
+                self.wrong(error)
+            }
+        };
+        Ok(value)
+    }
+
+    fn structure(
+        &mut self,
+        id: StructId,
+        fields: Vec<(Cow<'_, str>, Json<'_>)>,
+        before: Value,
+    ) -> Result<Value, String> {
+        let types: &'a Types = self.types;
+        let structure = types.get(id);
+        // What is absent from `before` was empty.
+        let mut before = if let Value::Object(before) = before { before } else { Map::new() };
+        let mut values: Vec<Option<Value>> = structure.fields.iter().map(|field| before.remove(&field.name)).collect();
+        let mut seen = vec![false; structure.fields.len()];
+        let outer = std::mem::replace(&mut self.of_struct, structure.go_name());
+        for (name, json) in fields {
+            let Some(index) = structure.field_index(&name) else {
+                self.strict_error("unknown", &name);
+                continue;
+            };
+            let field = &structure.fields[index];
+            if std::mem::replace(&mut seen[index], true) {
+                self.strict_error("duplicate", &name);
+            }
+            let depth = self.fields.len();
+            self.fields.extend(field.embedded_by.as_deref());
+            self.fields.push(&field.name);
+            self.path.push(Step::Field(&field.name));
+            let absent = json == Json::Null && matches!(field.ty.unnamed(), Type::Pointer(_));
+            let value = self.value(&field.ty, json, values[index].take())?;
+            values[index] = Some(value).filter(|_| !absent);
+            self.path.pop();
+            self.fields.truncate(depth);
+        }
+        self.of_struct = outer;
+        let is_meta = structure.name == OBJECT_META;
+        let is_inside = !self.fields.is_empty();
+        let is_stored = |field: &Field| match field.name.as_str() {
+            // Whose they are is for the server to say.
+            "managedFields" => !is_meta,
+            // Only of whole objects, not of objects inside of them.
+            _ => !is_inside || field.embedded_by.as_deref() != Some("TypeMeta"),
+        };
+        let fields = structure.fields.iter().zip(values).filter(|(field, _)| is_stored(field));
+        let written = fields.filter_map(|(field, value)| Some((field.name.clone(), self.written(field, value)?)));
+        Ok(Value::Object(written.collect()))
+    }
+
+    /// What Go's encoder makes of a field, when it does not leave it out.
+    fn written(&self, field: &Field, value: Option<Value>) -> Option<Value> {
+        let Some(value) = value else {
+            let left_out = field.omit_zero || (field.omit_empty && can_be_empty(&field.ty));
+            return (!left_out).then(|| self.zero(&field.ty));
+        };
+        let left_out = (field.omit_empty && is_empty(&field.ty, &value)) || (field.omit_zero && value.is_null());
+        (!left_out).then_some(value)
+    }
+
+    fn map(&mut self, item: &'a Type, fields: Vec<(Cow<'_, str>, Json<'_>)>, before: Value) -> Result<Value, String> {
+        let mut map = if let Value::Object(before) = before { before } else { Map::new() };
+        let mut seen = std::collections::HashSet::new();
+        for (key, json) in fields {
+            if self.strict {
+                if !seen.insert(key.clone()) {
+                    self.strict_error("duplicate", &key);
+                }
+                self.path.push(Step::Key(key.clone().into_owned()));
+            }
+            let value = match self.value(item, json, None)? {
+                // What is in a map is stored even if it is empty.
+                Value::Null if *item.unnamed() == Type::Bytes => "".into(),
+                Value::Null if matches!(item.unnamed(), Type::List(_)) => Value::Array(Vec::new()),
+                value => value,
+            };
+            map.insert(key.into_owned(), value);
+            if self.strict {
+                self.path.pop();
+            }
+        }
+        // Storage does not tell an empty map from an absent one.
+        Ok(if map.is_empty() { Value::Null } else { Value::Object(map) })
+    }
+
+    fn list(&mut self, item: &'a Type, items: Vec<Json<'_>>, before: Value) -> Result<Value, String> {
+        // Go reads the items of a list that comes twice into the items it has.
+        let mut before = if let Value::Array(before) = before { before.into_iter() } else { Vec::new().into_iter() };
+        let mut list = Vec::with_capacity(items.len());
+        for (index, json) in items.into_iter().enumerate() {
+            self.path.push(Step::Item(index));
+            list.push(self.value(item, json, before.next())?);
+            self.path.pop();
+        }
+        // Storage does not tell an empty list from an absent one.
+        Ok(if list.is_empty() { Value::Null } else { Value::Array(list) })
+    }
+
+    /// Bytes may be written as a list of numbers, to Go.
+    fn bytes(&mut self, items: Vec<Json<'_>>) -> Value {
+        let mut bytes = Vec::with_capacity(items.len());
+        for item in items {
+            let error = match &item {
+                Json::Null => {
+                    bytes.push(0);
+                    continue;
+                }
+                Json::Number(digits) => match digits.parse::<u8>() {
+                    Ok(byte) => {
+                        bytes.push(byte);
+                        continue;
+                    }
+                    Err(_) => self.message(&format!("number {digits}"), "uint8"),
+                },
+                other => self.message(other.describe(), "uint8"),
+            };
+            self.wrong(error);
+        }
+        base64::encode(&bytes).into()
+    }
+
+    fn time(&self, json: Json<'_>, precision: Precision) -> Result<Value, String> {
+        match json {
+            Json::String(text) => Ok(time::normalise(&text, precision)?.map_or(Value::Null, Value::String)),
+            other => Err(self.message(other.describe(), "string")),
+        }
+    }
+
+    /// The parts of JSON schemas that may be one of two things. Go reads what is inside them without looking for unknown
+    /// fields, and the first error in it ends the reading.
+    fn schema_or(&mut self, ty: &Type, json: Json<'_>) -> Result<Value, String> {
+        let types: &'a Types = self.types;
+        let schema = types.find("apiextensions.v1.JSONSchemaProps").map(Type::Struct);
+        let strict = std::mem::replace(&mut self.strict, false);
+        let value = match (ty.unnamed(), json, schema) {
+            (_, Json::Object(fields), Some(Type::Struct(id))) => self.structure(id, fields, Value::Null)?,
+            (Type::SchemaOrList, Json::Array(items), Some(Type::Struct(id))) => {
+                let mut schemas = Vec::new();
+                for item in items {
+                    let Json::Object(fields) = item else {
+                        return Err(self.message(item.describe(), "v1.JSONSchemaProps"));
+                    };
+                    schemas.push(self.structure(id, fields, Value::Null)?);
+                }
+                if schemas.is_empty() { Value::Null } else { Value::Array(schemas) }
+            }
+            (Type::SchemaOrStrings, Json::Array(items), _) => {
+                let mut strings = Vec::new();
+                for item in items {
+                    let Json::String(text) = item else {
+                        return Err(self.message(item.describe(), "string"));
+                    };
+                    strings.push(Value::String(text.into_owned()));
+                }
+                if strings.is_empty() { Value::Null } else { Value::Array(strings) }
+            }
+            (Type::SchemaOrBool, Json::Bool(value), _) => Value::Bool(value),
+            (Type::SchemaOrBool, ..) => return Err("boolean or JSON schema expected".to_owned()),
+            // Anything else is taken for nothing.
+            _ => Value::Null,
+        };
+        self.strict = strict;
+        match self.wrong_type.take() {
+            Some(error) => Err(error),
+            None => Ok(value),
+        }
+    }
+
+    /// Any value, as it is. What is inside is not looked at.
+    fn any(&mut self, json: Json<'_>) -> Result<Value, String> {
+        let strict = std::mem::replace(&mut self.strict, false);
+        let value = self.untyped(json);
+        self.strict = strict;
+        value
+    }
+
+    /// A value of no type: fields that come twice are found, and the last one is kept.
+    pub(super) fn untyped(&mut self, json: Json<'_>) -> Result<Value, String> {
+        Ok(match json {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::Bool(value),
+            Json::Number(digits) => match json::number(&digits) {
+                Some(number) => Value::Number(number),
+                None => {
+                    return Err(format!("json: cannot unmarshal number {digits} into Go value of type float64"));
+                }
+            },
+            Json::String(text) => Value::String(text.into_owned()),
+            Json::Array(items) => {
+                let mut list = Vec::with_capacity(items.len());
+                for (index, item) in items.into_iter().enumerate() {
+                    self.path.push(Step::Item(index));
+                    list.push(self.untyped(item)?);
+                    self.path.pop();
+                }
+                Value::Array(list)
+            }
+            Json::Object(fields) => {
+                let mut map = Map::new();
+                for (key, json) in fields {
+                    if map.contains_key(key.as_ref()) {
+                        self.strict_error("duplicate", &key);
+                    }
+                    self.path.push(Step::Key(key.clone().into_owned()));
+                    let value = self.untyped(json)?;
+                    self.path.pop();
+                    map.insert(key.into_owned(), value);
+                }
+                Value::Object(map)
+            }
+        })
+    }
+
+    /// What a variable of this type holds before anything is read into it, as it is written.
+    fn zero(&self, ty: &Type) -> Value {
+        match ty.unnamed() {
+            Type::Bool => Value::Bool(false),
+            Type::Int32 | Type::Int64 | Type::Float64 | Type::IntOrString => 0.into(),
+            Type::String => "".into(),
+            Type::Quantity => "0".into(),
+            Type::SchemaOrBool => Value::Bool(false),
+            Type::Struct(id) => {
+                let fields = self.types.get(*id).fields.iter();
+                let written = fields.filter_map(|field| Some((field.name.clone(), self.written(field, None)?)));
+                Value::Object(written.collect())
+            }
+            _ => Value::Null,
+        }
+    }
+
+    fn strict_error(&mut self, what: &str, name: &str) {
+        use std::fmt::Write;
+
+        if !self.strict || self.strict_errors.len() >= STRICT_ERRORS_MAX {
+            return;
+        }
+        let mut path = String::new();
+        for step in &self.path {
+            let separator = if path.is_empty() { "" } else { "." };
+            // Writing to a string does not fail.
+            let _ = match step {
+                Step::Field(name) => write!(path, "{separator}{name}"),
+                Step::Key(name) => write!(path, "{separator}{name}"),
+                Step::Item(index) => write!(path, "[{index}]"),
+            };
+        }
+        let separator = if path.is_empty() { "" } else { "." };
+        let error = format!("{what} field {:?}", format!("{path}{separator}{name}"));
+        if !self.strict_errors.contains(&error) {
+            self.strict_errors.push(error);
+        }
+    }
+
+    /// Remembers the first error. What stands in for the value is never seen.
+    fn wrong(&mut self, error: String) -> Value {
+        self.wrong_type.get_or_insert(error);
+        Value::Null
+    }
+
+    fn wrong_number(&mut self, digits: &str, ty: &Type) -> Value {
+        let error = self.message(&format!("number {digits}"), &self.types.go_name(ty));
+        self.wrong(error)
+    }
+
+    fn message(&self, found: &str, wanted: &str) -> String {
+        if self.fields.is_empty() {
+            return format!("json: cannot unmarshal {found} into Go value of type {wanted}");
+        }
+        let (of_struct, fields) = (self.of_struct, self.fields.join("."));
+        format!("json: cannot unmarshal {found} into Go struct field {of_struct}.{fields} of type {wanted}")
+    }
+}
+
+/// Whether there are values of the type that Go leaves out with `omitempty`: not of structs, nor of what it holds as one.
+fn can_be_empty(ty: &Type) -> bool {
+    use Type::{Bool, Bytes, Float64, Int32, Int64, List, Map, Pointer, String};
+
+    matches!(ty.unnamed(), Bool | Int32 | Int64 | Float64 | String | Bytes | Pointer(_) | List(_) | Map(_))
+}
+
+/// Whether Go leaves the value out with `omitempty`.
+fn is_empty(ty: &Type, value: &Value) -> bool {
+    match ty.unnamed() {
+        // A pointer is there. What it points to may be empty, and may even be written as null, as Go's zero time is.
+        Type::Pointer(_) => false,
+        _ if !can_be_empty(ty) => false,
+        _ => match value {
+            Value::Null => true,
+            Value::Bool(value) => !value,
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+        },
+    }
+}

@@ -1,0 +1,250 @@
+//! The server on a socket: TLS with an authority of its own, and nobody answered without a credential.
+
+mod certificates;
+mod connection;
+mod kubeconfig;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::ApiServer;
+use certificates::Authority;
+use connection::Connections;
+
+/// More connections than these are closed as they come.
+const CONNECTIONS_MAX: usize = 1024;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long requests that are under way may take to end after a stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long nothing is accepted after accepting failed, as it does when the process has too many files open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What is told to whoever asked for a log of the requests.
+type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How an [`ApiServer`] is put on a socket: by [`ApiServer::serve`].
+pub struct Serve {
+    server: ApiServer,
+    address: SocketAddr,
+    log: Option<Log>,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    connections: usize,
+    handshake: Duration,
+    header: Duration,
+}
+
+impl std::fmt::Debug for Serve {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serve").field("address", &self.address).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// This server on a socket: HTTP/1.1 and HTTP/2 over TLS, on the loopback interface and a free port unless
+    /// [`Serve::address`] says otherwise.
+    pub fn serve(&self) -> Serve {
+        let limits = Limits { connections: CONNECTIONS_MAX, handshake: HANDSHAKE_TIMEOUT, header: HEADER_TIMEOUT };
+        Serve { server: self.clone(), address: (Ipv4Addr::LOCALHOST, 0).into(), log: None, limits }
+    }
+}
+
+impl Serve {
+    /// Where to listen. Port 0 is any free port.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<SocketAddr>) -> Self {
+        self.address = address.into();
+        self
+    }
+
+    /// Calls `log` with one line for each answer: method, path and query, status, and how long it took to begin. A watch
+    /// is told of when it begins. Credentials are never in it.
+    #[must_use]
+    pub fn log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.log = Some(Arc::new(log));
+        self
+    }
+
+    /// How many connections there may be at a time, rather than 1,024. One more is closed at once, without an answer.
+    #[must_use]
+    pub fn connections_max(mut self, connections: usize) -> Self {
+        self.limits.connections = connections.min(Semaphore::MAX_PERMITS);
+        self
+    }
+
+    /// How long a TLS handshake may take, rather than 10 s.
+    #[must_use]
+    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.handshake = timeout;
+        self
+    }
+
+    /// How long the head of a request may take to arrive, rather than 30 s. A connection on which nobody has shown a
+    /// credential for this long is closed too.
+    #[must_use]
+    pub fn header_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.header = timeout;
+        self
+    }
+
+    /// Makes the certificates and listens. From then on, requests are answered by a task of the runtime we are in.
+    pub async fn start(self) -> Result<Serving, ServeError> {
+        let listen = |source| ServeError::Listen { address: self.address, source };
+        let listener = TcpListener::bind(self.address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        // Nobody can connect to "any address"; we can be found on loopback then.
+        let host = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let url = format!("https://{}", SocketAddr::new(host, address.port()));
+
+        let authority = Authority::new()?;
+        let admin = authority.user("steersman-admin", "system:masters")?;
+        let tls = authority.tls(host)?;
+        let token = certificates::token()?;
+        let authority = authority.certificate();
+        let kubeconfig = kubeconfig::kubeconfig(&url, &authority, &admin, &token);
+
+        let (stop, stopped) = watch::channel(());
+        let connections = Arc::new(Connections {
+            server: self.server,
+            tls: TlsAcceptor::from(Arc::new(tls)),
+            token: token.clone(),
+            log: self.log,
+            limits: self.limits,
+            stopped: Stopped(stopped),
+        });
+        let task = tokio::spawn(accept(listener, connections));
+        Ok(Serving { url, authority, token, kubeconfig, stop, task })
+    }
+}
+
+/// Accepts connections until the stop, then waits for them to end.
+async fn accept(listener: TcpListener, connections: Arc<Connections>) {
+    let room = Arc::new(Semaphore::new(connections.limits.connections));
+    let mut open = JoinSet::new();
+    let mut stopped = connections.stopped.clone();
+    loop {
+        let accepted = tokio::select! {
+            () = stopped.wait() => break,
+            accepted = listener.accept() => accepted,
+        };
+        // Forgets the connections that have ended.
+        while open.try_join_next().is_some() {}
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
+        let connections = Arc::clone(&connections);
+        open.spawn(async move {
+            connections.run(stream).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    let ended = async { while open.join_next().await.is_some() {} };
+    // Whoever is left after that is cut off: the set ends its tasks when it is dropped.
+    let _ = tokio::time::timeout(STOP_TIMEOUT, ended).await;
+}
+
+/// Tells when the server stops.
+#[derive(Clone, Debug)]
+struct Stopped(watch::Receiver<()>);
+
+impl Stopped {
+    /// Returns once the server stops.
+    async fn wait(&mut self) {
+        // Nothing is ever sent: the stop is the end of the sender, so that a value that is dropped stops the server too.
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
+/// A server on a socket, for as long as this value lives.
+///
+/// # What is promised
+///
+/// - Requests are answered from the moment [`Serve::start`] returns.
+/// - Nothing is answered without a certificate of this server's own authority or its token; all else gets 401
+///   (test: `nobody_is_answered_without_a_credential`).
+/// - Bytes that lead nowhere hold a place among the connections for a bounded time only, and hold up nobody else
+///   (tests: `bytes_that_lead_nowhere_hold_up_nobody`, `a_connection_without_a_credential_is_closed`).
+/// - On [`stop`](Self::stop), or when the value is dropped, nothing more is accepted, watches end as if their time was up,
+///   and requests under way are answered. What is left after 2 s is cut off (test: `watches_end_with_the_server`).
+///
+/// The objects stay: the [`ApiServer`] may be called in process, or served again with new credentials.
+pub struct Serving {
+    url: String,
+    authority: String,
+    token: String,
+    kubeconfig: String,
+    stop: watch::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Serving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serving").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Serving {
+    /// Where it listens, as `https://127.0.0.1:…`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The certificate of its authority, as PEM.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// The bearer token with all rights.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// A kubeconfig with all rights, complete in itself: JSON, which is YAML. It holds a private key and the token.
+    pub fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
+    /// Stops serving, and returns when every connection has ended.
+    pub async fn stop(self) {
+        drop(self.stop);
+        // It is never cancelled, and what a panic in it would mean for us is that it has ended.
+        let _ = self.task.await;
+    }
+}
+
+/// Why a server could not be put on a socket.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The certificates or the token could not be made.
+    #[error("cannot make the server's credentials: {0}")]
+    Credentials(String),
+}

@@ -1,0 +1,166 @@
+//! One connection: its handshake, its requests, its end.
+
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request, Response};
+use http_body::{Body as _, Frame};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tower::Service;
+
+use super::{Limits, Log, Stopped};
+use crate::ApiServer;
+use crate::answer::{self, Body};
+use crate::status::Status;
+
+/// A client that is gone without a word is asked this often whether it is there, and given this long to say so.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What all connections share.
+pub(super) struct Connections {
+    pub(super) server: ApiServer,
+    pub(super) tls: TlsAcceptor,
+    pub(super) token: String,
+    pub(super) log: Option<Log>,
+    pub(super) limits: Limits,
+    pub(super) stopped: Stopped,
+}
+
+impl Connections {
+    /// Serves one connection until it ends, or until the server stops and its requests are answered.
+    pub(super) async fn run(self: Arc<Self>, stream: TcpStream) {
+        let mut stopped = self.stopped.clone();
+        // Small writes (watch events) go out at once. Where that cannot be had, they go out later.
+        let _ = stream.set_nodelay(true);
+        let handshake = tokio::time::timeout(self.limits.handshake, self.tls.accept(stream));
+        let stream = tokio::select! {
+            () = stopped.wait() => return,
+            stream = handshake => match stream {
+                Ok(Ok(stream)) => stream,
+                _ => return,
+            },
+        };
+        let (_, session) = stream.get_ref();
+        let http2 = session.alpn_protocol() == Some(b"h2");
+        // Certificates of other authorities do not get through the handshake.
+        let certified = session.peer_certificates().is_some();
+        let admitted = Arc::new(AtomicBool::new(certified));
+
+        let builder = self.builder(http2);
+        let service = service_fn(|request: Request<Incoming>| {
+            let (connections, admitted) = (Arc::clone(&self), Arc::clone(&admitted));
+            async move {
+                // A token counts for its request only: a connection may carry the requests of several clients.
+                let known = certified || connections.has_token(request.headers());
+                admitted.fetch_or(known, Ordering::Relaxed);
+                Ok::<_, Infallible>(connections.answer(request, known).await)
+            }
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut patience = pin!(tokio::time::sleep(self.limits.header));
+        let mut asked_for_credential = false;
+        loop {
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                () = patience.as_mut(), if !asked_for_credential => {
+                    asked_for_credential = true;
+                    if !admitted.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+                () = stopped.wait() => break,
+            }
+        }
+        // Without a credential there is no answer worth waiting for.
+        if admitted.load(Ordering::Relaxed) {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+
+    fn builder(&self, http2: bool) -> Builder<TokioExecutor> {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header);
+        builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
+        // The handshake has settled it: bytes need not be looked at, and waited for, to tell one from the other.
+        if http2 { builder.http2_only() } else { builder.http1_only() }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, known: bool) -> Response<Body> {
+        let began = Instant::now();
+        let line = self.log.is_some().then(|| {
+            let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+            format!("{} {path}", request.method())
+        });
+        let response = if known {
+            let Ok(response) = self.server.clone().call(request).await;
+            response.map(|body| self.until_stop(body))
+        } else {
+            answer::refusal(&Status::unauthorized())
+        };
+        if let (Some(log), Some(line)) = (&self.log, line) {
+            let ms = began.elapsed().as_secs_f64() * 1000.0;
+            log(&format!("{line} {} {ms:.1}ms", response.status().as_u16()));
+        }
+        response
+    }
+
+    /// Whether the request bears the token.
+    fn has_token(&self, headers: &HeaderMap) -> bool {
+        let Some(header) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else { return false };
+        match header.trim().split_once(' ') {
+            Some((scheme, token)) => {
+                scheme.eq_ignore_ascii_case("bearer") && same(token.trim().as_bytes(), self.token.as_bytes())
+            }
+            None => false,
+        }
+    }
+
+    /// A body that is all there stays as it is; one that is still being made, as a watch's, ends when the server stops.
+    fn until_stop(&self, body: Body) -> Body {
+        if body.size_hint().exact().is_some() {
+            return body;
+        }
+        let mut stopped = self.stopped.clone();
+        UntilStop { body, stopped: Box::pin(async move { stopped.wait().await }) }.boxed_unsync()
+    }
+}
+
+/// Takes as long for a token that is nearly right as for any other of its length.
+fn same(given: &[u8], wanted: &[u8]) -> bool {
+    given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |all, (one, other)| all | (one ^ other)) == 0
+}
+
+/// A body that ends when the server stops, at the next moment when it has nothing to send.
+struct UntilStop {
+    body: Body,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl http_body::Body for UntilStop {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Pending => self.stopped.as_mut().poll(context).map(|()| None),
+            ready => ready,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `steersman apiserver`: the embedded API server on a socket.
+
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use steersman_apiserver::{ApiServer, ServeError};
+
+use crate::kubeconfig_file;
+
+/// How to run the API server. It listens on 127.0.0.1 only.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The port to listen on; 0 is any free port
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u16,
+    /// Where to write the kubeconfig, rather than to a new temporary folder that goes with the server
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Print a line for each request: method, path, status, time
+    #[arg(long)]
+    log_requests: bool,
+}
+
+/// Serves until the process is interrupted.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    runtime.block_on(serve(args))
+}
+
+async fn serve(args: &Args) -> Result<()> {
+    // From here on a signal ends the server as it should be ended, also while it starts.
+    let mut interrupt = Interrupt::listen().context("cannot listen for signals")?;
+    let mut serve = ApiServer::new().serve().address((Ipv4Addr::LOCALHOST, args.port));
+    if args.log_requests {
+        // A terminal that is gone is no reason to stop serving.
+        serve = serve.log(|line| drop(writeln!(io::stderr(), "{line}")));
+    }
+    let serving = serve.start().await.map_err(|error| explain(error, args.port))?;
+
+    let folder = match args.kubeconfig {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("steersman-").tempdir().context("cannot create a folder")?),
+    };
+    let path = match (&args.kubeconfig, &folder) {
+        (Some(path), _) => std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))?,
+        (None, Some(folder)) => folder.path().join("kubeconfig"),
+        (None, None) => unreachable!("there is a folder when there is no file"),
+    };
+    kubeconfig_file::write(&path, serving.kubeconfig())?;
+    print_ready(serving.url(), &path).context("cannot say that the server is ready")?;
+
+    interrupt.wait().await;
+    serving.stop().await;
+    Ok(())
+}
+
+fn explain(error: ServeError, port: u16) -> anyhow::Error {
+    let advice = match &error {
+        ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            format!("port {port} is taken: name another one, or none for any that is free")
+        }
+        ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            format!("port {port} is not for everybody: name one above 1023, or none for any that is free")
+        }
+        _ => "the API server did not start".to_owned(),
+    };
+    anyhow::Error::new(error).context(advice)
+}
+
+/// Whoever waits for the first line finds everything in place: the server answers and the kubeconfig is whole.
+fn print_ready(url: &str, kubeconfig: &Path) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "ready: {url}")?;
+    writeln!(stdout, "Point kubectl at it:")?;
+    writeln!(stdout, "  export KUBECONFIG={}", shell_word(&kubeconfig.display().to_string()))?;
+    writeln!(stdout, "  kubectl get namespaces")?;
+    stdout.flush()
+}
+
+/// The text as one word of a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@%".contains(character);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Ctrl-C, or what asks a service to end.
+struct Interrupt {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Interrupt {
+    fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Interrupt {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    async fn wait(&mut self) {
+        // Without signals there is only the end of the process.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        let cases = [("/tmp/a-b.1", "/tmp/a-b.1"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''")];
+        for (text, word) in cases {
+            assert_eq!(shell_word(text), word);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The kubeconfig as a file: whole or not there, for its owner only, and never in the place of somebody else's.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Writes `kubeconfig` to `path`. A file that is there already is replaced only if an earlier run wrote it: people keep
+/// the keys to their clusters in such files.
+pub(crate) fn write(path: &Path, kubeconfig: &str) -> Result<()> {
+    match fs::read_to_string(path) {
+        Ok(text) if !text.trim().is_empty() && !is_ours(&text) => {
+            bail!("{} is there and was not written by this command: name another file", path.display())
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot use {} for the kubeconfig", path.display()));
+        }
+        _ => {}
+    }
+    let folder = path.parent().context("the kubeconfig is a folder")?;
+    put(folder, path, kubeconfig).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn put(folder: &Path, path: &Path, kubeconfig: &str) -> io::Result<()> {
+    // A temporary file is readable by its owner alone from the start.
+    let mut file = tempfile::Builder::new().prefix(".kubeconfig-").tempfile_in(folder)?;
+    file.write_all(kubeconfig.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Whether this command wrote it: a cluster and a context of our name, and no others.
+fn is_ours(text: &str) -> bool {
+    let Ok(config) = serde_json::from_str::<Value>(text) else { return false };
+    ["clusters", "contexts"].iter().all(|list| {
+        let entries = config[*list].as_array().map(Vec::as_slice);
+        matches!(entries, Some([only]) if only["name"] == "steersman")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_ours, write};
+
+    const OURS: &str = r#"{"clusters":[{"name":"steersman"}],"contexts":[{"name":"steersman"}]}"#;
+
+    #[test]
+    fn only_our_own_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        write(&path, OURS).unwrap();
+        write(&path, OURS).unwrap();
+        std::fs::write(&path, "apiVersion: v1\nclusters: []\n").unwrap();
+        assert!(write(&path, OURS).unwrap_err().to_string().contains("name another file"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "apiVersion: v1\nclusters: []\n");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_file_with_another_cluster_is_not_ours() {
+        assert!(is_ours(OURS));
+        let two = r#"{"clusters":[{"name":"steersman"},{"name":"work"}],"contexts":[{"name":"steersman"}]}"#;
+        for text in [two, "{}", "[]", "clusters:\n- name: steersman\n"] {
+            assert!(!is_ours(text), "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_its_owner_reads_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        write(&path, OURS).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

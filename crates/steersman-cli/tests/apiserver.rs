@@ -1,0 +1,115 @@
+//! `steersman apiserver` as people and scripts use it.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use common::{Running, steersman};
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+
+fn kubeconfig(path: impl AsRef<Path>) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn failure(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(!status.success());
+    assert!(stdout.is_empty(), "{stdout:?}");
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn the_kubeconfig_is_whole_when_the_server_is_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("with space");
+    let server = Running::start(steersman().args(["apiserver", "--kubeconfig"]).arg(&path));
+    let config = kubeconfig(&path);
+    assert_eq!(config["clusters"][0]["cluster"]["server"], server.url.as_str());
+    assert!(config["clusters"][0]["cluster"]["certificate-authority-data"].is_string());
+    for field in ["client-certificate-data", "client-key-data", "token"] {
+        assert!(config["users"][0]["user"][field].is_string(), "{field}");
+    }
+    assert_eq!(server.line(), "Point kubectl at it:");
+    assert_eq!(server.line(), format!("  export KUBECONFIG='{}'", path.display()));
+    assert_eq!(server.line(), "  kubectl get namespaces");
+}
+
+#[test]
+fn both_signals_end_it_cleanly_and_soon() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        let mut server = Running::start(steersman().args(["apiserver", "--kubeconfig"]).arg(&path));
+        let began = Instant::now();
+        kill(server.pid(), signal).unwrap();
+        let status = server.wait();
+        assert_eq!(status.code(), Some(0), "{signal}: {status}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{signal}: it took {:?}", began.elapsed());
+        assert!(path.exists(), "the file that the user named stays");
+    }
+}
+
+#[test]
+fn its_own_folder_goes_with_it() {
+    let place = tempfile::tempdir().unwrap();
+    let mut server = Running::start(steersman().arg("apiserver").env("TMPDIR", place.path()));
+    server.line();
+    let line = server.line();
+    let path = Path::new(line.strip_prefix("  export KUBECONFIG=").unwrap()).to_owned();
+    assert!(path.starts_with(place.path()), "{}", path.display());
+    assert_eq!(kubeconfig(&path)["clusters"][0]["cluster"]["server"], server.url.as_str());
+    kill(server.pid(), Signal::SIGINT).unwrap();
+    assert!(server.wait().success());
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_second_run_takes_the_file_and_the_port_of_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let mut first = Running::start(steersman().args(["apiserver", "--kubeconfig"]).arg(&path));
+    let before = kubeconfig(&path);
+    let port = first.url.rsplit_once(':').unwrap().1.to_owned();
+    kill(first.pid(), Signal::SIGINT).unwrap();
+    first.wait();
+    let second = Running::start(steersman().args(["apiserver", "--port", &port, "--kubeconfig"]).arg(&path));
+    assert_eq!(second.url, first.url);
+    assert_ne!(kubeconfig(&path)["users"], before["users"], "its credentials are its own");
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_and_touches_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::start(steersman().args(["apiserver", "--kubeconfig"]).arg(folder.path().join("first")));
+    let port = server.url.rsplit_once(':').unwrap().1;
+    let path = folder.path().join("kubeconfig");
+    let error = failure(steersman().args(["apiserver", "--port", port, "--kubeconfig"]).arg(&path));
+    assert!(error.starts_with(&format!("error: port {port} is taken: name another one")), "{error}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_kubeconfig_of_somebody_else_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(&path, "kind: Config\n").unwrap();
+    let error = failure(steersman().args(["apiserver", "--kubeconfig"]).arg(&path));
+    assert!(error.contains("was not written by this command: name another file"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "kind: Config\n");
+}
+
+#[test]
+fn wrong_words_are_explained() {
+    for (args, wanted) in [
+        (&["apiserver", "--port", "70000"][..], "70000"),
+        (&["apiserver", "--prot", "1"], "--port"),
+        (&["apisrever"], "apiserver"),
+        (&[], "Usage: steersman"),
+    ] {
+        let error = failure(steersman().args(args));
+        assert!(error.contains(wanted), "{args:?}: {error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! `steersman apiserver` as a process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// What must happen happens within this time, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn steersman() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_steersman"))
+}
+
+/// The lines that a process prints. Nobody waits for one without end.
+pub(crate) struct Lines(Receiver<String>);
+
+impl Lines {
+    pub(crate) fn of(output: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                // A test that has ended reads no more.
+                let _ = sender.send(line.unwrap());
+            }
+        });
+        Self(receiver)
+    }
+
+    /// The next line, or that there is none because the process has ended.
+    pub(crate) fn next(&self) -> Option<String> {
+        match self.0.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("it prints nothing and does not end"),
+        }
+    }
+}
+
+/// A server that runs, and is killed when a test fails.
+pub(crate) struct Running {
+    child: Child,
+    lines: Lines,
+    pub(crate) url: String,
+}
+
+impl Running {
+    /// Starts a server and waits for its first line.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = Lines::of(child.stdout.take().unwrap());
+        let mut running = Self { child, lines, url: String::new() };
+        let ready = running.line();
+        running.url = ready.strip_prefix("ready: ").unwrap_or_else(|| panic!("no ready line: {ready:?}")).to_owned();
+        running
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&self) -> String {
+        self.lines.next().expect("it ended without another line")
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap())
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        while self.lines.next().is_some() {}
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

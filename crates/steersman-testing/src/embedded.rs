@@ -1,0 +1,39 @@
+use kube_client::Client;
+use steersman_apiserver::ApiServer;
+
+/// An API server in this process, for as long as somebody holds it or a client of it.
+///
+/// There is nothing to start, to wait for or to clean up, and any number of them share nothing:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), kube_client::Error> {
+/// use k8s_openapi::api::core::v1::Namespace;
+/// use kube_client::Api;
+/// use steersman_testing::Embedded;
+///
+/// let server = Embedded::start();
+/// let namespaces: Api<Namespace> = Api::all(server.client());
+/// assert_eq!(namespaces.list(&Default::default()).await?.items.len(), 4);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Embedded {
+    server: ApiServer,
+}
+
+impl Embedded {
+    /// A server with the namespaces that every cluster has.
+    pub fn start() -> Self {
+        Self::default()
+    }
+
+    /// A client with all rights. It belongs to the runtime it is made in.
+    pub fn client(&self) -> Client {
+        Client::new(self.server.clone(), "default")
+    }
+
+    /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
+    pub fn compact(&self) {
+        self.server.compact();
+    }
+}

@@ -1,0 +1,218 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::case::Case;
+use super::run::Record;
+
+/// Replaces what two servers cannot have in common by tokens that say what it was.
+///
+/// - Versions of objects become their rank among all that the record shows, so that their order is compared. The
+///   version of a list or a bookmark is that of the newest of these objects it can include: other writes may have
+///   happened by then.
+/// - Uids and addresses are numbered by their first appearance, generated names too.
+/// - Times, continue tokens and the case's own name become words. `managedFields` go: nothing here is about them.
+///
+/// What the script itself sent is left as it is.
+pub(crate) fn normalise(case: &Case, record: &Record) -> Vec<Value> {
+    let script: String = case.requests().map(|request| format!("{} {}\n", request.path, request.body)).collect();
+    let prefixes =
+        script.split("\"generateName\":\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned);
+    let prefixes = prefixes.collect();
+    let mut normaliser = Normaliser { script, prefixes, id: record.id.clone(), ..Normaliser::default() };
+    for step in &record.steps {
+        normaliser.gather(step, false);
+    }
+    let versions = std::mem::take(&mut normaliser.seen);
+    normaliser.versions = versions.into_iter().zip(1..).collect();
+    record.steps.iter().map(|step| normaliser.rewrite(step, false)).collect()
+}
+
+#[derive(Default)]
+struct Normaliser {
+    script: String,
+    id: String,
+    seen: BTreeSet<u64>,
+    versions: BTreeMap<u64, usize>,
+    prefixes: Vec<String>,
+    generated: Vec<String>,
+    uids: Vec<String>,
+    addresses: Vec<String>,
+}
+
+impl Normaliser {
+    /// Notes the versions of objects. `many`: of a list or a bookmark.
+    fn gather(&mut self, value: &Value, many: bool) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.gather(item, false)),
+            Value::Object(fields) => {
+                for (key, field) in fields {
+                    match (key.as_str(), version(field)) {
+                        ("resourceVersion", Some(number)) if !many => _ = self.seen.insert(number),
+                        _ => self.gather(field, is_of_many(fields, key, many)),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rewrite(&mut self, value: &Value, many: bool) -> Value {
+        match value {
+            Value::String(text) => self.text(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.rewrite(item, false)).collect(),
+            Value::Object(fields) => {
+                let mut rewritten = Map::new();
+                for (key, field) in fields.iter().filter(|(key, _)| *key != "managedFields") {
+                    let value = match (key.as_str(), version(field)) {
+                        ("resourceVersion", Some(number)) => self.version(number, many).into(),
+                        ("continue", _) if field.as_str().is_some_and(|token| !token.is_empty()) => "<continue>".into(),
+                        ("clusterIP" | "clusterIPs" | "nodePort" | "healthCheckNodePort", _) => self.address(field),
+                        _ => self.rewrite(field, is_of_many(fields, key, many)),
+                    };
+                    rewritten.insert(self.text(key), value);
+                }
+                rewritten.into()
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn version(&self, number: u64, many: bool) -> String {
+        match self.versions.range(..=number).next_back() {
+            Some((exact, rank)) if many || *exact == number => format!("<version {rank}>"),
+            _ => "<version>".to_owned(),
+        }
+    }
+
+    fn address(&mut self, value: &Value) -> Value {
+        let text = match value {
+            Value::Array(items) => return items.iter().map(|item| self.address(item)).collect(),
+            Value::String(text) if text.is_empty() || text == "None" => return value.clone(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        if self.script.contains(&text) {
+            return value.clone();
+        }
+        format!("<address {}>", number(&mut self.addresses, &text)).into()
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        if is_time(text) && !self.script.contains(text) {
+            return if text.contains('.') { "<micro time>" } else { "<time>" }.to_owned();
+        }
+        let mut text = text.replace(&self.id, "<id>");
+        text = self.replace_objects(&text);
+        text = self.replace_generated(&text);
+        text = self.replace_uids(&text);
+        for (index, address) in self.addresses.iter().enumerate().filter(|(_, address)| address.contains('.')) {
+            text = text.replace(address, &format!("<address {}>", index + 1));
+        }
+        let about_versions = ["Too large resource version", "too old resource version", "ResourceVersion in"];
+        if about_versions.iter().any(|words| text.contains(words)) { self.replace_versions(&text) } else { text }
+    }
+
+    /// Replaces an object that is quoted whole in a message: it has the server's own times and managed fields.
+    fn replace_objects(&self, text: &str) -> String {
+        const QUOTE: &str = "Invalid value: \"{\\\"apiVersion\\\"";
+        match (text.find(QUOTE), text.rfind("}\": ")) {
+            (Some(start), Some(end)) if start < end => {
+                format!("{}Invalid value: \"<object>{}", &text[..start], &text[end + 1..])
+            }
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Replaces the five random characters after a prefix that the script sent.
+    fn replace_generated(&mut self, text: &str) -> String {
+        const LENGTH: usize = 5;
+        let mut rewritten = text.to_owned();
+        for prefix in &self.prefixes {
+            let random =
+                |rest: &str| rest.get(..LENGTH).is_some_and(|end| end.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            let names: Vec<_> = text.match_indices(prefix.as_str()).map(|(at, _)| &text[at..]).collect();
+            for name in names.into_iter().filter(|name| random(&name[prefix.len()..])) {
+                let name = &name[..prefix.len() + LENGTH];
+                let token = format!("{prefix}<generated {}>", number(&mut self.generated, name));
+                rewritten = rewritten.replace(name, &token);
+            }
+        }
+        rewritten
+    }
+
+    fn replace_uids(&mut self, text: &str) -> String {
+        const LENGTH: usize = 36;
+        let mut rewritten = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(character) = rest.chars().next() {
+            match rest.get(..LENGTH) {
+                Some(uid) if is_uid(uid) && !self.script.contains(uid) => {
+                    rewritten.push_str(&format!("<uid {}>", number(&mut self.uids, uid)));
+                    rest = &rest[LENGTH..];
+                }
+                _ => {
+                    rewritten.push(character);
+                    rest = &rest[character.len_utf8()..];
+                }
+            }
+        }
+        rewritten
+    }
+
+    /// Replaces every number in a message about versions.
+    fn replace_versions(&self, text: &str) -> String {
+        let mut rewritten = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
+            let length =
+                rest[start..].find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len() - start);
+            let digits = &rest[start..start + length];
+            rewritten.push_str(&rest[..start]);
+            let sent = self.script.contains(digits) && digits.len() > 5;
+            rewritten.push_str(&match digits.parse() {
+                Ok(number) if !sent => self.version(number, false),
+                _ => digits.to_owned(),
+            });
+            rest = &rest[start + length..];
+        }
+        rewritten + rest
+    }
+}
+
+/// Whether the field `key` holds the metadata of a list or of a bookmark.
+fn is_of_many(fields: &Map<String, Value>, key: &str, many: bool) -> bool {
+    match key {
+        "metadata" => many || fields.contains_key("items"),
+        "object" => fields.get("type").is_some_and(|kind| kind == "BOOKMARK"),
+        _ => false,
+    }
+}
+
+fn version(value: &Value) -> Option<u64> {
+    value.as_str().and_then(|text| text.parse().ok())
+}
+
+/// The number of `item` by its first appearance.
+fn number(items: &mut Vec<String>, item: &str) -> usize {
+    if let Some(index) = items.iter().position(|other| other == item) {
+        return index + 1;
+    }
+    items.push(item.to_owned());
+    items.len()
+}
+
+fn is_uid(text: &str) -> bool {
+    text.bytes().enumerate().all(|(index, byte)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    })
+}
+
+/// Whether this is a time like 2026-01-02T03:04:05Z, with or without microseconds.
+fn is_time(text: &str) -> bool {
+    let shape =
+        |text: &str| text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte }).collect::<Vec<_>>();
+    let shape = shape(text);
+    shape == b"0000-00-00T00:00:00Z" || shape == b"0000-00-00T00:00:00.000000Z"
+}

@@ -1,0 +1,75 @@
+//! One suite of request scripts for every API server: here it runs on the real one.
+
+use std::time::Duration;
+
+use steersman_testing::{Embedded, RealServer};
+
+mod conformance;
+
+use conformance::{Differences, Servers, Target};
+use tokio::sync::OnceCell;
+
+/// How long the embedded server may take for a step. Most of it is for watches that have a timeout of their own.
+const EMBEDDED_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The real servers that the cases ask for: a plain one, and one with the built-in controllers.
+struct Real {
+    plain: RealServer,
+    controllers: RealServer,
+}
+
+impl Real {
+    async fn start() -> Self {
+        // Old versions go every second, so that the cases about their loss need not wait.
+        let controllers =
+            RealServer::builder().controller_manager(true).apiserver_flag("--etcd-compaction-interval=1s");
+        // As on the plain server: Pods ask for no service account.
+        let controllers = controllers.apiserver_flag("--disable-admission-plugins=ServiceAccount");
+        let (plain, controllers) = tokio::join!(RealServer::start(), controllers.start());
+        Self { plain: plain.unwrap(), controllers: controllers.unwrap() }
+    }
+
+    /// Clients of the servers that all tests here share. The first to ask starts them.
+    async fn servers() -> Servers {
+        static SHARED: OnceCell<Real> = OnceCell::const_new();
+        let real = SHARED.get_or_init(Self::start).await;
+        Servers { plain: target(&real.plain).await, controllers: target(&real.controllers).await }
+    }
+}
+
+async fn target(server: &RealServer) -> Target {
+    let mut config = server.config().await.unwrap();
+    // A case is about the server's first answer. A watch ends when its case says so.
+    config.default_retry = false;
+    config.read_timeout = None;
+    Target::new("real", kube_client::Client::try_from(config).unwrap())
+}
+
+#[tokio::test]
+async fn every_case_runs_on_the_real_server() {
+    conformance::check(&Real::servers().await).await;
+}
+
+/// What differs from run to run must not be compared.
+#[tokio::test]
+async fn the_real_server_agrees_with_itself() {
+    let (one, two) = (Real::servers().await, Real::servers().await);
+    conformance::compare(&one, &two, &Differences::read("")).await.settle();
+}
+
+/// The embedded server answers as the real one does, but for the cases listed in its `DIFFERENCES.md`.
+#[tokio::test]
+async fn the_embedded_server_answers_as_the_real_one() {
+    let real = Real::servers().await;
+    // Two servers as well: what one forgets, cases on the other may still want.
+    let (plain, controllers) = (Embedded::start(), Embedded::start());
+    let compacting = controllers.clone();
+    let embedded = Servers {
+        plain: Target::new("embedded", plain.client()).with_patience(EMBEDDED_PATIENCE),
+        controllers: Target::new("embedded", controllers.client())
+            .with_patience(EMBEDDED_PATIENCE)
+            .with_compaction(move || compacting.compact()),
+    };
+    let listed = Differences::read(include_str!("../../steersman-apiserver/DIFFERENCES.md"));
+    conformance::compare(&real, &embedded, &listed).await.settle();
+}
