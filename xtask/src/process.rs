@@ -19,12 +19,14 @@ pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
+fn interrupts() -> SigSet {
+    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
+}
+
 /// From here on SIGINT and SIGTERM end the running children instead of this process. Must be called before any thread is
 /// started, because the signals are blocked in this thread and those started from it, and taken by one of our own.
 pub(crate) fn forward_interrupts() {
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGINT);
-    signals.add(Signal::SIGTERM);
+    let signals = interrupts();
     if signals.thread_block().is_err() {
         return;
     }
@@ -45,12 +47,16 @@ pub(crate) fn forward_interrupts() {
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Starts `command`. Children are given the signal mask that they expect.
+    /// Starts `command`.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         if interrupted() {
             bail!("interrupted");
         }
-        let child = command.spawn().with_context(|| format!("cannot start {}", describe(command)))?;
+        // A child inherits which signals are blocked, and must not be deaf to them.
+        let _ = interrupts().thread_unblock();
+        let child = command.spawn();
+        let _ = interrupts().thread_block();
+        let child = child.with_context(|| format!("cannot start {}", describe(command)))?;
         RUNNING.lock().expect("no holder of this lock panics").push(child.id());
         Ok(Self(child))
     }
@@ -150,4 +156,16 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_hear_signals() {
+        forward_interrupts();
+        let printed = output(Command::new("sh").args(["-c", "kill -TERM $$; echo deaf"]));
+        assert!(!printed.is_ok_and(|printed| printed.contains("deaf")), "the child did not hear the signal");
+    }
 }
