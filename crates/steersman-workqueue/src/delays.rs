@@ -20,7 +20,7 @@ type Entry = (u64, u32, SlotId);
 /// ordered heap cost a walk through cold memory for each key that becomes ready.
 ///
 /// A time that is changed or cancelled stays here, out of date, until it is met or there are more such than good ones. An
-/// entry is good when the slot still waits for that very time.
+/// entry is good when the slot still waits by that very setting.
 pub(crate) struct Delays {
     /// What lies in the stretch `horizon` or before it.
     near: BinaryHeap<Reverse<Entry>>,
@@ -60,6 +60,7 @@ impl Delays {
         slot.pending = Pending::Delayed;
         slot.time = time;
         self.sequence = self.sequence.wrapping_add(1);
+        slot.delay = self.sequence;
         self.entries += 1;
         let entry = (time, self.sequence, id);
         match time >> STRETCH_BITS {
@@ -72,9 +73,9 @@ impl Delays {
     }
 
     fn forget_stale<T: Hash + Eq>(&mut self, slots: &Slots<T>) {
-        self.near.retain(|Reverse((time, _, id))| is_good(slots, *id, *time));
+        self.near.retain(|Reverse(entry)| is_good(slots, entry));
         self.far.retain(|_, entries| {
-            entries.retain(|(time, _, id)| is_good(slots, *id, *time));
+            entries.retain(|entry| is_good(slots, entry));
             !entries.is_empty()
         });
         self.entries = self.near.len() + self.far.values().map(Vec::len).sum::<usize>();
@@ -94,9 +95,9 @@ impl Delays {
     /// The soonest time for which a key waits.
     pub(crate) fn next<T: Hash + Eq>(&mut self, slots: &Slots<T>) -> Option<u64> {
         loop {
-            while let Some(Reverse((time, _, id))) = self.near.peek() {
-                if is_good(slots, *id, *time) {
-                    return Some(*time);
+            while let Some(Reverse(entry)) = self.near.peek() {
+                if is_good(slots, entry) {
+                    return Some(entry.0);
                 }
                 self.near.pop();
                 self.entries -= 1;
@@ -122,6 +123,6 @@ impl Delays {
     }
 }
 
-fn is_good<T: Hash + Eq>(slots: &Slots<T>, id: SlotId, time: u64) -> bool {
-    slots.get_used(id).is_some_and(|slot| slot.pending == Pending::Delayed && slot.time == time)
+fn is_good<T: Hash + Eq>(slots: &Slots<T>, (_, sequence, id): &Entry) -> bool {
+    slots.get_used(*id).is_some_and(|slot| slot.pending == Pending::Delayed && slot.delay == *sequence)
 }

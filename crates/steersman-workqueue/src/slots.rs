@@ -36,6 +36,8 @@ pub(crate) struct Slot<T> {
     previous: u32,
     /// The next slot of the list or, in a free slot, the next free one.
     next: u32,
+    /// The number under which [`Pending::Delayed`] was last set.
+    pub(crate) delay: u32,
     pub(crate) priority: i8,
     pub(crate) pending: Pending,
     /// Whether a worker has the key.
@@ -112,6 +114,7 @@ impl<T: Hash + Eq> Slots<T> {
             started: 0,
             previous: NONE,
             next: NONE,
+            delay: 0,
             priority: 0,
             pending: Pending::No,
             processing: false,

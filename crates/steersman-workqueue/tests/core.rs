@@ -131,6 +131,19 @@ fn delayed_keys_come_in_the_order_of_their_times() {
     assert_eq!(queue.drain(), ["soon", "soon too", "later", "late"]);
 }
 
+/// Found by the model: a time that had been cancelled and was set again kept the place of its first setting.
+#[test]
+fn of_equal_times_the_one_set_first_comes_first_also_when_one_was_cancelled_between() {
+    let mut queue = Queue::new();
+    queue.add_after("cancelled", s(1));
+    queue.add("cancelled");
+    queue.add_after("other", s(1));
+    let (ticket, _) = queue.get();
+    queue.finish(ticket, Verdict::RequeueAfter(s(1)));
+    queue.pass(s(1));
+    assert_eq!(queue.drain(), ["other", "cancelled"]);
+}
+
 #[test]
 fn of_several_delays_the_earliest_counts_and_there_is_one_delivery() {
     let mut queue = Queue::new();
