@@ -36,7 +36,7 @@ impl Programs {
         let mut contestants = BTreeMap::new();
         for (program, _) in needed {
             let path = match program {
-                Program::Steersman => release.join("steersman"),
+                Program::Steersman => release.join("steersman-contestant"),
                 Program::Go => build_go()?,
                 Program::KubeRs => build_kube_rs()?,
                 Program::Curl => "curl".into(),
