@@ -16,7 +16,7 @@ pub(crate) struct Contestant {
 /// A program that does jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Program {
-    /// `bench/src/bin/steersman.rs`.
+    /// `bench/src/bin/steersman-contestant.rs`.
     Steersman,
     /// `bench/go`.
     Go,
