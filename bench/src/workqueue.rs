@@ -13,6 +13,9 @@ use crate::contestant::{Ask, Cost, Outcome, Stopwatch, memory, reset_peak};
 
 /// How long a job's repetitions take together at least, so that the clock's grain does not matter.
 const ENOUGH_WORK: Duration = Duration::from_millis(300);
+/// The producer lets other tasks run after so many keys, as an event handler does between two batches of events. A tokio task
+/// that never waits keeps its thread, and with it the worker that it has woken; Go's scheduler takes that away by itself.
+const BATCH: usize = 256;
 /// How often each key is added in a row: a burst of changes to one object.
 const ADDS_PER_KEY: u64 = 10;
 /// How often each key fails.
@@ -87,8 +90,9 @@ async fn flow(ask: &Ask, shape: Shape) -> Outcome {
             workers = start_workers(&queue, ask.workers);
         }
         let stopwatch = Stopwatch::start();
-        for key in &keys {
-            queue.add(Arc::clone(key));
+        for batch in keys.chunks(BATCH) {
+            batch.iter().for_each(|key| queue.add(Arc::clone(key)));
+            tokio::task::yield_now().await;
         }
         queue.shut_down(); // What is in the queue is still handed out.
         let queued = Instant::now();
@@ -114,11 +118,14 @@ async fn dedup(ask: &Ask) -> Outcome {
     let workers = start_workers(&queue, ask.workers);
     let stopwatch = Stopwatch::start();
     let mut adds = 0;
-    for key in &keys {
-        for _ in 0..ADDS_PER_KEY {
-            queue.add(Arc::clone(key));
-            adds += 1;
+    for batch in keys.chunks(BATCH) {
+        for key in batch {
+            for _ in 0..ADDS_PER_KEY {
+                queue.add(Arc::clone(key));
+                adds += 1;
+            }
         }
+        tokio::task::yield_now().await;
     }
     queue.shut_down();
     let count = wait(workers).await;

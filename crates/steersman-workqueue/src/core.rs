@@ -3,8 +3,9 @@
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use crate::delays::Delays;
+use crate::delays::{Delays, Entry};
 use crate::metrics::{Metrics, Unfinished};
+use crate::processing::{PlaceId, Processing};
 use crate::rate_limiter::{RateLimiter, controller_runtime_default};
 use crate::slots::{List, Pending, SlotId, Slots};
 
@@ -66,6 +67,7 @@ pub enum Verdict {
 #[must_use = "the key stays with its worker until the ticket is given back to `Core::finish`"]
 pub struct Ticket {
     slot: SlotId,
+    place: PlaceId,
     priority: i8,
 }
 
@@ -116,8 +118,10 @@ pub struct Core<T> {
     /// Highest priority first. A level once used stays; there are at most 256.
     levels: Vec<Level>,
     ready: usize,
-    processing: List,
+    processing: Processing,
     delays: Delays,
+    /// Room for what is taken from there. Empty.
+    due: Vec<Entry>,
     limiter: Box<dyn RateLimiter<T>>,
     metrics: Option<Box<dyn Metrics>>,
     /// What one point of priority is worth, in nanoseconds.
@@ -162,8 +166,9 @@ impl<T: Hash + Eq + Clone> Core<T> {
             slots: Slots::new(),
             levels: vec![Level { priority: 0, list: List::new() }],
             ready: 0,
-            processing: List::new(),
+            processing: Processing::default(),
             delays: Delays::new(),
+            due: Vec::new(),
             limiter: Box::new(limiter),
             metrics: None,
             ageing: nanoseconds(Self::AGEING_DEFAULT),
@@ -310,9 +315,10 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// read: they count as ready since now.
     fn use_priorities(&mut self, priority: i8, now: u64) {
         if self.metrics.is_none() {
-            let lists = [self.levels[0].list, self.processing];
-            for list in lists {
-                self.slots.for_each(&list, |slot| slot.time = now);
+            let ready = self.levels[0].list;
+            self.slots.for_each(&ready, |slot| slot.time = now);
+            for (id, _) in self.processing.iter() {
+                self.slots.get_mut(id).time = now;
             }
         }
         self.level(priority);
@@ -324,8 +330,20 @@ impl<T: Hash + Eq + Clone> Core<T> {
             return;
         }
         let now = self.time(now);
-        while let Some((id, time)) = self.delays.pop_due(&mut self.slots, now) {
-            self.make_ready(id, time);
+        self.take_due(now, Self::make_ready);
+    }
+
+    /// Ends the delays that are over by `now`, in order, and does `then` with each of their slots.
+    fn take_due(&mut self, now: u64, then: impl Fn(&mut Self, SlotId, u64)) {
+        let mut due = std::mem::take(&mut self.due);
+        self.delays.take_due(now, &mut due);
+        for entry in due.drain(..) {
+            if let Some((id, time)) = self.delays.end(&mut self.slots, entry) {
+                then(self, id, time);
+            }
+        }
+        if due.capacity() <= DUE_KEPT {
+            self.due = due;
         }
     }
 
@@ -347,13 +365,12 @@ impl<T: Hash + Eq + Clone> Core<T> {
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::No;
         slot.processing = true;
-        slot.started = now;
         let (priority, waited) = (slot.priority, now.saturating_sub(slot.time));
-        self.slots.push_back(&mut self.processing, id);
+        let place = self.processing.start(id, now);
         if let Some(metrics) = &mut self.metrics {
             metrics.queue_duration(Duration::from_nanos(waited));
         }
-        Some((Ticket { slot: id, priority }, key))
+        Some((Ticket { slot: id, place, priority }, key))
     }
 
     /// The key whose turn it is.
@@ -377,9 +394,9 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// Takes a key back from its worker.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket can be given back once")]
     pub fn finish(&mut self, ticket: Ticket, verdict: Verdict, now: Instant) {
-        let Ticket { slot: id, priority } = ticket;
+        let Ticket { slot: id, place, priority } = ticket;
+        assert!(self.processing.is_at(place, id), "the ticket belongs to another queue");
         let slot = self.slots.get(id);
-        assert!(slot.processing, "the ticket belongs to another queue");
         let delay = match verdict {
             Verdict::Done => {
                 self.limiter.forget(slot.key());
@@ -394,18 +411,17 @@ impl<T: Hash + Eq + Clone> Core<T> {
         if delay.is_some() && !self.shut_down {
             self.schedule(id, priority, delay, now);
         }
-        self.slots.unlink(&mut self.processing, id);
+        let started = self.processing.finish(place);
         let now = self.time(now);
         let slot = self.slots.get_mut(id);
         slot.processing = false;
-        let worked = now.saturating_sub(slot.started);
         match slot.pending {
             Pending::No => drop(self.slots.remove(id)),
             Pending::Delayed => {}
             Pending::Ready => self.enqueue(id),
         }
         if let Some(metrics) = &mut self.metrics {
-            metrics.work_duration(Duration::from_nanos(worked));
+            metrics.work_duration(Duration::from_nanos(now.saturating_sub(started)));
         }
     }
 
@@ -423,11 +439,11 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// were added while a worker has them. Once is enough; again does nothing.
     pub fn shut_down(&mut self) {
         self.shut_down = true;
-        while let Some(id) = self.delays.pop_any(&mut self.slots) {
-            if !self.slots.get(id).processing {
-                self.slots.remove(id);
+        self.take_due(u64::MAX, |core, id, _| {
+            if !core.slots.get(id).processing {
+                core.slots.remove(id);
             }
-        }
+        });
     }
 
     /// Whether [`shut_down`](Self::shut_down) has been called.
@@ -465,8 +481,8 @@ impl<T: Hash + Eq + Clone> Core<T> {
     pub fn unfinished(&self, now: Instant) -> Unfinished {
         let now = self.origin.map_or(0, |origin| as_nanoseconds(now.saturating_duration_since(origin)));
         let mut unfinished = Unfinished::default();
-        for slot in self.slots.iter(&self.processing) {
-            let worked = Duration::from_nanos(now.saturating_sub(slot.started));
+        for (_, started) in self.processing.iter() {
+            let worked = Duration::from_nanos(now.saturating_sub(started));
             unfinished.count += 1;
             unfinished.total = unfinished.total.saturating_add(worked);
             unfinished.longest = unfinished.longest.max(worked);
@@ -479,6 +495,9 @@ impl<T: Hash + Eq + Clone> Core<T> {
         as_nanoseconds(now.saturating_duration_since(origin))
     }
 }
+
+/// Room for so many keys that become ready together is kept for the next ones.
+const DUE_KEPT: usize = 1 << 10;
 
 /// So far in the future that nobody will be there, and still an `Instant` everywhere.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);

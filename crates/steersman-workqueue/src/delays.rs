@@ -12,7 +12,7 @@ const STRETCH_BITS: u32 = 28;
 const STALE_MIN: usize = 1 << 10;
 
 /// A time, the number of its setting, and the slot that waits for it.
-type Entry = (u64, u32, SlotId);
+pub(crate) type Entry = (u64, u32, SlotId);
 
 /// The times of all delayed keys, soonest first; among equal times the one that was set first.
 ///
@@ -22,8 +22,10 @@ type Entry = (u64, u32, SlotId);
 /// A time that is changed or cancelled stays here, out of date, until it is met or there are more such than good ones. An
 /// entry is good when the slot still waits by that very setting.
 pub(crate) struct Delays {
-    /// What lies in the stretch `horizon` or before it.
-    near: BinaryHeap<Reverse<Entry>>,
+    /// What lay in the stretch `horizon` or before it when that was put in order: the soonest is the last.
+    near: Vec<Entry>,
+    /// What was set since then and lies there too.
+    fresh: BinaryHeap<Reverse<Entry>>,
     horizon: u64,
     /// What lies after it, by stretch, as it came.
     far: BTreeMap<u64, Vec<Entry>>,
@@ -36,7 +38,15 @@ pub(crate) struct Delays {
 
 impl Delays {
     pub(crate) fn new() -> Self {
-        Self { near: BinaryHeap::new(), horizon: 0, far: BTreeMap::new(), entries: 0, good: 0, sequence: 0 }
+        Self {
+            near: Vec::new(),
+            fresh: BinaryHeap::new(),
+            horizon: 0,
+            far: BTreeMap::new(),
+            entries: 0,
+            good: 0,
+            sequence: 0,
+        }
     }
 
     /// How many keys are delayed.
@@ -64,7 +74,7 @@ impl Delays {
         self.entries += 1;
         let entry = (time, self.sequence, id);
         match time >> STRETCH_BITS {
-            stretch if stretch <= self.horizon => self.near.push(Reverse(entry)),
+            stretch if stretch <= self.horizon => self.fresh.push(Reverse(entry)),
             stretch => self.far.entry(stretch).or_default().push(entry),
         }
         if self.entries > 2 * self.good + STALE_MIN {
@@ -73,12 +83,13 @@ impl Delays {
     }
 
     fn forget_stale<T: Hash + Eq>(&mut self, slots: &Slots<T>) {
-        self.near.retain(|Reverse(entry)| is_good(slots, entry));
+        self.near.retain(|entry| is_good(slots, entry));
+        self.fresh.retain(|Reverse(entry)| is_good(slots, entry));
         self.far.retain(|_, entries| {
             entries.retain(|entry| is_good(slots, entry));
             !entries.is_empty()
         });
-        self.entries = self.near.len() + self.far.values().map(Vec::len).sum::<usize>();
+        self.entries = self.near.len() + self.fresh.len() + self.far.values().map(Vec::len).sum::<usize>();
     }
 
     /// Says that a delayed slot is delayed no longer.
@@ -87,39 +98,69 @@ impl Delays {
         self.good -= 1;
         if self.good == 0 {
             self.near.clear();
+            self.fresh.clear();
             self.far.clear();
             self.entries = 0;
         }
     }
 
-    /// The soonest time for which a key waits.
-    pub(crate) fn next<T: Hash + Eq>(&mut self, slots: &Slots<T>) -> Option<u64> {
+    /// The soonest entry, good or not.
+    fn first(&mut self) -> Option<Entry> {
         loop {
-            while let Some(Reverse(entry)) = self.near.peek() {
-                if is_good(slots, entry) {
-                    return Some(entry.0);
-                }
-                self.near.pop();
-                self.entries -= 1;
+            match (self.near.last(), self.fresh.peek()) {
+                (Some(near), Some(Reverse(fresh))) => return Some(*near.min(fresh)),
+                (Some(near), None) => return Some(*near),
+                (None, Some(Reverse(fresh))) => return Some(*fresh),
+                (None, None) => {}
             }
             let (stretch, entries) = self.far.pop_first()?;
             self.horizon = stretch;
-            self.near.extend(entries.into_iter().map(Reverse));
+            self.near = entries;
+            self.near.sort_unstable_by(|one, other| other.cmp(one));
         }
     }
 
-    /// Takes the slot whose time came first, if its time has come by `now`. It is delayed no longer.
-    pub(crate) fn pop_due<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, now: u64) -> Option<(SlotId, u64)> {
-        let time = self.next(slots).filter(|time| *time <= now)?;
-        let Reverse((_, _, id)) = self.near.pop()?;
+    /// Takes `first`, which is the soonest entry.
+    fn pop(&mut self, first: &Entry) {
+        if self.near.last() == Some(first) {
+            self.near.pop();
+        } else {
+            self.fresh.pop();
+        }
         self.entries -= 1;
-        self.cancel(slots, id);
-        Some((id, time))
     }
 
-    /// Takes any delayed slot. It is delayed no longer.
-    pub(crate) fn pop_any<T: Hash + Eq>(&mut self, slots: &mut Slots<T>) -> Option<SlotId> {
-        self.pop_due(slots, u64::MAX).map(|(id, _)| id)
+    /// The soonest time for which a key waits.
+    pub(crate) fn next<T: Hash + Eq>(&mut self, slots: &Slots<T>) -> Option<u64> {
+        loop {
+            let first = self.first()?;
+            // If none is out of date the slot, which may be anywhere in memory, need not be looked at.
+            if self.entries == self.good || is_good(slots, &first) {
+                return Some(first.0);
+            }
+            self.pop(&first);
+        }
+    }
+
+    /// Takes the entries whose time has come by `now`, in order. For each of them [`end`](Self::end) is to be called.
+    ///
+    /// The slots are looked at when all are known: each may be anywhere in memory, and so the waits for it overlap.
+    pub(crate) fn take_due(&mut self, now: u64, due: &mut Vec<Entry>) {
+        while let Some(first) = self.first().filter(|(time, ..)| *time <= now) {
+            self.pop(&first);
+            due.push(first);
+        }
+    }
+
+    /// Ends the delay of an entry that was taken. Gives the slot, and the time since when it is ready, unless the entry was
+    /// out of date.
+    pub(crate) fn end<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, entry: Entry) -> Option<(SlotId, u64)> {
+        if !is_good(slots, &entry) {
+            return None;
+        }
+        let (time, _, id) = entry;
+        self.cancel(slots, id);
+        Some((id, time))
     }
 }
 

@@ -48,6 +48,9 @@ impl Waiting {
         loop {
             let mut state = queue.lock();
             let time = queue.time(&state.core);
+            if let Some(id) = self.id {
+                state.workers.look(id, time);
+            }
             let mut taken = state.core.get(time);
             if taken.is_none() {
                 queue.take_in(&mut state, time);
@@ -60,29 +63,30 @@ impl Waiting {
                 queue.release(state);
                 return Poll::Ready(taken);
             }
-            if self.yields < YIELDS {
+            if self.yields < YIELDS && state.adds_come {
                 self.yields += 1;
                 queue.release(state);
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
+            state.adds_come = false;
             let id = state.workers.wait(self.id, context.waker());
             self.id = Some(id);
             let deadline = state.core.next_deadline();
-            let sleeps = state.workers.sleeps(id, deadline);
+            let until = state.workers.sleeps_until(id, deadline);
             queue.release(state);
 
-            let Some(deadline) = deadline.filter(|_| sleeps) else {
+            let Some(until) = until else {
                 self.sleep = None;
                 return Poll::Pending;
             };
-            let deadline = deadline.into();
+            let until = until.into();
             let sleep = match &mut self.sleep {
                 Some(sleep) => {
-                    sleep.as_mut().reset(deadline);
+                    sleep.as_mut().reset(until);
                     sleep
                 }
-                None => self.sleep.insert(Box::pin(sleep_until(deadline))),
+                None => self.sleep.insert(Box::pin(sleep_until(until))),
             };
             if sleep.as_mut().poll(context).is_pending() {
                 return Poll::Pending;

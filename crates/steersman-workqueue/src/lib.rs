@@ -44,6 +44,7 @@ mod get;
 mod intake;
 mod item;
 pub mod metrics;
+mod processing;
 mod queue;
 mod rate_limiter;
 mod slots;

@@ -40,6 +40,8 @@ pub(crate) struct State<T> {
     arriving: Arrivals<T>,
     /// What the intake was last told.
     direct: bool,
+    /// Whether an add was taken in since a worker last began to wait: more of them may be on their way.
+    pub(crate) adds_come: bool,
     pub(crate) workers: Waiters,
     /// Those who wait in `shut_down_with_drain`.
     drainers: Vec<Waker>,
@@ -85,6 +87,7 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
             core,
             arriving: Arrivals::new(),
             direct,
+            adds_come: false,
             workers: Waiters::default(),
             drainers: Vec::new(),
             draining: false,
@@ -246,7 +249,10 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
         loop {
             while let Some(arrival) = state.arriving.pop_front() {
                 match arrival {
-                    Arrival::Add(key) => state.core.add(key, AddOptions::new(), time),
+                    Arrival::Add(key) => {
+                        state.core.add(key, AddOptions::new(), time);
+                        state.adds_come = true;
+                    }
                     Arrival::Done(ticket) => state.core.finish(ticket, Verdict::Done, time),
                 }
             }
@@ -301,8 +307,7 @@ impl<T: Hash + Eq + Clone> State<T> {
         if self.core.is_shut_down() && self.core.is_empty() {
             self.workers.tell_all(wake);
         } else if !self.workers.is_empty() {
-            let deadline = self.core.next_deadline();
-            self.workers.settle(self.core.len(), deadline, wake);
+            self.workers.settle(self.core.len(), || self.core.next_deadline(), wake);
         }
         if !self.drainers.is_empty() && (self.core.is_drained() || !self.draining) {
             self.drainers.drain(..).for_each(|waker| wake.push(waker));

@@ -84,11 +84,14 @@ impl<T: Hash + Eq + Clone> Failures<T> {
     fn count(&mut self, key: &T) -> u32 {
         let hash = self.hash(key);
         let is_key = |count: &Count<T>| count.hash == hash && count.key == *key;
-        let entry = self.counts.entry(widen(hash), is_key, |count| widen(count.hash));
-        let mut count = entry.or_insert_with(|| Count { key: key.clone(), hash, failures: 0 });
-        let before = count.get().failures;
-        count.get_mut().failures = before.saturating_add(1);
-        before
+        if let Some(count) = self.counts.find_mut(widen(hash), is_key) {
+            let before = count.failures;
+            count.failures = before.saturating_add(1);
+            return before;
+        }
+        let first = Count { key: key.clone(), hash, failures: 1 };
+        self.counts.insert_unique(widen(hash), first, |count| widen(count.hash));
+        0
     }
 
     fn forget(&mut self, key: &T) {

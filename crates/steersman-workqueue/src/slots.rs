@@ -31,8 +31,6 @@ pub(crate) struct Slot<T> {
     hash: u32,
     /// See [`Pending`].
     pub(crate) time: u64,
-    /// When the worker that has the key got it.
-    pub(crate) started: u64,
     previous: u32,
     /// The next slot of the list or, in a free slot, the next free one.
     next: u32,
@@ -111,7 +109,6 @@ impl<T: Hash + Eq> Slots<T> {
             key: Some(key),
             hash,
             time: 0,
-            started: 0,
             previous: NONE,
             next: NONE,
             delay: 0,
@@ -188,11 +185,6 @@ impl<T: Hash + Eq> Slots<T> {
             next => self.slots[next as usize].previous = previous,
         }
         list.len -= 1;
-    }
-
-    /// The slots of `list`, oldest first.
-    pub(crate) fn iter(&self, list: &List) -> impl Iterator<Item = &Slot<T>> {
-        std::iter::successors(self.slots.get(list.first as usize), |slot| self.slots.get(slot.next as usize))
     }
 
     /// Changes each slot of `list`.

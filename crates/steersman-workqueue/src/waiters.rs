@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// So many keys are left to one worker that was just told, before a second one is told at the same time. Waking costs far
 /// more than most keys take to come.
-const BURST: usize = 8;
+const BURST: usize = 32;
+
+/// After the timer has gone off it does not do so again for this long. Where delayed keys become ready one after the other,
+/// a worker wakes for a handful of them at a time: waking costs several times what a key does.
+const TIMER_REST: Duration = Duration::from_millis(5);
 
 /// A worker that waits. Earlier ones have smaller numbers.
 pub(crate) type WaiterId = u64;
@@ -17,7 +21,8 @@ pub(crate) type WaiterId = u64;
 ///
 /// - of the workers that wait, one for every [`BURST`] ready keys has been told to look again (or all, if there are fewer);
 ///   whoever takes a key settles anew, so that each tells the next for as long as there are keys;
-/// - if a key is delayed, one worker sleeps no longer than until its time, or some worker has been told to look again.
+/// - if a key is delayed, one worker sleeps no longer than until its time (or for [`TIMER_REST`] after the last time it
+///   slept), or some worker has been told to look again.
 ///
 /// A worker that goes away, with a key or because its future was dropped, leaves; what it was told goes to another one by
 /// the same rule. So no wake-up is lost.
@@ -28,6 +33,8 @@ pub(crate) struct Waiters {
     next: WaiterId,
     /// Who sleeps, and until when: one timer serves all.
     timer: Option<(WaiterId, Instant)>,
+    /// The timer does not go off before this.
+    rests_until: Option<Instant>,
 }
 
 impl Waiters {
@@ -63,31 +70,47 @@ impl Waiters {
         }
     }
 
-    /// Whether this worker has to sleep until `deadline`, rather than without end.
-    pub(crate) fn sleeps(&mut self, id: WaiterId, deadline: Option<Instant>) -> bool {
-        if self.timer.is_none_or(|(owner, _)| owner == id) {
-            self.timer = deadline.map(|deadline| (id, deadline));
-            return self.timer.is_some();
+    /// This worker looks again, at `now`. If it slept and its time has come, the timer rests.
+    pub(crate) fn look(&mut self, id: WaiterId, now: Instant) {
+        if self.timer.is_some_and(|(owner, until)| owner == id && until <= now) {
+            self.timer = None;
+            self.rests_until = now.checked_add(TIMER_REST);
         }
-        false
+    }
+
+    /// Until when this worker has to sleep, given when the next delayed key becomes ready. `None` means without end: no key
+    /// is delayed, or another worker sleeps for all.
+    pub(crate) fn sleeps_until(&mut self, id: WaiterId, deadline: Option<Instant>) -> Option<Instant> {
+        if self.timer.is_some_and(|(owner, _)| owner != id) {
+            return None;
+        }
+        let until = deadline.map(|deadline| self.rested(deadline));
+        self.timer = until.map(|until| (id, until));
+        until
+    }
+
+    fn rested(&self, deadline: Instant) -> Instant {
+        self.rests_until.map_or(deadline, |rested| deadline.max(rested))
     }
 
     /// Says who has to be woken, given how many keys are ready and when the next delayed one will be.
-    pub(crate) fn settle(&mut self, ready: usize, deadline: Option<Instant>, wake: &mut Wake) {
+    pub(crate) fn settle(&mut self, ready: usize, deadline: impl FnOnce() -> Option<Instant>, wake: &mut Wake) {
         while self.told.len() < ready.div_ceil(BURST) && self.tell_first(wake) {}
-        let Some(deadline) = deadline else { return };
+        if self.timer.is_none() && !self.told.is_empty() {
+            return;
+        }
+        let Some(deadline) = deadline() else { return };
         match self.timer {
-            Some((_, until)) if until <= deadline => {}
+            Some((_, until)) if until <= self.rested(deadline) => {}
             Some((sleeper, _)) => {
                 if let Some(waker) = self.waiting.remove(&sleeper) {
                     self.told.insert(sleeper);
                     wake.push(waker);
                 }
             }
-            None if self.told.is_empty() => {
+            None => {
                 self.tell_first(wake);
             }
-            None => {}
         }
     }
 
