@@ -28,15 +28,18 @@ pub(crate) struct Target {
 pub(crate) struct Servers {
     /// Nothing changes by itself here.
     pub(crate) plain: Target,
-    /// Garbage is collected, namespaces are emptied, and old versions are forgotten after about a second.
+    /// Garbage is collected and namespaces are emptied.
     pub(crate) controllers: Target,
+    /// Old versions are forgotten, at the latest while a case waits for something.
+    pub(crate) compacting: Target,
 }
 
 impl Servers {
     pub(crate) fn of(&self, needs: Needs) -> &Target {
         match needs {
             Needs::Nothing => &self.plain,
-            Needs::Controllers | Needs::Compaction => &self.controllers,
+            Needs::Controllers => &self.controllers,
+            Needs::Compaction => &self.compacting,
         }
     }
 }
