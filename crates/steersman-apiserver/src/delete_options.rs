@@ -57,6 +57,11 @@ impl DeleteOptions {
         if query.get("orphanDependents").is_some() {
             given["orphanDependents"] = query.is_on("orphanDependents").into();
         }
+        for precondition in ["uid", "resourceVersion"] {
+            if let Some(text) = query.get(precondition).filter(|text| !text.is_empty()) {
+                given["preconditions"][precondition] = text.into();
+            }
+        }
         given["dryRun"] = query.all("dryRun").filter(|value| !value.is_empty()).collect();
         Self::from_value(&given)
     }

@@ -64,7 +64,7 @@ impl Shared {
                     "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
                     "code": 500,
                 });
-                return Ok(answer::json(StatusCode::CREATED, status.to_string()));
+                return Ok(answer::json(StatusCode::INTERNAL_SERVER_ERROR, status.to_string()));
             }
             // Only as long as it stays as it is does it go without a budget.
             let ended = matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));

@@ -145,6 +145,9 @@ fn options() -> Vec<Case> {
             .absent("/metadata/finalizers"),
         one("delete-with-text-for-options").delete(maps("/one")).text("application/json", "soon").expect(400),
         one("delete-with-a-wrong-dry-run-in-the-query").delete(maps("/one?dryRun=Some")).expect(422),
+        one("delete-with-another-uid-in-the-query").delete(maps("/one?uid=another")).expect(409),
+        one("delete-with-an-old-version-in-the-query").delete(maps("/one?resourceVersion=1")).expect(409),
+        one("delete-with-an-empty-version-in-the-query").delete(maps("/one?resourceVersion=&uid=")).expect(200),
         one("delete-orphans-by-the-query")
             .delete(maps("/one?orphanDependents=1"))
             .see("/metadata/finalizers", json!(["orphan"])),
@@ -224,11 +227,8 @@ fn finalizers() -> Vec<Case> {
             .expect(409)
             .get(maps("/one"))
             .absent("/metadata/deletionTimestamp"),
-        one("finalizers-that-exclude-each-other")
-            .merge(maps("/one"), json!({"metadata": {"finalizers": ["orphan", "foregroundDeletion"]}}))
-            .expect(422),
-        one("finalizer-without-a-domain-in-an-update")
-            .merge(maps("/one"), json!({"metadata": {"finalizers": ["plain"]}}))
+        case("finalizer-that-excludes-another")
+            .post(MAPS, with(map("one"), json!({"metadata": {"finalizers": ["orphan", "foregroundDeletion"]}})))
             .expect(422),
         held("finalizer-deletion-counts-no-generation").delete(maps("/one")).absent("/metadata/generation"),
         case("finalizer-deletion-of-a-spec-counts-a-generation")
@@ -369,7 +369,10 @@ fn collections() -> Vec<Case> {
             .get(MAPS)
             .see("/items/0/metadata/name", "plain")
             .absent("/items/1"),
-        three("delete-collection-of-the-cache").delete(maps("?resourceVersion=0")).expect(200).get(MAPS),
+        three("delete-collection-of-the-cache-asks-for-version-zero")
+            .delete(maps("?resourceVersion=0"))
+            .expect(409)
+            .get(MAPS),
         three("delete-collection-goes-on")
             .delete(maps("?limit=1"))
             .named("page")

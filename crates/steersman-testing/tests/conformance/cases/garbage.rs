@@ -429,13 +429,15 @@ fn odd_references() -> Vec<Case> {
         .expect(200),
         collected(
             owner("gc-cluster-wide-child-of-an-owner-in-a-namespace")
-                .post("/api/v1/nodes", json!({"metadata": {"name": "${id}", "ownerReferences": [reference("owner")]}}))
+                .post(
+                    "/apis/scheduling.k8s.io/v1/priorityclasses",
+                    json!({"metadata": {"name": "${id}", "ownerReferences": [reference("owner")]}, "value": 1}),
+                )
                 .expect(201)
                 .delete(maps("/owner")),
         )
-        .get("/api/v1/nodes/${id}")
-        .expect(200)
-        .delete("/api/v1/nodes/${id}"),
+        .get("/apis/scheduling.k8s.io/v1/priorityclasses/${id}")
+        .expect(200),
         case("gc-owner-that-is-cluster-wide")
             .needs(Needs::Controllers)
             .post("/api/v1/nodes", json!({"metadata": {"name": "${id}"}}))

@@ -58,7 +58,10 @@ fn evictions() -> Vec<Case> {
             .expect(201)
             .get(pods("/p"))
             .absent("/metadata/deletionTimestamp"),
-        case("eviction-of-another-kind").post(pods(""), pod("p")).post(pods("/p/eviction"), pod("p")).expect(400),
+        case("eviction-by-something-else")
+            .post(pods(""), pod("p"))
+            .post(pods("/p/eviction"), with(pod("p"), json!({"apiVersion": "v1", "kind": "Pod"})))
+            .expect(400),
     ]
 }
 
