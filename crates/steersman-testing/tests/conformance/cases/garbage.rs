@@ -430,13 +430,13 @@ fn odd_references() -> Vec<Case> {
         collected(
             owner("gc-cluster-wide-child-of-an-owner-in-a-namespace")
                 .post(
-                    "/apis/scheduling.k8s.io/v1/priorityclasses",
-                    json!({"metadata": {"name": "${id}", "ownerReferences": [reference("owner")]}, "value": 1}),
+                    "/apis/storage.k8s.io/v1/storageclasses",
+                    json!({"metadata": {"name": "${id}", "ownerReferences": [reference("owner")]}, "provisioner": "x/y"}),
                 )
                 .expect(201)
                 .delete(maps("/owner")),
         )
-        .get("/apis/scheduling.k8s.io/v1/priorityclasses/${id}")
+        .get("/apis/storage.k8s.io/v1/storageclasses/${id}")
         .expect(200),
         case("gc-owner-that-is-cluster-wide")
             .needs(Needs::Controllers)
