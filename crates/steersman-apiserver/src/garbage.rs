@@ -15,6 +15,7 @@ use crate::dependents::is_collected;
 use crate::kinds::{self, Kind};
 use crate::metadata;
 use crate::object::{FOREGROUND, Object};
+use crate::protection;
 use crate::server::Shared;
 use crate::status::Status;
 use crate::store::{Key, ResourceId};
@@ -36,6 +37,10 @@ enum Task {
     OwnerGone(Box<str>),
     /// An object in this namespace no longer holds up its owner.
     OwnerMayGo(Reference, Arc<str>),
+    /// Storage that is being deleted: does anybody use it?
+    Unprotect(Subject),
+    /// A Pod in this namespace went: claims that it used may go.
+    ClaimsMayGo(Vec<String>, Arc<str>),
     /// A namespace is being deleted: delete what is in it.
     EmptyNamespace(Arc<str>),
     /// Something in a namespace went, perhaps the last thing.
@@ -104,6 +109,9 @@ impl Work {
         if !after.is_deleting() {
             return;
         }
+        if protection::finalizer(kind).is_some() {
+            self.0.push_back(Task::Unprotect(subject()));
+        }
         let orphans = |object: &Object| object.is_deleting() && finalizers(&object.value()).iter().any(|f| f == ORPHAN);
         if orphans(after) && !before.is_some_and(orphans) {
             self.0.push_back(Task::OrphanDependents(subject()));
@@ -119,6 +127,10 @@ impl Work {
         if kind.namespaced {
             let namespace = Arc::clone(&gone.key().namespace);
             let is_pod = kind.group.is_empty() && kind.plural == "pods";
+            if is_pod {
+                let claims = protection::claims(&gone.value());
+                self.0.push_back(Task::ClaimsMayGo(claims, Arc::clone(&namespace)));
+            }
             // Everything else waits for the Pods.
             self.0.push_back(if is_pod { Task::EmptyNamespace(namespace) } else { Task::NamespaceMayGo(namespace) });
         }
@@ -172,6 +184,18 @@ impl Shared {
                     let Ok((kind, Some(object))) = self.referenced(&owner, &namespace) else { continue };
                     if object.deletes_dependents() {
                         work.0.push_back(Task::Examine(Subject::new(kind.id(), &object)));
+                    }
+                }
+                Task::Unprotect(subject) => {
+                    self.with(&subject, |kind, object| self.unprotect(kind, object, &mut work));
+                }
+                Task::ClaimsMayGo(claims, namespace) => {
+                    let Some(kind) = kinds::builtin().resource("", "v1", "persistentvolumeclaims") else { continue };
+                    for name in claims {
+                        let key = Key { namespace: Arc::clone(&namespace), name: name.into() };
+                        if let Some(claim) = self.store.get(&kind.id(), &key) {
+                            work.0.push_back(Task::Unprotect(Subject::new(kind.id(), &claim)));
+                        }
                     }
                 }
                 Task::EmptyNamespace(name) => self.empty_namespace(&name, &mut work),
@@ -258,7 +282,14 @@ impl Shared {
         self.drop_finalizer(kind, owner, ORPHAN, work)
     }
 
-    fn drop_finalizer(&self, kind: &Kind, object: &Arc<Object>, done: &str, work: &mut Work) -> Result<(), Status> {
+    /// Takes a finalizer away whose work is done, and the object when it was the last one.
+    pub(crate) fn drop_finalizer(
+        &self,
+        kind: &Kind,
+        object: &Arc<Object>,
+        done: &str,
+        work: &mut Work,
+    ) -> Result<(), Status> {
         let mut value = object.value();
         let left = finalizers(&value).iter().filter(|name| *name != done).cloned().collect();
         set_finalizers(&mut value, left);

@@ -43,6 +43,7 @@ mod namespace;
 mod object;
 mod ownership;
 mod patch;
+mod protection;
 mod read;
 mod request;
 mod resource;

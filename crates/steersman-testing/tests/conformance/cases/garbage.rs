@@ -6,7 +6,10 @@ use super::{MAPS, map, maps, pod, pods, with};
 use crate::conformance::case::{Case, Needs, case};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [background(), orphan(), foreground(), waiting(), odd_references(), namespaces()].into_iter().flatten().collect()
+    [background(), orphan(), foreground(), waiting(), odd_references(), claims(), namespaces()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A case with the ConfigMap `owner`.
@@ -476,6 +479,53 @@ fn odd_references() -> Vec<Case> {
     ]
 }
 
+/// Claims of storage go when nobody uses them.
+fn claims() -> Vec<Case> {
+    let claims = |rest: &str| format!("/api/v1/namespaces/${{ns}}/persistentvolumeclaims{rest}");
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "none",
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    let claimed = |name| case(name).needs(Needs::Controllers).post(claims(""), claim.clone()).expect(201);
+    let volumes = json!({"spec": {"nodeName": "n", "volumes": [{"name": "v",
+        "persistentVolumeClaim": {"claimName": "c"}}]}});
+    vec![
+        claimed("finalizer-of-a-claim-goes")
+            .delete(claims("/c"))
+            .expect(200)
+            .ignore("")
+            .until(claims("/c"))
+            .expect(404),
+        claimed("finalizer-of-a-claim-waits-for-the-pod")
+            .post(pods(""), with(pod("p"), volumes))
+            .expect(201)
+            .delete(claims("/c"))
+            .expect(200)
+            .ignore("")
+            .get(claims("/c"))
+            .expect(200)
+            .ignore("")
+            .delete(pods("/p?gracePeriodSeconds=0"))
+            .until(claims("/c"))
+            .expect(404),
+        claimed("namespace-with-a-claim-goes")
+            .delete("/api/v1/namespaces/${ns}")
+            .until("/api/v1/namespaces/${ns}")
+            .expect(404),
+        case("finalizer-of-a-volume-goes")
+            .needs(Needs::Controllers)
+            .post(
+                "/api/v1/persistentvolumes",
+                json!({"metadata": {"name": "${id}"}, "spec": {"capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteOnce"], "storageClassName": "${id}", "hostPath": {"path": "/x"}}}),
+            )
+            .expect(201)
+            .delete("/api/v1/persistentvolumes/${id}")
+            .expect(200)
+            .ignore("")
+            .until("/api/v1/persistentvolumes/${id}")
+            .expect(404),
+    ]
+}
+
 fn namespaces() -> Vec<Case> {
     let namespace = |name| case(name).needs(Needs::Controllers).post(MAPS, map("one")).expect(201);
     vec![
@@ -513,7 +563,9 @@ fn namespaces() -> Vec<Case> {
             .delete("/api/v1/namespaces/${ns}")
             .until("/api/v1/namespaces/${ns}")
             .see("/status/conditions/4/status", "True")
-            .see("/status/conditions/3/reason", "SomeResourcesRemain"),
+            .see("/status/conditions/3/reason", "SomeResourcesRemain")
+            .merge(maps("/one"), json!({"metadata": {"finalizers": null}}))
+            .expect(200),
         namespace("namespace-pods-go-first")
             .post(pods(""), with(pod("p"), json!({"metadata": {"finalizers": ["example.com/f"]}})))
             .expect(201)
