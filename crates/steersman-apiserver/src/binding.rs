@@ -23,6 +23,8 @@ impl Shared {
         let mut binding = decode(kind, headers, body, field_validation(query, "CreateOptions")?)?;
         metadata::settle_namespace(metadata::of(&mut binding.value), kind, &request.namespace)?;
         let name = binding.value["metadata"]["name"].as_str().unwrap_or_default();
+        let of = if request.subresource.is_empty() { kind } else { pods() };
+        self.check_namespace(of, &request.namespace, name)?;
         if !request.name.is_empty() && name != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }

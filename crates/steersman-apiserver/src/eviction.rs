@@ -37,6 +37,7 @@ impl Shared {
         let dry_run = is_dry_run(query, "CreateOptions")?;
         let mut eviction = decode(&eviction(), headers, body, field_validation(query, "CreateOptions")?)?;
         metadata::settle_namespace(metadata::of(&mut eviction.value), pods(), &request.namespace)?;
+        self.check_namespace(pods(), &request.namespace, &request.name)?;
         if eviction.value["metadata"]["name"] != request.name.as_str() {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }

@@ -340,7 +340,7 @@ impl Shared {
     }
 
     /// Refuses to create objects in a namespace that is not there, or is going.
-    fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
+    pub(crate) fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
         if !kind.namespaced {
             return Ok(());
         }

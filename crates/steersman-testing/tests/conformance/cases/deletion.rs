@@ -425,6 +425,37 @@ fn namespaces() -> Vec<Case> {
             .expect(200)
             .ignore("/status/conditions")
             .ignore("/metadata/resourceVersion"),
+        case("namespace-that-terminates-evicts-no-pods")
+            .needs(Needs::Controllers)
+            .post(pods(""), with(pod("p"), json!({"metadata": {"finalizers": ["example.com/f"]}})))
+            .expect(201)
+            .delete("/api/v1/namespaces/${ns}")
+            .until(pods("/p"))
+            .see("/metadata/deletionGracePeriodSeconds", 0)
+            .post(
+                pods("/p/eviction"),
+                json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}),
+            )
+            .expect(403)
+            .post(
+                pods("/p/binding"),
+                json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}),
+            )
+            .expect(403)
+            .merge(pods("/p"), json!({"metadata": {"finalizers": null}}))
+            .expect(200),
+        case("eviction-in-no-namespace")
+            .post(
+                "/api/v1/namespaces/${id}-none/pods/p/eviction",
+                json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}),
+            )
+            .expect(404),
+        case("binding-in-no-namespace")
+            .post(
+                "/api/v1/namespaces/${id}-none/pods/p/binding",
+                json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}),
+            )
+            .expect(404),
         held("namespace-deletion-of-another-uid")
             .delete("/api/v1/namespaces/${ns}")
             .json(json!({"preconditions": {"uid": "another"}}))
