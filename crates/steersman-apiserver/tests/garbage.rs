@@ -55,7 +55,7 @@ async fn the_length_of_a_chain_does_not_matter() {
     for policy in ["Background", "Foreground"] {
         let server = ApiServer::new();
         create(&server, "bystander", None).await;
-        chain(&server, 2_000).await;
+        chain(&server, 1_000).await;
         delete(&server, &format!("{MAPS}/0"), policy).await;
         assert_eq!(names(&server).await, ["bystander"], "{policy}");
     }
