@@ -17,9 +17,21 @@ pub(crate) fn rfc3339(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// The seconds since 1970 of a time that [`rfc3339`] wrote.
+pub(crate) fn seconds(text: &str) -> Option<u64> {
+    let part = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+    let of_day = part(11, 13)? * 3_600 + part(14, 16)? * 60 + part(17, 19)?;
+    // As above, in years that begin in March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let of_year = (153 * month + 2) / 5 + day.checked_sub(1)?;
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + of_year;
+    Some(days.checked_sub(719_468)? * 86_400 + of_day)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use super::{rfc3339, seconds};
 
     #[test]
     fn dates_are_those_of_the_calendar() {
@@ -31,8 +43,9 @@ mod tests {
             (1_772_323_200, "2026-03-01T00:00:00Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ];
-        for (seconds, text) in cases {
-            assert_eq!(rfc3339(seconds), text);
+        for (time, text) in cases {
+            assert_eq!((rfc3339(time).as_str(), seconds(text)), (text, Some(time)));
         }
+        assert_eq!((seconds("soon"), seconds("0000-00-00T00:00:00Z")), (None, None));
     }
 }

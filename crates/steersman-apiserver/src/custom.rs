@@ -66,6 +66,17 @@ impl Customs {
         self.read(|customs| customs.values().filter_map(|custom| custom.kinds.first().cloned()).collect())
     }
 
+    /// A kind of the resource of that group and plural.
+    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<Arc<Kind>> {
+        self.find(group, plural)?.kinds.first().cloned()
+    }
+
+    /// The kind of that name.
+    pub(crate) fn named(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Kind>> {
+        let is_named = |one: &&Arc<Kind>| one.group == group && one.version == version && one.kind == kind;
+        self.read(|customs| customs.values().flat_map(|custom| &custom.kinds).find(is_named).cloned())
+    }
+
     /// The groups as discovery has them.
     pub(crate) fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();

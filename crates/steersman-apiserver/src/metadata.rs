@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use steersman_wire::NameFormat;
 
 use crate::kinds::Kind;
+use crate::ownership;
 use crate::status::{FieldError, Status};
 
 /// A generated name ends in so many of these characters.
@@ -171,6 +172,7 @@ pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Vec<FieldError> {
         let texts = steersman_wire::is_qualified_name(&key.to_lowercase());
         errors.extend(texts.into_iter().map(|what| FieldError::invalid("metadata.annotations", key.as_str(), what)));
     }
+    errors.extend(ownership::check(kind, meta));
     errors
 }
 

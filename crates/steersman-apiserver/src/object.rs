@@ -7,6 +7,17 @@ use serde_json::{Map, Value};
 
 use crate::store::{Key, Revision};
 
+/// The finalizer of an owner that goes after the objects that belong to it.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// An owner that an object names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) uid: Box<str>,
+    /// An owner that goes last waits for this object.
+    pub(crate) blocks: bool,
+}
+
 /// One state of one object. The body is encoded once; everybody who is shown the object shares it.
 pub(crate) struct Object {
     key: Key,
@@ -15,9 +26,9 @@ pub(crate) struct Object {
     labels: Vec<(Box<str>, Box<str>)>,
     /// What field selectors can ask for, beside name and namespace.
     fields: Vec<(Arc<str>, Box<str>)>,
-    /// The uids of its owners.
-    owners: Box<[Box<str>]>,
+    owners: Box<[Owner]>,
     deleting: bool,
+    deletes_dependents: bool,
     /// Everything but kind and apiVersion, which depend on who asks: `"metadata":{…},"spec":{…}}`.
     body: Bytes,
     /// Where the digits of the resource version are in the body.
@@ -35,7 +46,12 @@ impl Object {
         let labels = metadata["labels"].as_object().into_iter().flatten();
         let labels = labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into()))).collect();
         let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let owners = owners.filter_map(|owner| Some(owner["uid"].as_str()?.into())).collect();
+        let owners = owners.filter_map(|owner| {
+            let uid = owner["uid"].as_str()?.into();
+            Some(Owner { uid, blocks: owner["blockOwnerDeletion"] == true })
+        });
+        let deleting = !metadata["deletionTimestamp"].is_null();
+        let foreground = || metadata["finalizers"].as_array().into_iter().flatten().any(|name| name == FOREGROUND);
         let (body, version_at, metadata_end) = encode(value, revision);
         Self {
             key,
@@ -43,8 +59,9 @@ impl Object {
             uid: text("uid").into(),
             labels,
             fields,
-            owners,
-            deleting: !metadata["deletionTimestamp"].is_null(),
+            owners: owners.collect(),
+            deleting,
+            deletes_dependents: deleting && foreground(),
             body,
             version_at,
             metadata_end,
@@ -63,8 +80,13 @@ impl Object {
         &self.uid
     }
 
-    pub(crate) fn owners(&self) -> &[Box<str>] {
+    pub(crate) fn owners(&self) -> &[Owner] {
         &self.owners
+    }
+
+    /// Whether it is being deleted and waits until the objects that belong to it are.
+    pub(crate) fn deletes_dependents(&self) -> bool {
+        self.deletes_dependents
     }
 
     pub(crate) fn is_deleting(&self) -> bool {
@@ -123,6 +145,7 @@ impl Object {
             fields: self.fields.clone(),
             owners: self.owners.clone(),
             deleting: self.deleting,
+            deletes_dependents: self.deletes_dependents,
             version_at: (from, from + revision.to_string().len()),
             metadata_end: self.metadata_end + body.len() - self.body.len(),
             body,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 use steersman_wire::{FieldSelector, LabelSelector};
 
 use crate::answer::{self, Answer, Form};
@@ -71,6 +71,12 @@ impl Selection {
     }
 }
 
+/// What a list shows.
+pub(crate) struct Page {
+    pub(crate) metadata: Value,
+    pub(crate) objects: Vec<Arc<Object>>,
+}
+
 /// Which state of the past a list is about.
 enum At {
     /// The latest, or no older than that revision.
@@ -116,7 +122,7 @@ impl Continue {
         let invalid =
             |what: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {what}"));
         let bytes = base64::decode(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
-        let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(|_| {
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let first = String::from_utf8_lossy(&bytes).chars().next().map_or(0, u32::from);
             let first = bytes.first().map_or(first, |byte| u32::from(*byte));
             invalid(&format!("invalid character '\\u{first:04x}' looking for beginning of value"))
@@ -141,6 +147,19 @@ impl Shared {
     }
 
     pub(crate) fn list(&self, kind: &Kind, request: &ResourceRequest, query: &Query, form: Form) -> Answer {
+        let Page { metadata, objects } = self.page(kind, request, query, false)?;
+        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)))
+    }
+
+    /// The objects that a list asks for. With `in_pages` all of them are found, yet of the state that a
+    /// list with a limit would be about.
+    pub(crate) fn page(
+        &self,
+        kind: &Kind,
+        request: &ResourceRequest,
+        query: &Query,
+        in_pages: bool,
+    ) -> Result<Page, Status> {
         let selection = Selection::new(request, query)?;
         selection.check_fields(kind)?;
         query.number("timeoutSeconds")?;
@@ -153,7 +172,7 @@ impl Shared {
         let (snapshot, after) = match token {
             Some(token) => self.continued(kind, &selection, query, token)?,
             None => {
-                let at = at(query)?;
+                let at = at(query, in_pages)?;
                 if let At::Latest(Some(0)) = at {
                     // Any state will do, so it comes from a cache, whole.
                     limit = 0;
@@ -183,7 +202,7 @@ impl Shared {
                 metadata["remainingItemCount"] = remaining.into();
             }
         }
-        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)))
+        Ok(Page { metadata, objects })
     }
 
     fn continued(
@@ -239,12 +258,12 @@ impl Shared {
 }
 
 /// What `resourceVersion` and `resourceVersionMatch` ask for together.
-fn at(query: &Query) -> Result<At, Status> {
+fn at(query: &Query, in_pages: bool) -> Result<At, Status> {
     let revision = revision(query).map_err(|what| Status::bad_request(format!("invalid resource version: {what}")))?;
     match query.get("resourceVersionMatch").unwrap_or_default() {
         "" => {
             // A version with a limit means exactly that one.
-            let limited = query.number("limit")?.is_some_and(|limit| limit > 0);
+            let limited = in_pages || query.number("limit")?.is_some_and(|limit| limit > 0);
             match revision {
                 Some(exact) if limited && exact > 0 => Ok(At::Exactly(exact)),
                 other => Ok(At::Latest(other)),

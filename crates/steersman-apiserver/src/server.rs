@@ -172,6 +172,10 @@ impl Shared {
             Verb::Get => self.get(&kind, request, query, form),
             Verb::List => self.list(&kind, request, query, form),
             Verb::Watch => self.watch(&kind, request, query, form),
+            Verb::Create if request.subresource == "eviction" => self.evict(request, query, headers, body),
+            Verb::Create if request.subresource == "binding" || is_bindings(&kind) => {
+                self.bind(request, query, headers, body)
+            }
             Verb::Create => self.create(&kind, request, query, form, headers, body),
             Verb::Update => self.update(&kind, request, query, form, headers, body),
             Verb::Patch => self.patch(&kind, request, query, form, headers, body),
@@ -187,8 +191,12 @@ impl Shared {
 
     /// The time, as objects have it.
     pub(crate) fn now(&self) -> String {
-        let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        clock::rfc3339(elapsed.as_secs())
+        clock::rfc3339(self.seconds())
+    }
+
+    /// The time in seconds since 1970.
+    pub(crate) fn seconds(&self) -> u64 {
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
     }
 
     fn create_first_namespaces(&self) {
@@ -221,7 +229,7 @@ impl Shared {
         if !subresource.verbs.iter().any(|known| known == verb) {
             return Err(Status::no_such_method());
         }
-        if request.subresource != "status" {
+        if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding") {
             let named = Named { group: &kind.group, resource: &format!("{}/{}", kind.plural, request.subresource) };
             return Err(Status::method_not_allowed(named, verb));
         }
@@ -253,4 +261,9 @@ fn other(path: &str) -> Answer {
         }
         _ => Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
     }
+}
+
+/// The older way to bind a Pod.
+fn is_bindings(kind: &Kind) -> bool {
+    kind.group.is_empty() && kind.plural == "bindings"
 }

@@ -118,6 +118,12 @@ impl Status {
         Self::new(403, "Forbidden", message).about(of, name)
     }
 
+    /// The same, and why: the object that has the name is about to give it up.
+    pub(crate) fn being_deleted(mut self) -> Self {
+        self.message = format!("object is being deleted: {}", self.message);
+        self
+    }
+
     /// Nothing new is created in a namespace that is being deleted.
     pub(crate) fn namespace_terminating(of: Named<'_>, name: &str, namespace: &str) -> Self {
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
@@ -206,6 +212,13 @@ impl Status {
         Self::new(504, "Timeout", message).retry_after(1).causes(vec![cause])
     }
 
+    /// It may be done later.
+    pub(crate) fn too_many_requests(message: &str, retry_after: u32, cause: Value) -> Self {
+        let status = Self::new(429, "TooManyRequests", message);
+        let status = if retry_after > 0 { status.retry_after(retry_after) } else { status };
+        status.causes(vec![cause])
+    }
+
     pub(crate) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
@@ -240,6 +253,8 @@ pub(crate) struct FieldError {
     field: String,
     kind: FieldErrorKind,
     value: Value,
+    /// The value as it is shown, where its members have an order that JSON does not keep.
+    literal: Option<String>,
     detail: String,
 }
 
@@ -284,7 +299,7 @@ impl FieldErrorKind {
 
 impl FieldError {
     fn new(field: impl Into<String>, kind: FieldErrorKind, value: Value, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), kind, value, detail: detail.into() }
+        Self { field: field.into(), kind, value, literal: None, detail: detail.into() }
     }
 
     pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
@@ -293,6 +308,12 @@ impl FieldError {
 
     pub(crate) fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Invalid, value.into(), detail)
+    }
+
+    /// A wrong value that is shown as `literal` has it.
+    pub(crate) fn invalid_literal(field: impl Into<String>, literal: String, detail: impl Into<String>) -> Self {
+        let error = Self::new(field, FieldErrorKind::Invalid, Value::Null, detail);
+        Self { literal: Some(literal), ..error }
     }
 
     pub(crate) fn type_invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
@@ -327,6 +348,7 @@ impl FieldError {
     fn body(&self) -> String {
         let words = self.kind.words();
         let mut body = match (self.kind, &self.value) {
+            _ if self.literal.is_some() => format!("{words}: {}", self.literal.as_deref().unwrap_or_default()),
             (FieldErrorKind::Required | FieldErrorKind::Forbidden | FieldErrorKind::TooLong, _) => words.to_owned(),
             (_, Value::Null) => format!("{words}: null"),
             (_, Value::String(text)) => format!("{words}: {}", quote(text)),

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::dependents::Dependents;
 use crate::object::Object;
 
 /// A revision: what `resourceVersion` counts.
@@ -142,27 +143,35 @@ pub(crate) struct Store {
 }
 
 struct State {
+    /// The revision of the latest write.
     revision: Revision,
     resources: HashMap<ResourceId, Resource>,
+    dependents: Dependents,
 }
 
 struct Resource {
+    /// As the map of resources has it, so that others share its text.
+    id: ResourceId,
     objects: BTreeMap<Key, Arc<Object>>,
     log: VecDeque<Arc<Change>>,
     log_bytes: usize,
     /// Changes up to this revision are gone.
     compacted: Revision,
+    /// No watch begins before this revision: it is when the resource was first served.
+    begun: Revision,
     /// Says which revision was written last, to wake watchers.
     written: watch::Sender<Revision>,
 }
 
 impl Resource {
-    fn new(revision: Revision) -> Self {
+    fn new(id: ResourceId, revision: Revision) -> Self {
         Self {
+            id,
             objects: BTreeMap::new(),
             log: VecDeque::new(),
             log_bytes: 0,
             compacted: 0,
+            begun: 0,
             written: watch::Sender::new(revision),
         }
     }
@@ -202,7 +211,7 @@ impl Change {
 
 impl Store {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { state: Mutex::new(State { revision: 1, resources: HashMap::new() }), retention }
+        Self { state: Mutex::new(State::default()), retention }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -241,8 +250,10 @@ impl Store {
         }
         let object = Arc::new(make(revision));
         let before = resource.objects.insert(key.clone(), Arc::clone(&object));
-        let change = Change::new(revision, key.clone(), before, Some(Arc::clone(&object)), None);
+        let id = resource.id.clone();
+        let change = Change::new(revision, key.clone(), before.clone(), Some(Arc::clone(&object)), None);
         resource.push(change, self.retention);
+        state.dependents.change(&id, before.as_deref(), Some(&object));
         state.revision = revision;
         Ok(object)
     }
@@ -264,9 +275,11 @@ impl Store {
             Some(_) => {}
         }
         let before = resource.objects.remove(key);
+        let id = resource.id.clone();
         let last = Arc::new(expected.at(revision));
         let change = Change::new(revision, key.clone(), before, None, Some(Arc::clone(&last)));
         resource.push(change, self.retention);
+        state.dependents.change(&id, Some(expected), None);
         state.revision = revision;
         Ok(last)
     }
@@ -309,8 +322,9 @@ impl Store {
     pub(crate) fn follow(&self, resource: &ResourceId, revision: Revision) -> Result<Follower, Expired> {
         let mut state = self.lock();
         let entry = state.resource(resource);
-        if revision < entry.compacted {
-            return Err(Expired { oldest: entry.compacted });
+        let oldest = entry.compacted.max(entry.begun);
+        if revision < oldest {
+            return Err(Expired { oldest });
         }
         let written = entry.written.subscribe();
         Ok(Follower { resource: resource.clone(), reached: revision, written })
@@ -327,10 +341,48 @@ impl Store {
         }
     }
 
+    /// Says that a resource is served from now on: nobody can watch what was before.
+    pub(crate) fn begin(&self, resource: &ResourceId) {
+        let mut state = self.lock();
+        if !state.resources.contains_key(resource) {
+            let revision = state.revision;
+            state.resource(resource).begun = revision;
+        }
+    }
+
     /// Forgets a resource and everything in it.
     pub(crate) fn remove_resource(&self, resource: &ResourceId) {
+        let mut state = self.lock();
         // Followers learn of it by the end of their channel.
-        self.lock().resources.remove(resource);
+        let Some(removed) = state.resources.remove(resource) else { return };
+        for object in removed.objects.values() {
+            state.dependents.change(resource, Some(object), None);
+        }
+    }
+
+    /// The objects that name this owner, by resource, namespace and name.
+    pub(crate) fn dependents(&self, owner: &str) -> Vec<(ResourceId, Arc<Object>)> {
+        let state = self.lock();
+        let found = state.dependents.of(owner).filter_map(|(resource, key)| {
+            Some((resource.clone(), Arc::clone(state.resources.get(resource)?.objects.get(key)?)))
+        });
+        found.collect()
+    }
+
+    /// The resources that something was ever stored of.
+    pub(crate) fn resources(&self) -> Vec<ResourceId> {
+        self.lock().resources.keys().cloned().collect()
+    }
+
+    /// Whether there is anything in a namespace.
+    pub(crate) fn is_empty_namespace(&self, namespace: &str) -> bool {
+        self.lock().resources.values().all(|resource| resource.range(namespace).next().is_none())
+    }
+
+    /// Whether there is anything of a resource in a namespace.
+    pub(crate) fn has_any(&self, resource: &ResourceId, namespace: &str) -> bool {
+        let state = self.lock();
+        state.resources.get(resource).is_some_and(|resource| resource.range(namespace).next().is_some())
     }
 
     /// The changes that a follower has not seen, at most `limit` of them.
@@ -351,16 +403,26 @@ impl Store {
 impl State {
     fn resource(&mut self, id: &ResourceId) -> &mut Resource {
         let revision = self.revision;
-        self.resources.entry(id.clone()).or_insert_with(|| Resource::new(revision))
+        self.resources.entry(id.clone()).or_insert_with(|| Resource::new(id.clone(), revision))
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { revision: 1, resources: HashMap::new(), dependents: Dependents::default() }
     }
 }
 
 impl Resource {
     fn in_namespace(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
         let Some(namespace) = namespace else { return self.objects.values().cloned().collect() };
+        self.range(namespace).map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    fn range(&self, namespace: &str) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
         let first = Key { namespace: namespace.into(), name: "".into() };
         let from_first = self.objects.range((Bound::Included(first), Bound::Unbounded));
-        from_first.take_while(|(key, _)| *key.namespace == *namespace).map(|(_, object)| Arc::clone(object)).collect()
+        from_first.take_while(move |(key, _)| *key.namespace == *namespace)
     }
 }
 

@@ -10,17 +10,19 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer, Form, Warnings};
 use crate::builtin;
 use crate::crd;
-use crate::delete::is_definition;
+use crate::delete::{is_definition, is_finished};
+use crate::garbage::Work;
 use crate::kinds::{self, Kind};
 use crate::metadata;
 use crate::object::Object;
+use crate::ownership;
 use crate::patch::{self, PatchError};
 use crate::read::parse_revision;
 use crate::request::{Query, ResourceRequest};
 use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, decode_value};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
-use crate::store::{Key, WriteError};
+use crate::store::{Key, ResourceId, WriteError};
 
 /// How often a patch is tried again when somebody else was quicker.
 const PATCH_TRIES: usize = 5;
@@ -62,7 +64,7 @@ impl Shared {
         let fields = metadata::selectable(kind, &value);
         let object = if dry_run {
             if self.store.get(&kind.id(), &key).is_some() {
-                return Err(Status::already_exists(kind.named(), &name));
+                return Err(self.name_is_taken(kind, &key));
             }
             // What was not written has no version.
             value["kind"] = kind.kind.as_str().into();
@@ -70,8 +72,11 @@ impl Shared {
             return Ok(answer::json(StatusCode::CREATED, value.to_string()).warning(&warnings));
         } else {
             let written = self.store.put(&kind.id(), &key, None, |revision| Object::new(&value, revision, fields));
-            let object = written.map_err(|_| Status::already_exists(kind.named(), &name))?;
+            let object = written.map_err(|_| self.name_is_taken(kind, &key))?;
             self.definition_written(kind, &key);
+            let mut work = Work::default();
+            work.written(kind, None, &object);
+            self.collect(work);
             object
         };
         Ok(answer::json(StatusCode::CREATED, form.object(kind, &object)).warning(&warnings))
@@ -169,6 +174,12 @@ impl Shared {
         Err(Status::modified(kind.named(), &request.name))
     }
 
+    fn name_is_taken(&self, kind: &Kind, key: &Key) -> Status {
+        let status = Status::already_exists(kind.named(), &key.name);
+        let deleting = self.store.get(&kind.id(), key).is_some_and(|object| object.is_deleting());
+        if deleting { status.being_deleted() } else { status }
+    }
+
     fn current(&self, kind: &Kind, request: &ResourceRequest) -> Result<Arc<Object>, Status> {
         let found = self.store.get(&kind.id(), &request.key());
         found.ok_or_else(|| Status::not_found(kind.named(), &request.name))
@@ -209,10 +220,10 @@ impl Shared {
         warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, validation)?);
         metadata::keep(&mut value, &old, kind);
         let key = request.key();
-        // An object that is being deleted goes with its last finalizer.
-        let finalizers = value["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
-        if current.is_deleting() && !finalizers && value["metadata"]["deletionGracePeriodSeconds"] == 0 && !dry_run {
-            self.remove(kind, &key, current)?;
+        let mut work = Work::default();
+        if is_finished(kind, &value, current) && !dry_run {
+            self.remove(kind, &key, current, &mut work)?;
+            self.collect(work);
             return Ok(Arc::new(Object::new(&value, current.revision(), Vec::new())));
         }
         if metadata::same(&value, &old) {
@@ -228,6 +239,8 @@ impl Shared {
             WriteError::Exists | WriteError::Changed => Status::modified(kind.named(), name),
         })?;
         self.definition_written(kind, &key);
+        work.written(kind, Some(current), &object);
+        self.collect(work);
         Ok(object)
     }
 
@@ -259,8 +272,10 @@ impl Shared {
                 }
                 Some(old) => {
                     builtin::prepare_for_update(kind, value, old, subresource);
-                    if subresource.is_empty() {
-                        errors.extend(builtin::validate_update(kind, value, old));
+                    match subresource {
+                        "" => errors.extend(builtin::validate_update(kind, value, old)),
+                        "finalize" => errors.extend(ownership::check_namespace_finalizers(value)),
+                        _ => {}
                     }
                 }
             }
@@ -319,11 +334,13 @@ impl Shared {
         let conditions = value["status"]["conditions"].as_array().into_iter().flatten();
         if conditions.into_iter().any(|one| one["type"] == "Established" && one["status"] == "True") {
             self.customs.register(&value);
+            let text = |name: &str| value["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
+            self.store.begin(&ResourceId { group: text("/group").into(), plural: text("/names/plural").into() });
         }
     }
 
     /// Refuses to create objects in a namespace that is not there, or is going.
-    fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
+    pub(crate) fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
         if !kind.namespaced {
             return Ok(());
         }
@@ -399,7 +416,7 @@ struct Wish {
 }
 
 /// What a request says of fields that are unknown or come twice.
-fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidation, Status> {
+pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidation, Status> {
     let text = query.get("fieldValidation").unwrap_or_default();
     FieldValidation::parse(text).ok_or_else(|| {
         let error = FieldError::not_supported("fieldValidation", text, &["", "Ignore", "Strict", "Warn"]);
@@ -408,7 +425,12 @@ fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidat
 }
 
 /// Reads the body of a create or an update.
-fn decode(kind: &Kind, headers: &HeaderMap, body: &Bytes, validation: FieldValidation) -> Result<Decoded, Status> {
+pub(crate) fn decode(
+    kind: &Kind,
+    headers: &HeaderMap,
+    body: &Bytes,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
     if !matches!(media_type(headers), "" | "application/json" | "*/*") {
         let text = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",

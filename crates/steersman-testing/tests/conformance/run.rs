@@ -209,7 +209,10 @@ impl Player<'_> {
                 text.contains(&self.fill(words))
             }
             Expectation::Warning(words) => answer["headers"]["warning"].to_string().contains(words),
-            Expectation::Events(events) => answer.get("error").is_none() && summary(&answer["events"]) == *events,
+            Expectation::Events(events) => {
+                let wanted: Vec<String> = events.iter().map(|event| self.fill(event)).collect();
+                answer.get("error").is_none() && summary(&answer["events"]) == wanted
+            }
         };
         (!met).then(|| format!("expected {expectation:?}"))
     }

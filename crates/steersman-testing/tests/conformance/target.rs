@@ -11,8 +11,9 @@ use super::case::Needs;
 
 /// The headers of an answer that are compared. Others are about the connection or for operators.
 const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
-/// How long a real server on a busy machine may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a real server on a busy machine may take. Its namespace controller looks again only every eight seconds, and later
+/// when there are many namespaces.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that cases run on: whatever a client can be made for, with a socket or without.
 #[derive(Clone)]
@@ -28,15 +29,18 @@ pub(crate) struct Target {
 pub(crate) struct Servers {
     /// Nothing changes by itself here.
     pub(crate) plain: Target,
-    /// Garbage is collected, namespaces are emptied, and old versions are forgotten after about a second.
+    /// Garbage is collected and namespaces are emptied.
     pub(crate) controllers: Target,
+    /// Old versions are forgotten, at the latest while a case waits for something.
+    pub(crate) compacting: Target,
 }
 
 impl Servers {
     pub(crate) fn of(&self, needs: Needs) -> &Target {
         match needs {
             Needs::Nothing => &self.plain,
-            Needs::Controllers | Needs::Compaction => &self.controllers,
+            Needs::Controllers => &self.controllers,
+            Needs::Compaction => &self.compacting,
         }
     }
 }

@@ -47,11 +47,57 @@ fn objects() -> Vec<Case> {
             .delete("/apis/coordination.k8s.io/v1/namespaces/${ns}/leases/l")
             .expect(200)
             .see("/details/group", "coordination.k8s.io"),
+        case("delete-of-a-storage-class-answers-with-the-class")
+            .post(
+                "/apis/storage.k8s.io/v1/storageclasses",
+                json!({"metadata": {"name": "${id}"}, "provisioner": "x/y"}),
+            )
+            .expect(201)
+            .delete("/apis/storage.k8s.io/v1/storageclasses/${id}")
+            .see("/kind", "StorageClass"),
+        case("delete-of-a-replication-controller-lets-its-pods-go")
+            .post(
+                "/api/v1/namespaces/${ns}/replicationcontrollers",
+                with(owning_pods("r"), json!({"spec": {"selector": {"a": "b"}}})),
+            )
+            .expect(201)
+            .delete("/api/v1/namespaces/${ns}/replicationcontrollers/r")
+            .see("/metadata/finalizers", json!(["orphan"])),
+        case("delete-of-a-replication-controller-with-its-pods")
+            .post("/api/v1/namespaces/${ns}/replicationcontrollers", owning_pods("r"))
+            .delete("/api/v1/namespaces/${ns}/replicationcontrollers/r?propagationPolicy=Background")
+            .see("/status", "Success"),
+        case("delete-of-a-job-lets-its-pods-go")
+            .post("/apis/batch/v1/namespaces/${ns}/jobs", job("j"))
+            .expect(201)
+            .delete("/apis/batch/v1/namespaces/${ns}/jobs/j")
+            .warns("child pods are preserved by default")
+            .see("/metadata/finalizers", json!(["orphan"])),
+        case("delete-of-a-job-with-its-pods")
+            .post("/apis/batch/v1/namespaces/${ns}/jobs", job("j"))
+            .delete("/apis/batch/v1/namespaces/${ns}/jobs/j")
+            .json(json!({"propagationPolicy": "Background"}))
+            .see("/status", "Success"),
+        case("delete-of-all-jobs-warns")
+            .post("/apis/batch/v1/namespaces/${ns}/jobs", job("j"))
+            .delete("/apis/batch/v1/namespaces/${ns}/jobs")
+            .warns("child pods are preserved by default"),
         one("delete-as-partial-metadata")
             .delete(maps("/one"))
             .header("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
             .expect(200),
     ]
+}
+
+/// What makes Pods of a template.
+fn owning_pods(name: &str) -> Value {
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": pod("p")["spec"]});
+    json!({"metadata": {"name": name}, "spec": {"template": template}})
+}
+
+fn job(name: &str) -> Value {
+    let template = json!({"spec": with(pod("p")["spec"].clone(), json!({"restartPolicy": "Never"}))});
+    json!({"metadata": {"name": name}, "spec": {"template": template}})
 }
 
 fn options() -> Vec<Case> {
@@ -81,6 +127,34 @@ fn options() -> Vec<Case> {
         )
         .expect(200),
         delete("delete-with-a-negative-grace-period", json!({"gracePeriodSeconds": -1})).expect(200),
+        delete("delete-with-a-grace-period-of-another-type", json!({"gracePeriodSeconds": "soon"})).expect(400),
+        delete("delete-with-a-policy-of-another-type", json!({"propagationPolicy": 1})).expect(400),
+        delete("delete-with-options-of-another-kind", json!({"apiVersion": "v1", "kind": "Shoe"})).expect(400),
+        delete("delete-with-options-that-are-a-config-map", map("one")).expect(400),
+        delete("delete-with-an-unknown-dry-run", json!({"dryRun": ["Some"]})).expect(422),
+        delete(
+            "delete-with-several-wrong-options",
+            json!({"dryRun": ["Some"], "propagationPolicy": "Sideways",
+            "orphanDependents": true}),
+        )
+        .expect(422),
+        delete("delete-dry-run-in-the-body", json!({"dryRun": ["All"]})).expect(200).get(maps("/one")).expect(200),
+        delete("delete-dry-run-in-the-foreground", json!({"dryRun": ["All"], "propagationPolicy": "Foreground"}))
+            .see("/metadata/finalizers", json!(["foregroundDeletion"]))
+            .get(maps("/one"))
+            .absent("/metadata/finalizers"),
+        one("delete-with-text-for-options").delete(maps("/one")).text("application/json", "soon").expect(400),
+        one("delete-with-a-wrong-dry-run-in-the-query").delete(maps("/one?dryRun=Some")).expect(422),
+        one("delete-with-another-uid-in-the-query").delete(maps("/one?uid=another")).expect(409),
+        one("delete-with-an-old-version-in-the-query").delete(maps("/one?resourceVersion=1")).expect(409),
+        one("delete-with-an-empty-version-in-the-query").delete(maps("/one?resourceVersion=&uid=")).expect(200),
+        one("delete-orphans-by-the-query")
+            .delete(maps("/one?orphanDependents=1"))
+            .see("/metadata/finalizers", json!(["orphan"])),
+        held("delete-without-orphans-is-accepted")
+            .delete(maps("/one"))
+            .json(json!({"orphanDependents": false}))
+            .expect(202),
         one("delete-with-options-in-the-query")
             .delete(maps("/one?propagationPolicy=Background&gracePeriodSeconds=0"))
             .expect(200),
@@ -153,6 +227,9 @@ fn finalizers() -> Vec<Case> {
             .expect(409)
             .get(maps("/one"))
             .absent("/metadata/deletionTimestamp"),
+        case("finalizer-that-excludes-another")
+            .post(MAPS, with(map("one"), json!({"metadata": {"finalizers": ["orphan", "foregroundDeletion"]}})))
+            .expect(422),
         held("finalizer-deletion-counts-no-generation").delete(maps("/one")).absent("/metadata/generation"),
         case("finalizer-deletion-of-a-spec-counts-a-generation")
             .post("/apis/apps/v1/namespaces/${ns}/replicasets", json!({"metadata": {"name": "r",
@@ -193,6 +270,61 @@ fn grace() -> Vec<Case> {
             .expect(200)
             .get(pods("/p"))
             .expect(404),
+        delete(bound("grace-is-given-once"), 20).delete(pods("/p")).see("/metadata/deletionGracePeriodSeconds", 20),
+        bound("grace-dry-run")
+            .delete(pods("/p?dryRun=All"))
+            .see("/metadata/deletionGracePeriodSeconds", 30)
+            .get(pods("/p")),
+        bound("grace-pod-can-change-meanwhile")
+            .delete(pods("/p"))
+            .merge(pods("/p"), json!({"metadata": {"labels": {"a": "b"}}}))
+            .expect(200)
+            .see("/metadata/deletionGracePeriodSeconds", 30),
+        delete(
+            case("grace-of-a-pod-that-is-held")
+                .post(
+                    pods(""),
+                    with(
+                        pod("p"),
+                        json!({"metadata": {"finalizers": ["example.com/f"]},
+                    "spec": {"nodeName": "n"}}),
+                    ),
+                )
+                .delete(pods("/p"))
+                .see("/metadata/deletionGracePeriodSeconds", 30),
+            0,
+        )
+        .see("/metadata/deletionGracePeriodSeconds", 0)
+        .merge(pods("/p"), json!({"metadata": {"finalizers": null}}))
+        .get(pods("/p"))
+        .expect(404),
+        case("grace-of-a-held-pod-whose-finalizer-goes-first")
+            .post(
+                pods(""),
+                with(
+                    pod("p"),
+                    json!({"metadata": {"finalizers": ["example.com/f"]},
+                "spec": {"nodeName": "n"}}),
+                ),
+            )
+            .delete(pods("/p"))
+            .merge(pods("/p"), json!({"metadata": {"finalizers": null}}))
+            .expect(200)
+            .get(pods("/p"))
+            .expect(200),
+        bound("grace-watch-sees-the-pod-go")
+            .named("p")
+            .watch("w", pods("?watch=true&resourceVersion=${rv:p}"))
+            .delete(pods("/p"))
+            .delete(pods("/p?gracePeriodSeconds=0"))
+            .events("w", "MODIFIED p, MODIFIED p, DELETED p"),
+        case("grace-watch-sees-a-pod-without-a-node-go")
+            .post(pods(""), pod("p"))
+            .named("p")
+            .watch("w", pods("?watch=true&resourceVersion=${rv:p}"))
+            .delete(pods("/p"))
+            .events("w", "MODIFIED p, DELETED p"),
+        bound("grace-of-a-collection").delete(pods("")).expect(200).get(pods("/p")).expect(200),
         case("grace-finished-pod-goes-at-once")
             .post(pods(""), with(pod("p"), json!({"spec": {"nodeName": "n"}})))
             .merge(pods("/p/status"), json!({"status": {"phase": "Succeeded"}}))
@@ -237,6 +369,22 @@ fn collections() -> Vec<Case> {
             .get(MAPS)
             .see("/items/0/metadata/name", "plain")
             .absent("/items/1"),
+        three("delete-collection-of-the-cache-asks-for-version-zero")
+            .delete(maps("?resourceVersion=0"))
+            .expect(409)
+            .get(MAPS),
+        three("delete-collection-goes-on")
+            .delete(maps("?limit=1"))
+            .named("page")
+            .delete(maps("?limit=1&continue=${continue:page}"))
+            .expect(200)
+            .get(MAPS),
+        three("delete-collection-with-a-wrong-option").delete(maps("?propagationPolicy=Sideways")).expect(422),
+        three("delete-collection-dry-run")
+            .delete(maps("?dryRun=All"))
+            .expect(200)
+            .get(MAPS)
+            .see("/items/2/metadata/name", "red"),
         three("delete-collection-of-a-version").delete(maps("?resourceVersion=1")).expect(200),
         case("delete-collection-across-namespaces-is-refused").delete("/api/v1/configmaps").expect(405),
         case("delete-collection-of-services")
@@ -277,6 +425,58 @@ fn namespaces() -> Vec<Case> {
             .expect(200)
             .ignore("/status/conditions")
             .ignore("/metadata/resourceVersion"),
+        case("namespace-that-terminates-evicts-no-pods")
+            .needs(Needs::Controllers)
+            .post(pods(""), with(pod("p"), json!({"metadata": {"finalizers": ["example.com/f"]}})))
+            .expect(201)
+            .delete("/api/v1/namespaces/${ns}")
+            .until(pods("/p"))
+            .see("/metadata/deletionGracePeriodSeconds", 0)
+            .post(
+                pods("/p/eviction"),
+                json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}),
+            )
+            .expect(403)
+            .post(
+                pods("/p/binding"),
+                json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}),
+            )
+            .expect(403)
+            .merge(pods("/p"), json!({"metadata": {"finalizers": null}}))
+            .expect(200),
+        case("eviction-in-no-namespace")
+            .post(
+                "/api/v1/namespaces/${id}-none/pods/p/eviction",
+                json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}),
+            )
+            .expect(404),
+        case("binding-in-no-namespace")
+            .post(
+                "/api/v1/namespaces/${id}-none/pods/p/binding",
+                json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}),
+            )
+            .expect(404),
+        held("namespace-deletion-of-another-uid")
+            .delete("/api/v1/namespaces/${ns}")
+            .json(json!({"preconditions": {"uid": "another"}}))
+            .expect(409),
+        held("namespace-deletion-of-an-old-version")
+            .delete("/api/v1/namespaces/${ns}")
+            .json(json!({"preconditions": {"resourceVersion": "1"}}))
+            .expect(409),
+        held("namespace-finalize-with-a-bad-name")
+            .put(
+                "/api/v1/namespaces/${ns}/finalize",
+                json!({"metadata": {"name": "${ns}"}, "spec": {"finalizers": ["plain", "a b/c"]}}),
+            )
+            .expect(422),
+        held("namespace-finalize-while-active")
+            .put(
+                "/api/v1/namespaces/${ns}/finalize",
+                json!({"metadata": {"name": "${ns}"}, "spec": {"finalizers": ["example.com/f"]}}),
+            )
+            .expect(200)
+            .see("/spec/finalizers", json!(["example.com/f"])),
         held("namespace-dry-run-deletion")
             .delete("/api/v1/namespaces/${ns}?dryRun=All")
             .expect(200)

@@ -2,11 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{MAPS, map, maps, with};
+use super::{MAPS, map, maps, pod, pods, with};
 use crate::conformance::case::{Case, Needs, case};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [background(), orphan(), foreground(), odd_references(), namespaces()].into_iter().flatten().collect()
+    [background(), orphan(), foreground(), waiting(), odd_references(), claims(), namespaces()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A case with the ConfigMap `owner`.
@@ -275,6 +278,98 @@ fn foreground() -> Vec<Case> {
     ]
 }
 
+/// What happens while an owner waits for its children.
+fn waiting() -> Vec<Case> {
+    let held = json!({"metadata": {"finalizers": ["example.com/f"]}});
+    let blocking = |name: &str| with(reference(name), json!({"blockOwnerDeletion": true}));
+    let waits = |name| {
+        delete_owner(
+            owner(name).post(MAPS, with(owned("child", &[blocking("owner")]), held.clone())).expect(201),
+            "Foreground",
+        )
+        .until(maps("/child"))
+        .see("/metadata/deletionGracePeriodSeconds", 0)
+    };
+    vec![
+        waits("gc-foreground-child-that-no-longer-blocks")
+            .merge(maps("/child"), json!({"metadata": {"ownerReferences": [reference("owner")]}}))
+            .expect(200)
+            .until(maps("/owner"))
+            .expect(404)
+            .get(maps("/child"))
+            .expect(200),
+        waits("gc-foreground-child-that-is-let-go")
+            .merge(maps("/child"), json!({"metadata": {"ownerReferences": null}}))
+            .expect(200)
+            .until(maps("/owner"))
+            .expect(404)
+            .get(maps("/child"))
+            .expect(200),
+        waits("gc-foreground-child-that-comes-late")
+            .post(MAPS, owned("late", &[blocking("owner")]))
+            .expect(201)
+            .merge(maps("/child"), json!({"metadata": {"finalizers": null}}))
+            .until(maps("/owner"))
+            .expect(404)
+            .get(maps("/late"))
+            .expect(404),
+        delete_owner(
+            owner("gc-foreground-circle")
+                .post(MAPS, owned("child", &[blocking("owner")]))
+                .named("child")
+                .merge(maps("/owner"), json!({"metadata": {"ownerReferences": [blocking("child")]}}))
+                .expect(200),
+            "Foreground",
+        )
+        .until(maps("/child"))
+        .expect(404)
+        .until(maps("/owner"))
+        .expect(404),
+        owner("gc-background-circle")
+            .post(MAPS, owned("child", &[reference("owner")]))
+            .named("child")
+            .merge(maps("/owner"), json!({"metadata": {"ownerReferences": [reference("child")]}}))
+            .delete(maps("/owner"))
+            .see("/status", "Success")
+            .until(maps("/child"))
+            .expect(404),
+        owner("gc-child-with-the-orphan-finalizer-leaves-its-own")
+            .post(MAPS, with(owned("child", &[reference("owner")]), json!({"metadata": {"finalizers": ["orphan"]}})))
+            .named("child")
+            .post(MAPS, owned("grandchild", &[reference("child")]))
+            .delete(maps("/owner"))
+            .until(maps("/child"))
+            .expect(404)
+            .until(maps("/grandchild"))
+            .absent("/metadata/ownerReferences"),
+        owner("gc-pod-is-given-grace")
+            .post(
+                pods(""),
+                with(
+                    pod("p"),
+                    json!({"metadata": {"ownerReferences": [reference("owner")]}, "spec": {"nodeName": "n"}}),
+                ),
+            )
+            .expect(201)
+            .delete(maps("/owner"))
+            .until(pods("/p"))
+            .see("/metadata/deletionGracePeriodSeconds", 30),
+        owner("gc-event-stays")
+            .post(
+                "/api/v1/namespaces/${ns}/events",
+                json!({"metadata": {"name": "e", "ownerReferences": [reference("owner")]},
+                    "involvedObject": {"namespace": "${ns}"}}),
+            )
+            .expect(201)
+            .delete(maps("/owner"))
+            .post(MAPS, owned("mark", &[reference("owner")]))
+            .until(maps("/mark"))
+            .expect(404)
+            .get("/api/v1/namespaces/${ns}/events/e")
+            .expect(200),
+    ]
+}
+
 /// References that lead nowhere.
 fn odd_references() -> Vec<Case> {
     let child = |name, reference: Value| {
@@ -300,6 +395,51 @@ fn odd_references() -> Vec<Case> {
             json!({"apiVersion": "shoes.example.com/v1", "kind": "Shoe", "name": "x", "uid": uid}),
         ))
         .get(maps("/child"))
+        .expect(200),
+        owner("gc-owner-of-another-kind")
+            .post(MAPS, owned("child", &[with(reference("owner"), json!({"kind": "Secret"}))]))
+            .until(maps("/child"))
+            .expect(404),
+        owner("gc-owner-of-another-name")
+            .post(MAPS, owned("child", &[with(reference("owner"), json!({"name": "other"}))]))
+            .until(maps("/child"))
+            .expect(404),
+        owner("gc-owner-that-never-was-beside-one-that-is")
+            .post(
+                MAPS,
+                owned(
+                    "child",
+                    &[reference("owner"), json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": uid})],
+                ),
+            )
+            .until(maps("/child"))
+            .absent("/metadata/ownerReferences/1"),
+        collected(
+            owner("gc-owner-of-an-unknown-kind-keeps-the-child")
+                .post(
+                    MAPS,
+                    owned(
+                        "child",
+                        &[
+                            reference("owner"),
+                            json!({"apiVersion": "shoes.example.com/v1", "kind": "Shoe", "name": "x", "uid": uid}),
+                        ],
+                    ),
+                )
+                .delete(maps("/owner")),
+        )
+        .get(maps("/child"))
+        .expect(200),
+        collected(
+            owner("gc-cluster-wide-child-of-an-owner-in-a-namespace")
+                .post(
+                    "/apis/storage.k8s.io/v1/storageclasses",
+                    json!({"metadata": {"name": "${id}", "ownerReferences": [reference("owner")]}, "provisioner": "x/y"}),
+                )
+                .expect(201)
+                .delete(maps("/owner")),
+        )
+        .get("/apis/storage.k8s.io/v1/storageclasses/${id}")
         .expect(200),
         case("gc-owner-that-is-cluster-wide")
             .needs(Needs::Controllers)
@@ -339,6 +479,53 @@ fn odd_references() -> Vec<Case> {
     ]
 }
 
+/// Claims of storage go when nobody uses them.
+fn claims() -> Vec<Case> {
+    let claims = |rest: &str| format!("/api/v1/namespaces/${{ns}}/persistentvolumeclaims{rest}");
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "none",
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    let claimed = |name| case(name).needs(Needs::Controllers).post(claims(""), claim.clone()).expect(201);
+    let volumes = json!({"spec": {"nodeName": "n", "volumes": [{"name": "v",
+        "persistentVolumeClaim": {"claimName": "c"}}]}});
+    vec![
+        claimed("finalizer-of-a-claim-goes")
+            .delete(claims("/c"))
+            .expect(200)
+            .ignore("")
+            .until(claims("/c"))
+            .expect(404),
+        claimed("finalizer-of-a-claim-waits-for-the-pod")
+            .post(pods(""), with(pod("p"), volumes))
+            .expect(201)
+            .delete(claims("/c"))
+            .expect(200)
+            .ignore("")
+            .get(claims("/c"))
+            .expect(200)
+            .ignore("")
+            .delete(pods("/p?gracePeriodSeconds=0"))
+            .until(claims("/c"))
+            .expect(404),
+        claimed("namespace-with-a-claim-goes")
+            .delete("/api/v1/namespaces/${ns}")
+            .until("/api/v1/namespaces/${ns}")
+            .expect(404),
+        case("finalizer-of-a-volume-goes")
+            .needs(Needs::Controllers)
+            .post(
+                "/api/v1/persistentvolumes",
+                json!({"metadata": {"name": "${id}"}, "spec": {"capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteOnce"], "storageClassName": "${id}", "hostPath": {"path": "/x"}}}),
+            )
+            .expect(201)
+            .delete("/api/v1/persistentvolumes/${id}")
+            .expect(200)
+            .ignore("")
+            .until("/api/v1/persistentvolumes/${id}")
+            .expect(404),
+    ]
+}
+
 fn namespaces() -> Vec<Case> {
     let namespace = |name| case(name).needs(Needs::Controllers).post(MAPS, map("one")).expect(201);
     vec![
@@ -371,6 +558,34 @@ fn namespaces() -> Vec<Case> {
             .expect(201)
             .get(maps("/one"))
             .expect(404),
+        namespace("namespace-says-what-it-waits-for")
+            .merge(maps("/one"), json!({"metadata": {"finalizers": ["example.com/f"]}}))
+            .delete("/api/v1/namespaces/${ns}")
+            .until("/api/v1/namespaces/${ns}")
+            .see("/status/conditions/4/status", "True")
+            .see("/status/conditions/3/reason", "SomeResourcesRemain")
+            .merge(maps("/one"), json!({"metadata": {"finalizers": null}}))
+            .expect(200),
+        namespace("namespace-pods-go-first")
+            .post(pods(""), with(pod("p"), json!({"metadata": {"finalizers": ["example.com/f"]}})))
+            .expect(201)
+            .delete("/api/v1/namespaces/${ns}")
+            .until("/api/v1/namespaces/${ns}")
+            .see("/status/conditions/4/status", "False")
+            .get(maps("/one"))
+            .expect(200)
+            .absent("/metadata/deletionTimestamp")
+            .merge(pods("/p"), json!({"metadata": {"finalizers": null}}))
+            .until(maps("/one"))
+            .expect(404)
+            .until("/api/v1/namespaces/${ns}")
+            .expect(404),
+        namespace("namespace-watch-sees-it-go")
+            .get("/api/v1/namespaces/${ns}")
+            .named("ns")
+            .watch("w", "/api/v1/namespaces?watch=true&resourceVersion=${rv:ns}&fieldSelector=metadata.name%3D${ns}")
+            .delete("/api/v1/namespaces/${ns}")
+            .events("w", "MODIFIED ${ns}, MODIFIED ${ns}, DELETED ${ns}"),
         namespace("namespace-with-a-finalizer-of-its-own")
             .merge("/api/v1/namespaces/${ns}", json!({"metadata": {"finalizers": ["example.com/f"]}}))
             .delete("/api/v1/namespaces/${ns}")

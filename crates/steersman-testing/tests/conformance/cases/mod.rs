@@ -12,6 +12,7 @@ mod kinds;
 mod list;
 mod objects;
 mod patch;
+mod pods;
 mod resources;
 mod watch;
 
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Crds, resources::cases()),
         (Area::Deletion, deletion::cases()),
         (Area::Deletion, garbage::cases()),
+        (Area::Deletion, pods::cases()),
         (Area::Rest, objects::cases()),
         (Area::Rest, patch::cases()),
         (Area::Rest, kinds::cases()),

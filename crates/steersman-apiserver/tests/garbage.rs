@@ -1,0 +1,100 @@
+//! The garbage collector with many objects: what the comparison with a real server would take too long for.
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use steersman_apiserver::ApiServer;
+use tower::Service;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn send(server: &ApiServer, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
+    let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let answer = server.clone().call(request.body(Full::new(body)).unwrap()).await.unwrap();
+    let status = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+/// Creates a ConfigMap that belongs to `owner`, a name and a uid, and gives its uid.
+async fn create(server: &ApiServer, name: &str, owner: Option<(&str, &str)>) -> String {
+    let mut map = json!({"metadata": {"name": name}});
+    if let Some((name, uid)) = owner {
+        map["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid,
+            "blockOwnerDeletion": true}]);
+    }
+    let (status, created) = send(server, Method::POST, MAPS, map).await;
+    assert_eq!(status, StatusCode::CREATED, "{created}");
+    created["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+async fn names(server: &ApiServer) -> Vec<String> {
+    let (_, list) = send(server, Method::GET, MAPS, Value::Null).await;
+    list["items"].as_array().unwrap().iter().map(|map| map["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn delete(server: &ApiServer, path: &str, policy: &str) {
+    let (status, answer) = send(server, Method::DELETE, path, json!({ "propagationPolicy": policy })).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+}
+
+/// A chain of owners, each of which belongs to the one before.
+async fn chain(server: &ApiServer, length: usize) {
+    let mut last = ("0".to_owned(), create(server, "0", None).await);
+    for link in 1..length {
+        let name = link.to_string();
+        let uid = create(server, &name, Some((&last.0, &last.1))).await;
+        last = (name, uid);
+    }
+}
+
+#[tokio::test]
+async fn the_length_of_a_chain_does_not_matter() {
+    for policy in ["Background", "Foreground"] {
+        let server = ApiServer::new();
+        create(&server, "bystander", None).await;
+        chain(&server, 1_000).await;
+        delete(&server, &format!("{MAPS}/0"), policy).await;
+        assert_eq!(names(&server).await, ["bystander"], "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn a_family_goes_with_its_owner() {
+    for policy in ["Background", "Foreground", "Orphan"] {
+        let server = ApiServer::new();
+        let uid = create(&server, "owner", None).await;
+        for child in 0..500 {
+            create(&server, &format!("child-{child}"), Some(("owner", &uid))).await;
+        }
+        delete(&server, &format!("{MAPS}/owner"), policy).await;
+        let (_, left) = send(&server, Method::GET, MAPS, Value::Null).await;
+        let left = left["items"].as_array().unwrap();
+        let owned = left.iter().filter(|child| child["metadata"].get("ownerReferences").is_some()).count();
+        assert_eq!((left.len(), owned), (if policy == "Orphan" { 500 } else { 0 }, 0), "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_takes_everything_along() {
+    let server = ApiServer::new();
+    let (status, _) = send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "full"}})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    for resource in ["configmaps", "secrets", "serviceaccounts"] {
+        for number in 0..200 {
+            let object = json!({"metadata": {"name": format!("o-{number}")}});
+            let path = format!("/api/v1/namespaces/full/{resource}");
+            assert_eq!(send(&server, Method::POST, &path, object).await.0, StatusCode::CREATED);
+        }
+    }
+    create(&server, "bystander", None).await;
+    delete(&server, "/api/v1/namespaces/full", "Background").await;
+    assert_eq!(send(&server, Method::GET, "/api/v1/namespaces/full", Value::Null).await.0, StatusCode::NOT_FOUND);
+    for resource in ["configmaps", "secrets", "serviceaccounts"] {
+        let (_, left) = send(&server, Method::GET, &format!("/api/v1/namespaces/full/{resource}"), Value::Null).await;
+        assert_eq!(left["items"], json!([]), "{resource}");
+    }
+    assert_eq!(names(&server).await, ["bystander"]);
+}
