@@ -14,6 +14,7 @@ use crate::workspace::{self, Package};
 const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-wire", &[]),
     ("steersman-workqueue", &[]),
+    ("steersman-client", &["steersman-wire"]),
     ("steersman-apiserver", &["steersman-wire"]),
     ("steersman-testing", &["steersman-apiserver"]),
     ("steersman-cli", &["steersman-apiserver"]),

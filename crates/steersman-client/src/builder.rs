@@ -1,0 +1,242 @@
+//! Putting a client together.
+
+use std::sync::Arc;
+
+use http::header::HeaderValue;
+use http::{Request, Uri};
+use http_body_util::BodyExt;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use kube_client::Config;
+use kube_client::client::{Body, ConfigExt};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+use crate::layers::gzip::Gzip;
+use crate::layers::headers::Headers;
+use crate::layers::observe::{Observe, RequestMetrics};
+use crate::layers::rate_limit::{Bucket, RateLimit};
+use crate::layers::retry::Retry;
+use crate::layers::timeouts::{Timeouts, WithTimeouts};
+use crate::layers::{AnswerBody, Transport};
+use crate::warning::{LogWarnings, WarningHandler};
+use crate::{Client, Error};
+
+/// How often a request is sent again at the most, see [`ClientBuilder::retries`].
+const RETRIES_DEFAULT: u32 = 10;
+/// A connection that has been idle for so long is asked whether it is still alive.
+const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Sets up a [`Client`]: what [`Client::builder`] returns.
+#[derive(Clone)]
+pub struct ClientBuilder {
+    config: Config,
+    timeouts: Timeouts,
+    retries: u32,
+    rate_limit: Option<(f64, u32)>,
+    gzip: bool,
+    user_agent: String,
+    metrics: Option<Arc<dyn RequestMetrics>>,
+    warnings: Arc<dyn WarningHandler>,
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("server", &self.config.cluster_url)
+            .field("timeouts", &self.timeouts)
+            .field("retries", &self.retries)
+            .field("rate_limit", &self.rate_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientBuilder {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            gzip: !config.disable_compression,
+            config,
+            timeouts: Timeouts::default(),
+            retries: RETRIES_DEFAULT,
+            rate_limit: None,
+            user_agent: default_user_agent(),
+            metrics: None,
+            warnings: Arc::new(LogWarnings::default()),
+        }
+    }
+
+    /// How long the client waits for the server.
+    #[must_use]
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// How often a request is sent again at the most: 10 times. That happens only when the server asks for it (429, or 500
+    /// and above, with `Retry-After`), and to reads whose connection was lost. A write is never repeated by guess.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Sends at most `qps` requests a second, after `burst` at once. Off by default, as the server sees to fairness itself.
+    /// Watches do not count.
+    #[must_use]
+    pub fn rate_limit(mut self, qps: f64, burst: u32) -> Self {
+        self.rate_limit = Some((qps, burst));
+        self
+    }
+
+    /// Whether lists may come compressed: yes, unless the configuration forbids it. Worth it wherever the network is slower
+    /// than a few hundred megabytes a second.
+    #[must_use]
+    pub fn gzip(mut self, gzip: bool) -> Self {
+        self.gzip = gzip;
+        self
+    }
+
+    /// What the client calls itself.
+    #[must_use]
+    pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
+        self.user_agent = user_agent.into();
+        self
+    }
+
+    /// Is told of every attempt of every request.
+    #[must_use]
+    pub fn metrics(mut self, metrics: impl RequestMetrics + 'static) -> Self {
+        self.metrics = Some(Arc::new(metrics));
+        self
+    }
+
+    /// Is told of the server's warnings, instead of the log.
+    #[must_use]
+    pub fn warnings(mut self, handler: impl WarningHandler + 'static) -> Self {
+        self.warnings = Arc::new(handler);
+        self
+    }
+
+    /// Sets the client up. Nothing is sent yet.
+    pub fn build(self) -> Result<Client, Error> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_keepalive(Some(KEEPALIVE));
+        connector.set_connect_timeout(self.timeouts.connect);
+        let inner = match &self.config.proxy_url {
+            None => hyper(&self.config, connector)?,
+            Some(proxy) => match proxy.scheme_str() {
+                Some("http") => hyper(&self.config, tunnel(proxy, connector)?)?,
+                Some("https") => {
+                    let connector = self.config.rustls_https_connector_with_connector(connector);
+                    hyper(&self.config, tunnel(proxy, connector.map_err(config_error)?)?)?
+                }
+                Some("socks5") => hyper(&self.config, SocksV5::new(proxy.clone(), connector))?,
+                _ => {
+                    let text = format!("the proxy {proxy} is neither http, https nor socks5");
+                    return Err(Error::Config(text.into()));
+                }
+            },
+        };
+        self.over(inner)
+    }
+
+    /// Sets the client up over a service that reaches the server by itself, such as a server in this process. The server's
+    /// address and the credentials of the configuration do not matter then.
+    pub fn build_over<S, B>(self, service: S) -> Result<Client, Error>
+    where
+        S: Service<Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        self.over(boxed(service))
+    }
+
+    fn over(self, inner: Transport) -> Result<Client, Error> {
+        let bucket = match self.rate_limit {
+            None => None,
+            Some((qps, burst)) if qps.is_finite() && qps > 0.0 && burst > 0 => Some(Arc::new(Bucket::new(qps, burst))),
+            Some((qps, burst)) => {
+                let text = format!("a rate limit of {qps} a second with a burst of {burst} would let nothing through");
+                return Err(Error::Config(text.into()));
+            }
+        };
+        let user_agent = HeaderValue::from_str(&self.user_agent).map_err(|error| Error::Config(error.into()))?;
+        let host: Arc<str> = self.config.cluster_url.authority().map_or("", |authority| authority.as_str()).into();
+        let service = Gzip { inner, enabled: self.gzip };
+        let service = WithTimeouts { inner: service, timeouts: self.timeouts };
+        let service = Observe { inner: service, metrics: self.metrics, warnings: self.warnings, host };
+        let service = RateLimit { inner: service, bucket };
+        let service = Retry { inner: service, retries: self.retries };
+        let service = Headers { inner: service, user_agent };
+        let server = self.config.cluster_url.to_string();
+        Ok(Client::new(BoxCloneSyncService::new(service), &server, &self.config.default_namespace))
+    }
+}
+
+fn config_error(error: kube_client::Error) -> Error {
+    Error::Config(error.into())
+}
+
+/// hyper over `connector`, with what the configuration adds to each request.
+fn hyper<C>(config: &Config, connector: C) -> Result<Transport, Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: std::error::Error + Send + Sync + 'static,
+{
+    let connector = config.rustls_https_connector_with_connector(connector).map_err(config_error)?;
+    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(config_error)?)
+        .layer(config.extra_headers_layer().map_err(config_error)?)
+        .map_err(BoxError::from)
+        .service(client);
+    Ok(boxed(service))
+}
+
+/// The way through an HTTP proxy, with the credentials in its address.
+fn tunnel<C>(proxy: &Uri, connector: C) -> Result<Tunnel<C>, Error> {
+    let tunnel = Tunnel::new(proxy.clone(), connector);
+    let Some((user, _)) = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
+        return Ok(tunnel);
+    };
+    let mut value =
+        HeaderValue::from_str(&format!("Basic {}", crate::text::base64(&crate::text::percent_decoded(user))))
+            .map_err(|error| Error::Config(error.into()))?;
+    value.set_sensitive(true);
+    Ok(tunnel.with_auth(value))
+}
+
+/// Any service as a transport.
+pub(crate) fn boxed<S, B>(service: S) -> Transport
+where
+    S: Service<Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let service = service
+        .map_response(|response: http::Response<B>| {
+            response.map(|body| -> AnswerBody { body.map_err(Into::into).boxed_unsync() })
+        })
+        .map_err(Into::into);
+    BoxCloneSyncService::new(service)
+}
+
+/// The program's name, the system, and this crate.
+fn default_user_agent() -> String {
+    let program = std::env::current_exe().ok();
+    let program = program.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
+    // Only what any server takes in a header.
+    let program: String = program.unwrap_or("unknown").chars().filter(char::is_ascii_graphic).collect();
+    let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
+    format!("{program} ({system}/{machine}) steersman/{}", env!("CARGO_PKG_VERSION"))
+}

@@ -1,0 +1,218 @@
+//! The one connection that all clients share.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube_client::Config;
+use kube_client::client::Body;
+use kube_core::Status;
+use kube_core::response::StatusDetails;
+use serde::de::DeserializeOwned;
+use tower::ServiceExt;
+
+use crate::builder::{ClientBuilder, boxed};
+use crate::error::{Asked, DecodeError, Error, TimeoutError, TransportError, chain};
+use crate::layers::{AnswerBody, Transport};
+
+/// A connection to an API server. Clones share it, and it is cheap to clone.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use steersman_client::{Client, ListParams};
+///
+/// # async fn example() -> Result<(), steersman_client::Error> {
+/// let client = Client::from_environment().await?;
+/// for pod in client.namespaced::<Pod>("default").list(&ListParams::default()).await?.items {
+///     println!("{}", pod.metadata.name.unwrap_or_default());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # What happens to a request
+///
+/// It is repeated only when the server asks for that with `Retry-After`, or when it is a read and the connection was lost. It
+/// waits for its turn if there is a [rate limit](ClientBuilder::rate_limit), in its own future: no request waits behind another. It ends
+/// with an error when the server is silent for longer than [`Timeouts`](crate::Timeouts) says. Answers to reads come
+/// compressed. Every attempt is told to the [metrics](ClientBuilder::metrics), every warning to the
+/// [handler](ClientBuilder::warnings).
+#[derive(Clone)]
+pub struct Client {
+    transport: Transport,
+    server: Arc<str>,
+    default_namespace: Arc<str>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("server", &self.server)
+            .field("default_namespace", &self.default_namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Sets up a client of the server that `config` describes.
+    pub fn builder(config: Config) -> ClientBuilder {
+        ClientBuilder::new(config)
+    }
+
+    /// A client as the environment says: `KUBECONFIG`, `~/.kube/config`, or the service account of this Pod.
+    pub async fn from_environment() -> Result<Self, Error> {
+        Self::builder(crate::config_from_environment().await?).build()
+    }
+
+    pub(crate) fn new(transport: Transport, server: &str, default_namespace: &str) -> Self {
+        Self { transport, server: server.trim_end_matches('/').into(), default_namespace: default_namespace.into() }
+    }
+
+    /// The namespace of the configuration's context; `default` if it has none.
+    pub fn default_namespace(&self) -> &str {
+        &self.default_namespace
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Sends a request as it is and returns the answer as it comes, whatever its code.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<AnswerBody>, Error> {
+        let asked = self.asked(&request);
+        self.transport.clone().oneshot(request).await.map_err(|error| failure(asked, error))
+    }
+
+    /// Sends a request and returns the answer as it comes, if it is one of success.
+    pub(crate) async fn send_ok(&self, request: Request<Body>) -> Result<Response<AnswerBody>, Error> {
+        let asked = self.asked(&request);
+        let response = self.send(request).await?;
+        match response.status() {
+            status if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS => Ok(response),
+            status if status.is_client_error() || status.is_server_error() => {
+                let retry_after = response.headers().get(http::header::RETRY_AFTER);
+                let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+                let body = collect(&asked, response.into_body()).await?;
+                Err(Error::Api { asked, status: Box::new(status_of(status, &body, retry_after)) })
+            }
+            status => Err(Error::Decode { asked, problem: DecodeError::Code(status) }),
+        }
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Result<Bytes, Error> {
+        let asked = self.asked(&request);
+        let response = self.send_ok(request).await?;
+        collect(&asked, response.into_body()).await
+    }
+
+    /// Sends a request and decodes the answer.
+    pub(crate) async fn ask_for<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T, Error> {
+        let asked = self.asked(&request);
+        let body = self.ask(request).await?;
+        decode(&asked, &body)
+    }
+
+    /// What a request asks, for errors.
+    pub(crate) fn asked<B>(&self, request: &Request<B>) -> Asked {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        Asked { method: request.method().clone(), url: format!("{}{path}", self.server) }
+    }
+}
+
+/// A client that was set up elsewhere. It keeps its own retries, timeouts and compression; of this crate's layers it has none.
+/// A client that is to have them is made with [`Client::builder`].
+impl From<kube_client::Client> for Client {
+    fn from(client: kube_client::Client) -> Self {
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        Self::new(boxed(service), "", &namespace)
+    }
+}
+
+/// This connection, with all its layers, for whatever wants kube's client.
+impl From<Client> for kube_client::Client {
+    fn from(client: Client) -> Self {
+        let namespace = client.default_namespace.to_string();
+        Self::new(client.transport, namespace)
+    }
+}
+
+/// Reads a body to its end.
+pub(crate) async fn collect(asked: &Asked, body: AnswerBody) -> Result<Bytes, Error> {
+    let collected = body.collect().await.map_err(|error| failure(asked.clone(), error))?;
+    Ok(collected.to_bytes())
+}
+
+/// Decodes a body, without a word of it in the error.
+pub(crate) fn decode<T: DeserializeOwned>(asked: &Asked, body: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(body)
+        .map_err(|error| Error::Decode { asked: asked.clone(), problem: DecodeError::json::<T>(&error) })
+}
+
+/// What a failure below means.
+pub(crate) fn failure(asked: Asked, error: tower::BoxError) -> Error {
+    let timeout = chain(&*error).find_map(|error| error.downcast_ref::<TimeoutError>().copied());
+    match timeout {
+        Some(timeout) => Error::Timeout { asked, timeout },
+        None => Error::Transport { asked, source: TransportError(error) },
+    }
+}
+
+/// The longest text that an error takes over from an answer that is no Status.
+const TEXT_MAX: usize = 512;
+
+/// The server's own Status or, when something else answered, one that says so.
+fn status_of(code: StatusCode, body: &[u8], retry_after: Option<u32>) -> Status {
+    if let Ok(mut status) = serde_json::from_slice::<Status>(body)
+        && status.is_failure()
+    {
+        if status.code == 0 {
+            status.code = code.as_u16();
+        }
+        return status;
+    }
+    // Proxies and authenticators answer in plain text. What looks like an object is not shown.
+    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_MAX)]);
+    let text = text.trim();
+    let shown = if text.starts_with(['{', '[']) { "" } else { text };
+    let mut status = Status::failure(shown, reason_of(code)).with_code(code.as_u16());
+    if let Some(seconds) = retry_after {
+        status = status.with_details(StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds: seconds,
+        });
+    }
+    status
+}
+
+/// The reason that an API server gives with a code.
+fn reason_of(code: StatusCode) -> &'static str {
+    match code.as_u16() {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        406 => "NotAcceptable",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "Unknown",
+    }
+}

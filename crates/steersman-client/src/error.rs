@@ -1,0 +1,227 @@
+//! What can go wrong, and what was asked of which server when it did.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use kube_core::Status;
+use tower::BoxError;
+
+/// What was asked of which server. It holds no body and no header, so that it can be logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The method.
+    pub method: Method,
+    /// Where: the server, the path and the query.
+    pub url: String,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.url)
+    }
+}
+
+/// Why a request failed. No text of it holds any part of a body but the server's own message: a body may be a Secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refused.
+    #[error("{asked}: the server answered {} {}: {}", status.code, status.reason, status.message)]
+    Api {
+        /// What was asked.
+        asked: Asked,
+        /// The server's answer.
+        status: Box<Status>,
+    },
+    /// The request could not be sent or its answer not be read.
+    #[error("{asked}: {source}")]
+    Transport {
+        /// What was asked.
+        asked: Asked,
+        /// What went wrong.
+        #[source]
+        source: TransportError,
+    },
+    /// The server did not answer in time, or stopped in the middle.
+    #[error("{asked}: {timeout}")]
+    Timeout {
+        /// What was asked.
+        asked: Asked,
+        /// Which limit was reached.
+        #[source]
+        timeout: TimeoutError,
+    },
+    /// The answer is not what was asked for.
+    #[error("{asked}: {problem}")]
+    Decode {
+        /// What was asked.
+        asked: Asked,
+        /// What is wrong with it, and where, without its contents.
+        problem: DecodeError,
+    },
+    /// The request was wrong before it was sent.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// The configuration of the client is wrong.
+    #[error("the client cannot be set up: {0}")]
+    Config(#[source] BoxError),
+}
+
+impl Error {
+    /// The server's answer, if it refused.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Api { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The object, or the path, does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(Status::is_not_found)
+    }
+
+    /// An object of that name exists already.
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(Status::is_already_exists)
+    }
+
+    /// The object has changed since it was read.
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(Status::is_conflict)
+    }
+
+    /// The user may not do that.
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(Status::is_forbidden)
+    }
+
+    /// The version that was asked for is forgotten: list anew.
+    pub fn is_expired(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 410 || matches!(&*status.reason, "Expired" | "Gone"))
+    }
+
+    /// The server has too much to do.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 429)
+    }
+
+    /// The version that was asked for lies in the future: this server has not reached it yet.
+    pub fn is_too_large_resource_version(&self) -> bool {
+        let named = |status: &Status| {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            causes.into_iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
+        };
+        self.status().is_some_and(|status| named(status) || status.message.contains("Too large resource version"))
+    }
+
+    /// Nobody listens at the server's address.
+    pub fn is_connection_refused(&self) -> bool {
+        let Self::Transport { source, .. } = self else { return false };
+        source.io().is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    }
+}
+
+/// A failure of the connection.
+#[derive(Debug)]
+pub struct TransportError(pub(crate) BoxError);
+
+impl TransportError {
+    /// The input or output error that is behind it, if there is one.
+    pub fn io(&self) -> Option<&std::io::Error> {
+        chain(&*self.0).find_map(|error| error.downcast_ref())
+    }
+}
+
+impl fmt::Display for TransportError {
+    /// With all causes: the outermost one often says nothing but "client error".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = String::new();
+        for error in chain(&*self.0) {
+            let text = error.to_string();
+            if !told.contains(&text) {
+                write!(f, "{}{text}", if told.is_empty() { "" } else { ": " })?;
+                told.push_str(&text);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for TransportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// An error and its causes.
+pub(crate) fn chain<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+/// Which limit of [`Timeouts`](crate::Timeouts) was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TimeoutError {
+    /// The head of the answer did not come.
+    #[error("no answer within {0:?}")]
+    Answer(Duration),
+    /// The body of the answer stopped coming.
+    #[error("the answer stopped in the middle: nothing came for {0:?}")]
+    Silence(Duration),
+    /// A watch has been silent for longer than a living server is.
+    #[error("nothing came from the watch for {0:?}")]
+    WatchSilence(Duration),
+}
+
+impl TimeoutError {
+    /// How long the client waited.
+    pub fn limit(&self) -> Duration {
+        match self {
+            Self::Answer(limit) | Self::Silence(limit) | Self::WatchSilence(limit) => *limit,
+        }
+    }
+}
+
+/// What is wrong with an answer, without its contents.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// It is no JSON, or not of the wanted type.
+    #[error("the answer is not {wanted}: {what} at line {line}, column {column}")]
+    Json {
+        /// The type that was wanted.
+        wanted: &'static str,
+        /// What kind of mistake it is.
+        what: &'static str,
+        /// Where.
+        line: usize,
+        /// Where in the line.
+        column: usize,
+    },
+    /// It ended, or cannot be followed, in the middle of a list or a watch.
+    #[error("the answer cannot be read: {0}")]
+    Broken(String),
+    /// It has another media type.
+    #[error("the answer is {0}, not JSON")]
+    MediaType(String),
+    /// It has a code that says neither success nor failure.
+    #[error("the answer is {0}, which no API server gives here")]
+    Code(StatusCode),
+}
+
+impl DecodeError {
+    pub(crate) fn json<T>(error: &serde_json::Error) -> Self {
+        let what = match error.classify() {
+            serde_json::error::Category::Io => "it could not be read",
+            serde_json::error::Category::Syntax => "it is not JSON",
+            serde_json::error::Category::Data => "a value has another type than expected, or is missing",
+            serde_json::error::Category::Eof => "it ends too early",
+        };
+        let wanted = std::any::type_name::<T>();
+        Self::Json { wanted, what, line: error.line(), column: error.column() }
+    }
+}

@@ -1,0 +1,17 @@
+use http::Request;
+
+use super::Purpose;
+
+#[test]
+fn what_is_a_watch() {
+    let of = |uri: &str| Purpose::of(&Request::get(uri).body(()).unwrap());
+    assert_eq!(of("/api/v1/pods?watch=true"), Purpose::Watch { bookmarks: false });
+    assert_eq!(of("/api/v1/pods?watch=1&allowWatchBookmarks=true"), Purpose::Watch { bookmarks: true });
+    assert_eq!(of("/api/v1/watch/pods"), Purpose::Watch { bookmarks: false });
+    assert_eq!(of("/apis/apps/v1/watch/deployments"), Purpose::Watch { bookmarks: false });
+    assert_eq!(of("/api/v1/pods?watch=false"), Purpose::Ordinary);
+    assert_eq!(of("/api/v1/namespaces/watch/pods"), Purpose::Ordinary);
+    assert_eq!(of("/api/v1/namespaces/a/pods/b/log?follow=true"), Purpose::LongRunning);
+    assert_eq!(of("/api/v1/namespaces/a/pods/b/log"), Purpose::Ordinary);
+    assert_eq!(of("/api/v1/namespaces/a/pods/b/exec?command=ls"), Purpose::LongRunning);
+}

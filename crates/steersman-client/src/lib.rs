@@ -1,0 +1,41 @@
+//! Kubernetes clients, over one configured connection: [`Client`].
+//!
+//! | client | for |
+//! |---|---|
+//! | [`RestClient`] | any path and verb, raw or decoded |
+//! | [`Api`] of a type ([`Client::namespaced`], [`Client::all_namespaces`], [`Client::cluster`]) | objects of a Rust type: every `k8s-openapi` kind, every `CustomResource` |
+//! | [`Api`] of [`DynamicObject`] ([`Client::dynamic`]) | objects of a kind that is known at run time only |
+//! | [`Api`] of [`PartialObjectMeta`] ([`Api::metadata`]) | the metadata of objects, which is all that many controllers want |
+//!
+//! Where the server is and who asks comes from [`Config`]: see [`config_from_environment`] and [`config_from_flags`].
+
+mod api;
+mod builder;
+mod client;
+mod config;
+mod conflict;
+mod error;
+mod layers;
+mod rest;
+mod text;
+mod warning;
+
+pub use kube_client::Config;
+pub use kube_core::discovery::ApiResource;
+pub use kube_core::metadata::PartialObjectMeta;
+pub use kube_core::params::{
+    DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+    ValidationDirective, VersionMatch, WatchParams,
+};
+pub use kube_core::{DynamicObject, GroupVersionKind, GroupVersionResource, ObjectList, ObjectMeta, Status};
+
+pub use api::{Api, Deleted, Place, Subresource};
+pub use builder::ClientBuilder;
+pub use client::Client;
+pub use config::{config_from_environment, config_from_flags};
+pub use conflict::{Backoff, retry_on_conflict};
+pub use error::{Asked, DecodeError, Error, TimeoutError, TransportError};
+pub use layers::observe::{RequestMetrics, RequestSample};
+pub use layers::timeouts::Timeouts;
+pub use rest::{RestAnswer, RestClient, RestRequest};
+pub use warning::{LogWarnings, NoWarnings, Warning, WarningHandler};
