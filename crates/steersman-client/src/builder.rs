@@ -19,6 +19,7 @@ use crate::layers::observe::{Observe, RequestMetrics};
 use crate::layers::rate_limit::{Bucket, RateLimit};
 use crate::layers::retry::Retry;
 use crate::layers::timeouts::{Timeouts, WithTimeouts};
+use crate::layers::token_file::{TokenFile, WithTokenFile};
 use crate::layers::{AnswerBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Client, Error};
@@ -133,9 +134,11 @@ impl ClientBuilder {
                     let connector = self.config.rustls_https_connector_with_connector(connector);
                     hyper(&self.config, tunnel(proxy, connector.map_err(config_error)?)?)?
                 }
-                Some("socks5") => hyper(&self.config, SocksV5::new(proxy.clone(), connector))?,
+                Some("socks5") => hyper(&self.config, socks(proxy, connector))?,
                 _ => {
-                    let text = format!("the proxy {proxy} is neither http, https nor socks5");
+                    // Without the rest of its address, in which there may be a password.
+                    let host = proxy.host().unwrap_or_default();
+                    let text = format!("the address of the proxy {host} begins neither with http, https nor socks5");
                     return Err(Error::Config(text.into()));
                 }
             },
@@ -190,6 +193,8 @@ where
     C::Future: Send + 'static,
     C::Error: std::error::Error + Send + Sync + 'static,
 {
+    let mut config = config.clone();
+    let token_file = TokenFile::take(&mut config.auth_info)?;
     let connector = config.rustls_https_connector_with_connector(connector).map_err(config_error)?;
     let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
     let service = ServiceBuilder::new()
@@ -198,15 +203,31 @@ where
         .layer(config.extra_headers_layer().map_err(config_error)?)
         .map_err(BoxError::from)
         .service(client);
-    Ok(boxed(service))
+    let transport = boxed(service);
+    Ok(match token_file {
+        None => transport,
+        Some(file) => BoxCloneSyncService::new(WithTokenFile { inner: transport, file }),
+    })
+}
+
+/// The credentials in the address of a proxy, as they are written there.
+fn credentials(proxy: &Uri) -> Option<&str> {
+    proxy.authority()?.as_str().rsplit_once('@').map(|(credentials, _)| credentials)
+}
+
+/// The way through a SOCKS proxy, with the credentials in its address.
+fn socks<C>(proxy: &Uri, connector: C) -> SocksV5<C> {
+    let socks = SocksV5::new(proxy.clone(), connector);
+    let Some(credentials) = credentials(proxy) else { return socks };
+    let plain = |text| String::from_utf8_lossy(&crate::text::percent_decoded(text)).into_owned();
+    let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    socks.with_auth(plain(user), plain(password))
 }
 
 /// The way through an HTTP proxy, with the credentials in its address.
 fn tunnel<C>(proxy: &Uri, connector: C) -> Result<Tunnel<C>, Error> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
-    let Some((user, _)) = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
-        return Ok(tunnel);
-    };
+    let Some(user) = credentials(proxy) else { return Ok(tunnel) };
     let mut value =
         HeaderValue::from_str(&format!("Basic {}", crate::text::base64(&crate::text::percent_decoded(user))))
             .map_err(|error| Error::Config(error.into()))?;
