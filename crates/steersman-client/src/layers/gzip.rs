@@ -75,7 +75,7 @@ impl HttpBody for Unpacked {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(frame)) => {
                     let Ok(packed) = frame.into_data() else { continue };
-                    if let Err(error) = decoder.write_all(&packed) {
+                    if let Err(error) = decoder.write_all(&packed).and_then(|()| decoder.flush()) {
                         self.decoder = None;
                         return Poll::Ready(Some(Err(error.into())));
                     }
