@@ -9,10 +9,11 @@ use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube_client::Config;
-use kube_client::client::{Body, ConfigExt};
+use kube_client::client::{AuthError, Body, ConfigExt};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
+use crate::error::chain;
 use crate::layers::gzip::Gzip;
 use crate::layers::headers::Headers;
 use crate::layers::observe::{Observe, RequestMetrics};
@@ -182,7 +183,22 @@ impl ClientBuilder {
 }
 
 fn config_error(error: kube_client::Error) -> Error {
-    Error::Config(error.into())
+    Error::Config(without_credentials(error.into()))
+}
+
+/// An error of the program that gives the credentials, without its output and environment: they may be in there. What it
+/// wrote for people stays.
+fn without_credentials(error: BoxError) -> BoxError {
+    let program = "the program that the kubeconfig names for credentials";
+    let cause = chain(&*error).find_map(|error| error.downcast_ref::<AuthError>());
+    match cause {
+        Some(AuthError::AuthExecRun { out, .. }) => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            format!("{program} failed with {}: {}", out.status, said.trim()).into()
+        }
+        Some(AuthError::AuthExecParse(_)) => format!("{program} did not answer with an ExecCredential").into(),
+        _ => error,
+    }
 }
 
 /// hyper over `connector`, with what the configuration adds to each request.
@@ -203,7 +219,7 @@ where
         .layer(config.extra_headers_layer().map_err(config_error)?)
         .map_err(BoxError::from)
         .service(client);
-    let transport = boxed(service);
+    let transport = boxed(service.map_err(without_credentials));
     Ok(match token_file {
         None => transport,
         Some(file) => BoxCloneSyncService::new(WithTokenFile { inner: transport, file }),

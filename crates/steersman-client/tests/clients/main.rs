@@ -1,15 +1,15 @@
 //! The clients: what each promises, with servers in this process.
 
 //mod conflicts;
-//mod credentials;
+mod credentials;
 //mod errors;
 mod gzip;
 //mod interop;
-//mod kubeconfig;
+mod kubeconfig;
 mod loopback;
 //mod objects;
 mod observe;
-//mod proxies;
+mod proxies;
 mod rate_limit;
 //mod rest;
 mod retries;
