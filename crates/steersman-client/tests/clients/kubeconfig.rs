@@ -100,7 +100,10 @@ async fn kube_s_own_configuration_serves_as_well() {
     let Some(_) = alone("kube_s_own_configuration_serves_as_well", &environment, prepare) else { return };
     let options = KubeConfigOptions { context: Some("second".to_owned()), ..Default::default() };
     let config = Config::from_kubeconfig(&options).await.unwrap();
-    assert_eq!((config.cluster_url.to_string().as_str(), &*config.default_namespace), ("http://one:1/", "second-space"));
+    assert_eq!(
+        (config.cluster_url.to_string().as_str(), &*config.default_namespace),
+        ("http://one:1/", "second-space")
+    );
     assert_eq!(authorization(config).await.unwrap(), "Bearer token-two");
 }
 
@@ -129,14 +132,17 @@ async fn without_anything_the_error_says_where_was_looked() {
 /// The service account of a Pod is no substitute for a file that somebody has broken.
 #[tokio::test]
 async fn a_broken_file_is_an_error_without_its_contents() {
-    let environment = [
-        ("KUBECONFIG", "FOLDER/config"),
-        ("KUBERNETES_SERVICE_HOST", "127.0.0.1"),
-        ("KUBERNETES_SERVICE_PORT", "1"),
-    ];
+    let environment =
+        [("KUBECONFIG", "FOLDER/config"), ("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "1")];
     let prepare = |folder: &Path| {
-        write(&folder.join("config"), "users:\n- name: a\n  user:\n    token: my-own-secret\n    exec: [my-own-secret\n");
-        write(&folder.join("typed"), "users:\n- name: a\n  user:\n    token: {my-own-secret: 1}\n    exec: my-own-secret\n");
+        write(
+            &folder.join("config"),
+            "users:\n- name: a\n  user:\n    token: my-own-secret\n    exec: [my-own-secret\n",
+        );
+        write(
+            &folder.join("typed"),
+            "users:\n- name: a\n  user:\n    token: {my-own-secret: 1}\n    exec: my-own-secret\n",
+        );
     };
     let Some(folder) = alone("a_broken_file_is_an_error_without_its_contents", &environment, prepare) else { return };
     let typed = config_from_flags(None, Some(&folder.join("typed"))).await.unwrap_err();

@@ -1,8 +1,8 @@
 //! The clients: what each promises, with servers in this process.
 
-//mod conflicts;
+mod conflicts;
 mod credentials;
-//mod errors;
+mod errors;
 mod gzip;
 //mod interop;
 mod kubeconfig;
@@ -11,7 +11,7 @@ mod loopback;
 mod observe;
 mod proxies;
 mod rate_limit;
-//mod rest;
+mod rest;
 mod retries;
 mod timeouts;
 
