@@ -2,12 +2,13 @@
 
 mod conflicts;
 mod credentials;
+mod embedded;
 mod errors;
 mod gzip;
-//mod interop;
+mod interop;
 mod kubeconfig;
 mod loopback;
-//mod objects;
+mod objects;
 mod observe;
 mod proxies;
 mod rate_limit;
