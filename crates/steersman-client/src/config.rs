@@ -7,6 +7,8 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::Error;
 
+mod no_proxy;
+
 /// The configuration that the environment gives: the files in `KUBECONFIG`, else `~/.kube/config`, else, in a Pod, its
 /// service account.
 ///
@@ -30,11 +32,31 @@ pub async fn config_from_environment() -> Result<Config, Error> {
             Error::Config(format!("there is no kubeconfig (looked for {looked}), and in this Pod: {error}").into())
         })?
     } else {
-        let config = Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await;
-        config.map_err(|error| Error::Config(error.into()))?
+        from_kubeconfig(merged).await?
     };
     config.apply_debug_overrides();
+    leave_proxy_out(&mut config);
     Ok(config)
+}
+
+async fn from_kubeconfig(file: Kubeconfig) -> Result<Config, Error> {
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    config.map_err(|error| Error::Config(error.into()))
+}
+
+/// Takes away the proxy that the environment names, if it is not for that server. One that the kubeconfig names stays.
+fn leave_proxy_out(config: &mut Config) {
+    let variable = |names: [&str; 2]| {
+        let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
+        values.find(|value| !value.is_empty()).unwrap_or_default()
+    };
+    let proxy: Option<http::Uri> = variable(["HTTPS_PROXY", "https_proxy"]).parse().ok();
+    if proxy.is_some()
+        && config.proxy_url == proxy
+        && no_proxy::is_exempt(&config.cluster_url, &variable(["NO_PROXY", "no_proxy"]))
+    {
+        config.proxy_url = None;
+    }
 }
 
 /// Where the environment says that kubeconfigs are.
@@ -76,13 +98,13 @@ pub async fn config_from_flags(master_url: Option<&str>, kubeconfig: Option<&Pat
         (None, Some(url)) => return Ok(Config::new(url.clone())),
         (Some(path), _) => {
             let file = Kubeconfig::read_from(path).map_err(|error| wrong(path, error))?;
-            let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-            config.map_err(|error| Error::Config(error.into()))?
+            from_kubeconfig(file).await?
         }
     };
     if let Some(url) = url {
         config.cluster_url = url;
     }
+    leave_proxy_out(&mut config);
     Ok(config)
 }
 

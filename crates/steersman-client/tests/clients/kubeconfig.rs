@@ -23,7 +23,15 @@ fn alone(test: &str, environment: &[(&str, &str)], prepare: impl FnOnce(&Path)) 
     prepare(folder.path());
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("kubeconfig::{test}"), "--nocapture"]);
-    for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HTTPS_PROXY", "https_proxy"] {
+    for variable in [
+        "KUBECONFIG",
+        "KUBERNETES_SERVICE_HOST",
+        "KUBERNETES_SERVICE_PORT",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "NO_PROXY",
+        "no_proxy",
+    ] {
         command.env_remove(variable);
     }
     command.env("HOME", folder.path().join("home")).env(FOLDER, folder.path());
@@ -203,4 +211,30 @@ async fn a_program_in_a_kubeconfig_is_found_beside_it() {
     let Some(_) = alone("a_program_in_a_kubeconfig_is_found_beside_it", &environment, prepare) else { return };
     let config = config_from_environment().await.unwrap();
     assert_eq!(authorization(config).await.unwrap(), "Bearer of-program");
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_not_for_everybody() {
+    let environment =
+        [("KUBECONFIG", "FOLDER/inside"), ("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", "10.0.0.0/8,.svc")];
+    let prepare = |folder: &Path| {
+        write(&folder.join("inside"), &kubeconfig("a", "https://10.1.2.3:6443", "token"));
+        let named = kubeconfig("a", "https://10.1.2.3:6443", "token");
+        write(&folder.join("named"), &named.replace(r#""server""#, r#""proxy-url":"http://own:3128","server""#));
+    };
+    let Some(folder) = alone("a_proxy_of_the_environment_is_not_for_everybody", &environment, prepare) else { return };
+    let proxy = |config: Config| config.proxy_url.map(|proxy| proxy.to_string());
+    assert_eq!(proxy(config_from_environment().await.unwrap()), None);
+    let flags = |url: &'static str, file: &'static str| {
+        let file = folder.join(file);
+        async move { config_from_flags(Some(url), Some(&file)).await.unwrap() }
+    };
+    let everywhere = flags("https://api.example.com", "inside").await;
+    assert_eq!(proxy(everywhere).as_deref(), Some("http://proxy:3128/"));
+    assert_eq!(proxy(flags("https://127.0.0.1:6443", "inside").await), None);
+    assert_eq!(
+        proxy(flags("https://10.1.2.3", "named").await).as_deref(),
+        Some("http://own:3128/"),
+        "it was asked for"
+    );
 }
