@@ -87,8 +87,10 @@ impl Purpose {
             pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
         };
         let is_true = |name| parameter(name).is_some_and(|value| !matches!(value, "0" | "false" | "False" | "FALSE"));
-        let mut segments = request.uri().path().split('/');
-        if is_true("watch") || segments.clone().nth(3) == Some("watch") || segments.clone().nth(4) == Some("watch") {
+        // The old paths: /api/v1/watch/… and /apis/group/version/watch/….
+        let mut segments = request.uri().path().split('/').skip(1);
+        let before = if segments.clone().next() == Some("apis") { 3 } else { 2 };
+        if is_true("watch") || segments.clone().nth(before) == Some("watch") {
             return Self::Watch { bookmarks: is_true("allowWatchBookmarks") };
         }
         let upgrades = request.headers().contains_key(http::header::UPGRADE);
