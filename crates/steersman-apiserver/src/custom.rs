@@ -1,27 +1,43 @@
 //! The kinds of CustomResourceDefinitions: served from the moment their definition is established until it is deleted.
 
+mod body;
+mod deletion;
+mod view;
+
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::crd::{self, Definition, Taken, Version};
+use crate::crd::{self, Definition, Names, Taken, Version};
 use crate::kinds::{Group, GroupVersion, Kind, Subresource};
+use crate::request::ResourceRequest;
+use crate::store::Revision;
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// What is left of them while the definition is being deleted.
+const VERBS_WHILE_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// One established definition and the kinds that it brings, one for each version that is served.
 pub(crate) struct Custom {
     definition: Definition,
     kinds: Vec<Arc<Kind>>,
+    /// Whether the definition is being deleted.
+    pub(crate) terminating: bool,
+    /// What the versions make of objects, to find out whether that has changed.
+    shape: Value,
+    /// Objects up to this revision were written when the versions made something else of them.
+    shaped_at: Revision,
 }
 
 impl Custom {
-    fn new(definition: Definition) -> Self {
+    fn new(crd: &Value, definition: Definition) -> Self {
+        let terminating = crd::has_condition(crd, "Terminating");
         let served = definition.versions.iter().filter(|version| version.served);
-        let kinds = served.map(|version| Arc::new(kind(&definition, version))).collect();
-        Self { definition, kinds }
+        let kinds = served.map(|version| Arc::new(kind(&definition, version, terminating))).collect();
+        Self { kinds, terminating, shape: shape(crd), shaped_at: 0, definition }
     }
 
     /// What the definition says of one version.
@@ -39,12 +55,21 @@ impl Customs {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves what the definition says from now on. Its status says whether it is established.
-    pub(crate) fn register(&self, crd: &Value) {
-        let Ok(definition) = Definition::read(crd) else { return };
+    /// Serves what the definition says from now on, if its status says that it is established. `revision` is the
+    /// present one.
+    pub(crate) fn register(&self, crd: &Value, revision: Revision) {
+        if !crd::has_condition(crd, "Established") {
+            return;
+        }
+        let Ok(mut definition) = Definition::read(crd) else { return };
+        definition.names = Names::read(&crd["status"]["acceptedNames"]);
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let mut custom = Custom::new(crd, definition);
         let mut customs = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        customs.insert(name, Arc::new(Custom::new(definition)));
+        if let Some(before) = customs.get(&name) {
+            custom.shaped_at = if before.shape == custom.shape { before.shaped_at } else { revision };
+        }
+        customs.insert(name, Arc::new(custom));
     }
 
     /// Serves it no longer.
@@ -59,6 +84,17 @@ impl Customs {
 
     pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
         self.find(group, plural)?.kinds.iter().find(|kind| kind.version == version).cloned()
+    }
+
+    /// What everybody who asks for a deprecated version is warned of.
+    pub(crate) fn deprecation(&self, request: &ResourceRequest) -> Vec<String> {
+        let custom = self.find(&request.group, &request.plural);
+        let version = custom.as_ref().and_then(|custom| custom.version(&request.version));
+        version
+            .filter(|version| version.deprecated)
+            .and_then(|version| version.deprecation_warning.clone())
+            .into_iter()
+            .collect()
     }
 
     /// One kind of each resource.
@@ -85,6 +121,13 @@ impl Customs {
                 }
             }
         });
+        for group in &mut groups {
+            group.versions.sort_by(|one, other| {
+                Reverse(crd::priority(&one.version)).cmp(&Reverse(crd::priority(&other.version)))
+            });
+            group.preferred = group.versions.first().map(|first| first.version.clone()).unwrap_or_default();
+        }
+        groups.sort_by(|one, other| one.name.cmp(&other.name));
         groups
     }
 
@@ -105,7 +148,14 @@ impl Customs {
     }
 }
 
-fn kind(definition: &Definition, version: &Version) -> Kind {
+/// What decides how objects look to their readers.
+fn shape(crd: &Value) -> Value {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    let fields = ["name", "storage", "schema", "selectableFields"];
+    versions.map(|version| fields.map(|field| version[field].clone()).into_iter().collect::<Value>()).collect()
+}
+
+fn kind(definition: &Definition, version: &Version, terminating: bool) -> Kind {
     let names = &definition.names;
     let subresource = |name: &str, of: Option<(String, String)>, kind: &str| Subresource {
         name: name.to_owned(),
@@ -124,10 +174,14 @@ fn kind(definition: &Definition, version: &Version) -> Kind {
         group: definition.group.clone(),
         version: version.name.clone(),
         kind: names.kind.clone(),
+        list_kind: names.list_kind.clone(),
         plural: names.plural.clone(),
         singular: names.singular.clone(),
         namespaced: definition.namespaced,
-        verbs: VERBS.map(str::to_owned).to_vec(),
+        verbs: if terminating { &VERBS_WHILE_TERMINATING[..] } else { &VERBS[..] }
+            .iter()
+            .map(|verb| (*verb).to_owned())
+            .collect(),
         short_names: names.short_names.clone(),
         categories: names.categories.clone(),
         storage_version_hash: None,

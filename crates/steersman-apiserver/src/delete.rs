@@ -117,7 +117,7 @@ impl Shared {
         }
         let deleted = self.delete_one(kind, &key, &options)?;
         match deleted {
-            Deleted::Waiting(object) => Ok(answer::json(StatusCode::OK, form.object(kind, &object))),
+            Deleted::Waiting(object) => Ok(answer::json(StatusCode::OK, form.object(kind, &self.seen(kind, &object)))),
             Deleted::Gone(object) if returns_object(kind) => {
                 Ok(answer::json(StatusCode::OK, form.object(kind, &object)))
             }
@@ -147,16 +147,20 @@ impl Shared {
         selection.check_fields(kind)?;
         let snapshot = self.store.list(&kind.id(), selection.namespace());
         let mut objects = Vec::new();
-        for object in snapshot.objects.iter().filter(|object| selection.matches(object)) {
+        let seen = snapshot.objects.iter().map(|object| self.seen(kind, object));
+        for object in seen.filter(|object| selection.matches(object)) {
             match self.delete_one(kind, object.key(), &options) {
                 // As they were when they were found.
-                Ok(_) => objects.push(Arc::clone(object)),
+                Ok(_) => objects.push(object),
                 // Somebody else was quicker.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
+        let mut metadata = json!({"resourceVersion": snapshot.revision.to_string()});
+        if !kind.is_built_in() {
+            metadata["continue"] = "".into();
+        }
         Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)))
     }
 
@@ -179,6 +183,9 @@ impl Shared {
         current: &Arc<Object>,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
+        if is_definition(kind) && !current.is_deleting() {
+            return self.delete_definition(kind, key, current, options.dry_run).map(Deleted::Waiting);
+        }
         let is_namespace = kind.group.is_empty() && kind.plural == "namespaces";
         let mut value = current.value();
         let finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
@@ -266,9 +273,17 @@ impl Shared {
         Ok(Deleted::Waiting(self.put(kind, key, object, &value)?))
     }
 
-    fn put(&self, kind: &Kind, key: &Key, current: &Arc<Object>, value: &Value) -> Result<Arc<Object>, Status> {
-        let fields = metadata::selectable(kind, value);
-        let put = self.store.put(&kind.id(), key, Some(current), |revision| Object::new(value, revision, fields));
+    pub(crate) fn put(
+        &self,
+        kind: &Kind,
+        key: &Key,
+        current: &Arc<Object>,
+        value: &Value,
+    ) -> Result<Arc<Object>, Status> {
+        let mut value = value.clone();
+        self.to_stored(kind, &mut value);
+        let fields = metadata::selectable(kind, &value);
+        let put = self.store.put(&kind.id(), key, Some(current), |revision| Object::new(&value, revision, fields));
         put.map_err(|_| Status::modified(kind.named(), &key.name))
     }
 
@@ -287,6 +302,9 @@ impl Shared {
         }
         self.collect_dependents(gone.uid(), false);
         self.owner_may_go(&gone);
+        if !kind.is_built_in() {
+            self.definition_may_go(&format!("{}.{}", kind.plural, kind.group));
+        }
         if kind.namespaced {
             self.namespace_may_go(&key.namespace);
         }
@@ -400,15 +418,14 @@ impl Shared {
         stored.cloned().chain(self.customs.resources()).collect()
     }
 
-    /// A definition that is gone takes its objects along.
-    fn forget_custom(&self, name: &str) {
-        let Some((plural, group)) = name.split_once('.') else { return };
-        let Some(kind) = self.customs.resources().into_iter().find(|kind| kind.group == group && kind.plural == plural)
-        else {
-            return;
-        };
-        self.customs.unregister(name);
-        self.store.remove_resource(&kind.id());
+    /// Deletes every object of a kind.
+    pub(crate) fn delete_all(&self, kind: &Kind) {
+        for object in self.store.list(&kind.id(), None).objects {
+            let options =
+                DeleteOptions { propagation: Propagation::Background, uid: None, version: None, dry_run: false };
+            // An object that is gone meanwhile needs nothing.
+            let _ = self.delete_one(kind, object.key(), &options);
+        }
     }
 
     pub(crate) fn namespace(&self, name: &str) -> Option<Arc<Object>> {

@@ -164,6 +164,11 @@ impl Status {
         Self::new(405, "MethodNotAllowed", message).about(of, "")
     }
 
+    /// No custom resources are created while their definition is being deleted.
+    pub(crate) fn definition_terminating(of: Named<'_>, name: &str) -> Self {
+        Self::forbidden(of, name, "create not allowed while custom resource definition is terminating")
+    }
+
     /// The server does not take this method at this path.
     pub(crate) fn no_such_method() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
@@ -241,6 +246,8 @@ pub(crate) struct FieldError {
     kind: FieldErrorKind,
     value: Value,
     detail: String,
+    /// The value as text, where the order of its fields is not that of the alphabet.
+    shown: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,7 +291,7 @@ impl FieldErrorKind {
 
 impl FieldError {
     fn new(field: impl Into<String>, kind: FieldErrorKind, value: Value, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), kind, value, detail: detail.into() }
+        Self { field: field.into(), kind, value, detail: detail.into(), shown: None }
     }
 
     pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
@@ -293,6 +300,11 @@ impl FieldError {
 
     pub(crate) fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Invalid, value.into(), detail)
+    }
+
+    /// Like [`Self::invalid`], of a value that is already text.
+    pub(crate) fn invalid_shown(field: impl Into<String>, shown: String, detail: impl Into<String>) -> Self {
+        Self { shown: Some(shown), ..Self::new(field, FieldErrorKind::Invalid, Value::Null, detail) }
     }
 
     pub(crate) fn type_invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
@@ -328,7 +340,7 @@ impl FieldError {
         let words = self.kind.words();
         let mut body = match (self.kind, &self.value) {
             (FieldErrorKind::Required | FieldErrorKind::Forbidden | FieldErrorKind::TooLong, _) => words.to_owned(),
-            (_, Value::Null) => format!("{words}: null"),
+            (_, Value::Null) => format!("{words}: {}", self.shown.as_deref().unwrap_or("null")),
             (_, Value::String(text)) => format!("{words}: {}", quote(text)),
             (_, other) => format!("{words}: {other}"),
         };

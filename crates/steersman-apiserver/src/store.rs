@@ -327,10 +327,14 @@ impl Store {
         }
     }
 
-    /// Forgets a resource and everything in it.
-    pub(crate) fn remove_resource(&self, resource: &ResourceId) {
-        // Followers learn of it by the end of their channel.
-        self.lock().resources.remove(resource);
+    /// Lets everybody who follows a resource go, once they have seen its changes.
+    pub(crate) fn end_followers(&self, resource: &ResourceId) {
+        let mut state = self.lock();
+        let revision = state.revision;
+        if let Some(resource) = state.resources.get_mut(resource) {
+            // They learn of it by the end of their channel.
+            resource.written = watch::Sender::new(revision);
+        }
     }
 
     /// The changes that a follower has not seen, at most `limit` of them.
