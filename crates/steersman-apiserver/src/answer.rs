@@ -139,7 +139,7 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
-    response
+    response.warning(&status.warnings)
 }
 
 /// Adds what the client should know but need not act on.

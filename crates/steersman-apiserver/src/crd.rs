@@ -188,6 +188,15 @@ pub(crate) fn fill(crd: &mut Value) {
     }
 }
 
+/// A definition that knows of no version that objects are stored in has the one of today.
+pub(crate) fn fill_stored_versions(crd: &mut Value) {
+    let storage = list(&crd["spec"], "versions").find(|version| version["storage"] == true);
+    let Some(name) = storage.map(|version| text(version, "name")) else { return };
+    if crd["status"].is_object() && texts(&crd["status"], "storedVersions").is_empty() {
+        crd["status"]["storedVersions"] = vec![name].into();
+    }
+}
+
 /// Gives a definition that is created or updated the status that it begins with: what it had, and its storage version
 /// among the stored ones.
 pub(crate) fn prepare(crd: &mut Value, old: Option<&Value>) {

@@ -77,6 +77,11 @@ impl DeleteOptions {
     fn check(&self, kind: &Kind, object: &Object) -> Result<(), Status> {
         let name = &object.key().name;
         let differs = |what: &str, wanted: &str, found: &str, might: &str| {
+            if is_definition(kind) {
+                let why =
+                    format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+                return Err(Status::conflict(kind.named(), name, &why));
+            }
             let why = format!(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might \
                  have been {might}"
@@ -183,7 +188,7 @@ impl Shared {
         current: &Arc<Object>,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
-        if is_definition(kind) && !current.is_deleting() {
+        if is_definition(kind) {
             return self.delete_definition(kind, key, current, options.dry_run).map(Deleted::Waiting);
         }
         let is_namespace = kind.group.is_empty() && kind.plural == "namespaces";

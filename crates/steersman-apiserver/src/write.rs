@@ -61,7 +61,8 @@ impl Shared {
             return Err(Status::definition_terminating(kind.named(), &name));
         }
         metadata::fill_new(meta, kind, &self.now());
-        warnings.extend(self.prepare(kind, &mut value, None, "")?);
+        let prepared = self.prepare(kind, &mut value, None, "").map_err(|status| status.warned(&warnings))?;
+        warnings.extend(prepared);
         self.to_stored(kind, &mut value);
         let key = Key { namespace: request.namespace.as_str().into(), name: name.as_str().into() };
         let fields = metadata::selectable(kind, &value);
@@ -75,7 +76,11 @@ impl Shared {
             return Ok(answer::json(StatusCode::CREATED, value.to_string()).warning(&warnings));
         } else {
             let written = self.store.put(&kind.id(), &key, None, |revision| Object::new(&value, revision, fields));
-            let object = written.map_err(|_| Status::already_exists(kind.named(), &name))?;
+            let object = written.map_err(|_| {
+                let is_deleting = self.store.get(&kind.id(), &key).is_some_and(|existing| existing.is_deleting());
+                let refuse = if is_deleting { Status::exists_still } else { Status::already_exists };
+                refuse(kind.named(), &name)
+            })?;
             self.definition_written(kind, &key);
             object
         };
@@ -215,13 +220,15 @@ impl Shared {
                 None => drop(value.as_object_mut().map(|value| value.remove("status"))),
             }
         }
-        warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource)?);
+        let prepared = self.prepare(kind, &mut value, Some(&old), &request.subresource);
+        warnings.extend(prepared.map_err(|status| status.warned(warnings))?);
         metadata::keep(&mut value, &old, kind);
         self.to_stored(kind, &mut value);
         let key = request.key();
         // An object that is being deleted goes with its last finalizer.
         let finalizers = value["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
-        if current.is_deleting() && !finalizers && value["metadata"]["deletionGracePeriodSeconds"] == 0 && !dry_run {
+        let no_grace = value["metadata"]["deletionGracePeriodSeconds"] == 0 || is_definition(kind);
+        if current.is_deleting() && !finalizers && no_grace && !dry_run {
             self.remove(kind, &key, current)?;
             return Ok(Arc::new(Object::new(&value, current.revision(), Vec::new())));
         }
@@ -253,6 +260,7 @@ impl Shared {
         let mut warnings = Vec::new();
         let mut errors = Vec::new();
         if is_definition(kind) {
+            crd::fill_stored_versions(value);
             if subresource.is_empty() {
                 crd::fill(value);
                 crd::prepare(value, old);

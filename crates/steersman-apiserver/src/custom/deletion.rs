@@ -16,7 +16,8 @@ use crate::store::Key;
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Shared {
-    /// Marks a definition for deletion, and begins with it. Returns it as marked.
+    /// Marks a definition for deletion, and begins with it. Returns it as marked. One that is marked already is only given
+    /// no more time.
     pub(crate) fn delete_definition(
         &self,
         kind: &Kind,
@@ -27,6 +28,11 @@ impl Shared {
         let now = self.now();
         let mut value = current.value();
         let meta = metadata::of(&mut value);
+        if current.is_deleting() {
+            let before = meta.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+            let has_changed = before.is_none() && !dry_run;
+            return if has_changed { self.put(kind, key, current, &value) } else { Ok(Arc::clone(current)) };
+        }
         meta.insert("deletionTimestamp".to_owned(), now.as_str().into());
         let finalizers = meta.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
         if let Some(finalizers) = finalizers.as_array_mut().filter(|names| !names.iter().any(|name| name == CLEANUP)) {

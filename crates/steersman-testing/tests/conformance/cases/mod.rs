@@ -13,6 +13,7 @@ mod list;
 mod objects;
 mod patch;
 mod resources;
+mod schemas;
 mod watch;
 
 /// Every case with its area.
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::ListAndWatch, watch::cases()),
         (Area::Crds, crds::cases()),
         (Area::Crds, resources::cases()),
+        (Area::Crds, schemas::cases()),
         (Area::Deletion, deletion::cases()),
         (Area::Deletion, garbage::cases()),
         (Area::Rest, objects::cases()),
