@@ -5,7 +5,7 @@ mod deletion;
 mod view;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -28,6 +28,8 @@ pub(crate) struct Custom {
     pub(crate) terminating: bool,
     /// What the versions make of objects, to find out whether that has changed.
     shape: Value,
+    /// The versions whose objects look as they are stored.
+    as_stored: BTreeSet<String>,
     /// Objects up to this revision were written when the versions made something else of them.
     shaped_at: Revision,
 }
@@ -37,7 +39,7 @@ impl Custom {
         let terminating = crd::has_condition(crd, "Terminating");
         let served = definition.versions.iter().filter(|version| version.served);
         let kinds = served.map(|version| Arc::new(kind(&definition, version, terminating))).collect();
-        Self { kinds, terminating, shape: shape(crd), shaped_at: 0, definition }
+        Self { kinds, terminating, shape: shape(crd), as_stored: as_stored(crd), shaped_at: 0, definition }
     }
 
     /// What the definition says of one version.
@@ -153,6 +155,15 @@ fn shape(crd: &Value) -> Value {
     let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
     let fields = ["name", "storage", "schema", "selectableFields"];
     versions.map(|version| fields.map(|field| version[field].clone()).into_iter().collect::<Value>()).collect()
+}
+
+/// The versions that make of objects what the stored one does.
+fn as_stored(crd: &Value) -> BTreeSet<String> {
+    let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let look = |version: &Value| (version["schema"].clone(), version["selectableFields"].clone());
+    let stored = versions.iter().find(|version| version["storage"] == true).map(look);
+    let alike = versions.iter().filter(|version| stored.as_ref() == Some(&look(version)));
+    alike.filter_map(|version| version["name"].as_str()).map(str::to_owned).collect()
 }
 
 fn kind(definition: &Definition, version: &Version, terminating: bool) -> Kind {

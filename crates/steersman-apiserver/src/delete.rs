@@ -152,8 +152,8 @@ impl Shared {
         selection.check_fields(kind)?;
         let snapshot = self.store.list(&kind.id(), selection.namespace());
         let mut objects = Vec::new();
-        let seen = snapshot.objects.iter().map(|object| self.seen(kind, object));
-        for object in seen.filter(|object| selection.matches(object)) {
+        let view = self.view(kind);
+        for object in snapshot.objects.iter().map(|object| view.of(object)).filter(|object| selection.matches(object)) {
             match self.delete_one(kind, object.key(), &options) {
                 // As they were when they were found.
                 Ok(_) => objects.push(object),

@@ -162,7 +162,8 @@ impl Shared {
             }
         };
         let Snapshot { revision, objects } = snapshot;
-        let objects = objects.iter().map(|object| self.seen(kind, object));
+        let view = self.view(kind);
+        let objects = objects.iter().map(|object| view.of(object));
         let mut objects: Vec<Arc<Object>> = objects.filter(|object| selection.matches(object)).collect();
         if let Some(after) = after {
             objects.retain(|object| *object.key() > after);

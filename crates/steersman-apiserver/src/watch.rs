@@ -59,7 +59,8 @@ impl Shared {
         }
         let (first, start) = if initial {
             let snapshot = self.store.list(&kind.id(), selection.namespace());
-            let objects = snapshot.objects.iter().map(|object| self.seen(kind, object));
+            let view = self.view(kind);
+            let objects = snapshot.objects.iter().map(|object| view.of(object));
             let objects = objects.filter(|object| selection.matches(object));
             let mut lines: Vec<Bytes> = objects.map(|object| form.event(kind, "ADDED", &object)).collect();
             if streams_list == Some(true) && bookmarks {
@@ -182,16 +183,16 @@ impl Watcher {
 
 /// What a watcher is told of a change, if anything.
 fn event(shared: &Shared, selection: &Selection, kind: &Kind, form: Form, change: &Change) -> Option<Bytes> {
-    let matches = |object: &Option<Arc<Object>>| {
-        object.as_ref().is_some_and(|object| selection.matches(&shared.seen(kind, object)))
-    };
+    let view = shared.view(kind);
+    let matches =
+        |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| selection.matches(&view.of(object)));
     let event = match (matches(&change.before), matches(&change.after)) {
         (false, true) => EventType::Added,
         (true, true) => EventType::Modified,
         (true, false) => EventType::Deleted,
         (false, false) => return None,
     };
-    Some(form.event(kind, event.name(), &shared.seen(kind, &change.shown(event)?)))
+    Some(form.event(kind, event.name(), &*view.of_change(change, event)?))
 }
 
 enum Next {

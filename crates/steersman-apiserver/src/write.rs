@@ -301,7 +301,7 @@ impl Shared {
     }
 
     /// A definition is established, and served, as soon as it is written.
-    fn definition_written(&self, kind: &Kind, key: &Key) {
+    pub(crate) fn definition_written(&self, kind: &Kind, key: &Key) {
         if !is_definition(kind) {
             return;
         }

@@ -90,6 +90,19 @@ impl Shared {
             self.store.end_followers(&kind.id());
         }
         self.customs.unregister(name);
+        self.reconsider_names(name);
+    }
+
+    /// Looks again at the names of the other definitions of a group: what one gives up, another may have.
+    fn reconsider_names(&self, name: &str) {
+        let Some(kind) = builtin().resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else { return };
+        let Some((_, group)) = name.split_once('.') else { return };
+        for object in self.store.list(&kind.id(), None).objects {
+            let crd = object.value();
+            if crd["spec"]["group"] == group && !crd::has_condition(&crd, "NamesAccepted") {
+                self.definition_written(kind, object.key());
+            }
+        }
     }
 }
 

@@ -6,10 +6,15 @@ use super::{CRDS, crs, defined, definition, widget, widgets, with};
 use crate::conformance::case::{Case, case};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [keywords(), defaults(), metadata(), changes(), versions(), statuses()].into_iter().flatten().collect()
+    [keywords(), defaults(), metadata(), embedded(), selected(), changes(), versions(), statuses()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.${id}.example.com";
+
+const GADGETS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.${id}.example.com";
 
 /// Widgets whose spec has one field `a`.
 fn field(name: &'static str, schema: Value) -> Case {
@@ -309,6 +314,104 @@ fn metadata() -> Vec<Case> {
     ]
 }
 
+fn embedded() -> Vec<Case> {
+    let holder = |name| {
+        field(
+            name,
+            json!({"type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true}),
+        )
+    };
+    let of = |meta: Value| widget("one", json!({"a": {"apiVersion": "v1", "kind": "Pod", "metadata": meta}}));
+    vec![
+        holder("cr-embedded-metadata-of-the-wrong-type").post(crs(""), of(json!({"labels": {"a": 5}}))).expect(400),
+        holder("cr-embedded-metadata-that-is-a-text").post(crs(""), of(json!("x"))).expect(400),
+        holder("cr-embedded-metadata-that-is-wrong")
+            .post(crs(""), of(json!({"name": "a/b", "labels": {"-": "b c"}})))
+            .expect(422),
+        holder("cr-embedded-kind-that-is-wrong")
+            .post(crs(""), widget("one", json!({"a": {"apiVersion": "a/b/c", "kind": "Po d"}})))
+            .expect(422)
+            .post(crs(""), widget("one", json!({"a": {"apiVersion": "", "kind": ""}})))
+            .expect(422)
+            .post(crs(""), widget("one", json!({"a": {"apiVersion": 1, "kind": "Pod"}})))
+            .expect(422),
+        holder("cr-embedded-metadata-that-is-unknown")
+            .post(crs("?fieldValidation=Strict"), of(json!({"name": "p", "colour": "red"})))
+            .expect(400)
+            .post(crs(""), of(json!({"name": "p", "colour": "red", "creationTimestamp": null})))
+            .expect(201)
+            .warns("spec.a.metadata.colour"),
+    ]
+}
+
+fn selected() -> Vec<Case> {
+    let mut crd = definition(json!({"spec": {"type": "object", "properties": {
+        "n": {"type": "integer"}, "b": {"type": "boolean"}, "s": {"type": "string"}}}}));
+    crd["spec"]["versions"][0]["selectableFields"] =
+        json!([{"jsonPath": ".spec.n"}, {"jsonPath": ".spec.b"}, {"jsonPath": ".spec.s"}]);
+    let selector = |text: &str| crs(&format!("?fieldSelector={text}"));
+    let later = |op: &str| {
+        json!([{"op": op, "path": "/spec/versions/0/selectableFields", "value": [
+        {"jsonPath": ".spec.n"}]}])
+    };
+    vec![
+        defined("cr-selectable-numbers-and-flags", crd)
+            .post(crs(""), widget("one", json!({"n": 5, "b": true, "s": "x"})))
+            .post(crs(""), widget("two", json!({})))
+            .get(selector("spec.n%3D5"))
+            .see("/items/0/metadata/name", "one")
+            .absent("/items/1")
+            .get(selector("spec.b%3Dtrue,spec.s%3Dx"))
+            .see("/items/0/metadata/name", "one")
+            .get(selector("spec.s%3D"))
+            .get(selector("spec.n!%3D5"))
+            .see("/items/0/metadata/name", "two")
+            .send("DELETE", selector("spec.n%3D5"))
+            .expect(200)
+            .get(crs(""))
+            .see("/items/0/metadata/name", "two"),
+        defined(
+            "cr-selectable-fields-that-come-later",
+            definition(json!({"spec": {"type": "object", "properties": {
+            "n": {"type": "integer"}}}})),
+        )
+        .post(crs(""), widget("one", json!({"n": 5})))
+        .json_patch(CRD, later("add"))
+        .expect(200)
+        .until(selector("spec.n%3D5"))
+        .expect(200)
+        .see("/items/0/metadata/name", "one"),
+        defined("cr-path-without-a-namespace", widgets())
+            .post("/apis/${id}.example.com/v1/widgets", widget("one", json!({})))
+            .expect(404)
+            .delete("/apis/${id}.example.com/v1/widgets")
+            .expect(404)
+            .get("/apis/${id}.example.com/v1/widgets/one")
+            .expect(404),
+        defined("cr-status-of-an-old-version", widgets())
+            .post(crs(""), widget("one", json!({})))
+            .named("one")
+            .merge(crs("/one"), json!({"spec": {"a": 1}}))
+            .put(
+                crs("/one/status"),
+                with(
+                    widget("one", json!({})),
+                    json!({"metadata": {"resourceVersion": "${rv:one}"}, "status": {"a": 1}}),
+                ),
+            )
+            .expect(409)
+            .put(
+                crs("/none/status"),
+                with(
+                    widget("none", json!({})),
+                    json!({"metadata": {"resourceVersion": "${rv:one}"}, "status": {"a": 1}}),
+                ),
+            )
+            .expect(404),
+    ]
+}
+
 /// A JSON patch of the schema of Widgets.
 fn patched(case: Case, op: &str, below: &str, value: Value) -> Case {
     let path = format!("/spec/versions/0/schema/openAPIV3Schema/properties/spec/{below}");
@@ -471,7 +574,7 @@ fn versions() -> Vec<Case> {
                 "spec": {"names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget",
                     "shortNames": ["gd", "wd"]}}})))
             .expect(201)
-            .until("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.${id}.example.com")
+            .until(GADGETS)
             .see("/status/conditions/0/reason", "ShortNamesConflict")
             .see("/status/conditions/1/type", "Established")
             .get("/apis/${id}.example.com/v1/namespaces/${ns}/gadgets")
@@ -517,6 +620,43 @@ fn statuses() -> Vec<Case> {
         .expect(200)
         .until(CRD)
         .expect(404),
+        defined("crd-names-that-become-free", widgets())
+            .post(
+                CRDS,
+                with(
+                    widgets(),
+                    json!({
+                "metadata": {"name": "gadgets.${id}.example.com"},
+                "spec": {"names": {"plural": "gadgets", "singular": "gadget"}}}),
+                ),
+            )
+            .until(GADGETS)
+            .see("/status/conditions/0/reason", "KindConflict")
+            .see("/status/conditions/1/type", "Established")
+            .ignore("")
+            .delete(CRD)
+            .until(GADGETS)
+            .see("/status/conditions/0/status", "True")
+            .see("/status/conditions/1/status", "True")
+            .until("/apis/${id}.example.com/v1/namespaces/${ns}/gadgets")
+            .expect(200),
+        case("crd-that-was-never-established")
+            .post(CRDS, with(widgets(), json!({"metadata": {"finalizers": ["example.com/f"]}})))
+            .post(
+                CRDS,
+                with(
+                    widgets(),
+                    json!({
+                "metadata": {"name": "gadgets.${id}.example.com", "finalizers": ["example.com/f"]},
+                "spec": {"names": {"plural": "gadgets", "singular": "gadget"}}}),
+                ),
+            )
+            .until(GADGETS)
+            .see("/status/conditions/0/status", "False")
+            .see("/status/conditions/1/type", "Established")
+            .delete(GADGETS)
+            .until(GADGETS)
+            .see("/status/conditions/2/reason", "NeverEstablished"),
         defined("crd-dry-run-deletion", widgets())
             .send("DELETE", format!("{CRD}?dryRun=All"))
             .expect(200)
