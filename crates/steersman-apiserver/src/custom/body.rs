@@ -3,14 +3,12 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::kinds::{Kind, builtin};
+use crate::kinds::Kind;
 use crate::metadata;
-use crate::schema::{self, DecodeError, Decoded, FieldValidation, RequestBody, decode_value};
+use crate::schema::{self, DecodeError, Decoded, FieldValidation, RequestBody, decode_metadata};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
 
-/// The type of everybody's metadata.
-const OBJECT_META: &str = "meta.v1.ObjectMeta";
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
@@ -83,8 +81,7 @@ impl Shared {
         let mut unknown = Vec::new();
         if let Some(metadata) = value.get_mut("metadata").filter(|metadata| !metadata.is_null()) {
             let lenient = if validation == FieldValidation::Strict { FieldValidation::Warn } else { validation };
-            let fields = builtin().types.find(OBJECT_META).ok_or(DecodeError::Type("no metadata".to_owned()))?;
-            let decoded = decode_value(metadata.take(), fields, lenient)?;
+            let decoded = decode_metadata(metadata.take(), lenient)?;
             *metadata = decoded.value;
             let below = decoded.warnings.iter().map(|text| text.replacen("field \"", "field \"metadata.", 1));
             unknown.extend(below);
@@ -94,6 +91,9 @@ impl Shared {
             && let Some(custom) = self.customs.find(&kind.group, &kind.plural)
             && let Some(version) = custom.version(&kind.version)
         {
+            if let Some(error) = version.schema.wrong_type_of_embedded(value) {
+                return Err(DecodeError::Type(error.to_string()));
+            }
             let dropped = version.schema.prune(value);
             version.schema.default(value);
             if validation != FieldValidation::Ignore {
