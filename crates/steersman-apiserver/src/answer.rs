@@ -100,7 +100,7 @@ impl Form {
         let size: usize = objects.iter().map(|object| object.body().len() + 64).sum();
         let mut text = Vec::with_capacity(size + 256);
         let (list_kind, version) = match self {
-            Self::Whole => (kind.list_kind(), kind.api_version()),
+            Self::Whole => (kind.list_kind.clone(), kind.api_version()),
             Self::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
         };
         let head = format!(r#"{{"kind":"{list_kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
@@ -139,13 +139,16 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
-    response
+    response.warning(&status.warnings)
 }
 
 /// Adds what the client should know but need not act on.
 pub(crate) trait Warnings {
     /// Adds a header for each.
     fn warning(self, warnings: &[String]) -> Self;
+
+    /// Adds a header for each before those that are there.
+    fn warning_first(self, warnings: &[String]) -> Self;
 }
 
 impl Warnings for Response<Body> {
@@ -156,6 +159,30 @@ impl Warnings for Response<Body> {
             }
         }
         self
+    }
+
+    fn warning_first(mut self, warnings: &[String]) -> Self {
+        let later: Vec<HeaderValue> = self.headers().get_all(WARNING).iter().cloned().collect();
+        self.headers_mut().remove(WARNING);
+        let mut answer = self.warning(warnings);
+        for warning in later {
+            answer.headers_mut().append(WARNING, warning);
+        }
+        answer
+    }
+}
+
+impl Warnings for Answer {
+    fn warning(self, warnings: &[String]) -> Self {
+        self.map(|answer| answer.warning(warnings))
+    }
+
+    /// Refusals are warned of as well.
+    fn warning_first(self, warnings: &[String]) -> Self {
+        if warnings.is_empty() {
+            return self;
+        }
+        Ok(self.unwrap_or_else(|status| refusal(&status)).warning_first(warnings))
     }
 }
 

@@ -48,7 +48,7 @@ impl Selection {
                 || kind.selectable.iter().any(|selectable| **selectable == *field);
             if !known {
                 // Kinds with fields of their own have a list of their own, with other words.
-                let text = if !kind.selectable.is_empty() {
+                let text = if !kind.selectable.is_empty() || !kind.is_built_in() {
                     format!("field label not supported: {field}")
                 } else {
                     let quoted = steersman_wire::quote(field);
@@ -143,7 +143,7 @@ impl Shared {
         self.wait_for(revision(query).map_err(Status::unexpected)?)?;
         let key = request.key();
         let object = self.store.get(&kind.id(), &key).ok_or_else(|| Status::not_found(kind.named(), &request.name))?;
-        Ok(answer::json(StatusCode::OK, form.object(kind, &object)))
+        Ok(answer::json(StatusCode::OK, form.object(kind, &self.seen(kind, &object))))
     }
 
     pub(crate) fn list(&self, kind: &Kind, request: &ResourceRequest, query: &Query, form: Form) -> Answer {
@@ -181,7 +181,9 @@ impl Shared {
             }
         };
         let Snapshot { revision, objects } = snapshot;
-        let mut objects: Vec<Arc<Object>> = objects.into_iter().filter(|object| selection.matches(object)).collect();
+        let view = self.view(kind);
+        let objects = objects.iter().map(|object| view.of(object));
+        let mut objects: Vec<Arc<Object>> = objects.filter(|object| selection.matches(object)).collect();
         if let Some(after) = after {
             objects.retain(|object| *object.key() > after);
         }

@@ -174,6 +174,12 @@ pub(crate) fn decode_value(
     decode(Json::from(value), fields, validation)
 }
 
+/// Reads a value as the metadata of any object.
+pub(crate) fn decode_metadata(value: Value, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+    let fields = builtin().types.find("meta.v1.ObjectMeta");
+    decode_value(value, fields.ok_or_else(|| DecodeError::Type("metadata have no type".to_owned()))?, validation)
+}
+
 fn decode(json: Json<'_>, fields: StructId, validation: FieldValidation) -> Result<Decoded, DecodeError> {
     let ty = Type::Struct(fields);
     let mut decoder = Decoder::new(&builtin().types, validation);

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 
 use crate::addresses::Pool;
-use crate::answer::{self, Answer, Body, Form};
+use crate::answer::{self, Answer, Body, Form, Warnings};
 use crate::clock;
 use crate::custom::Customs;
 use crate::discovery;
@@ -141,7 +141,10 @@ impl Shared {
         body: &Bytes,
     ) -> Answer {
         match Route::parse(method, path, query)? {
-            Route::Resource(request) => self.resource(&request, query, headers, body),
+            Route::Resource(request) => {
+                let warnings = self.customs.deprecation(&request);
+                self.resource(&request, query, headers, body).warning_first(&warnings)
+            }
             Route::Other(path) => other(&path),
             _ if method != Method::GET => Err(Status::no_such_method()),
             route => discovery::answer(&route, &self.customs),
@@ -155,7 +158,14 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let kind = self.kind(&request.group, &request.version, &request.plural).ok_or_else(Status::no_such_path)?;
+        let Some(kind) = self.kind(&request.group, &request.version, &request.plural) else {
+            let is_built_in = builtin().group(&request.group).is_some();
+            return if is_built_in { Err(Status::no_such_path()) } else { Ok(no_such_page()) };
+        };
+        let is_across = matches!(request.verb, Verb::List | Verb::Watch) && request.namespace.is_empty();
+        if !kind.is_built_in() && kind.namespaced == request.namespace.is_empty() && !is_across {
+            return Ok(no_such_page());
+        }
         if !kind.namespaced && !request.namespace.is_empty() {
             return Err(Status::no_such_path());
         }
@@ -220,14 +230,18 @@ impl Shared {
     fn check_verb(&self, kind: &Kind, request: &ResourceRequest) -> Result<(), Status> {
         let verb = request.verb.name();
         if request.subresource.is_empty() {
-            if !kind.has_verb(verb) {
+            // Custom resources take every verb, whatever discovery says while their definition is being deleted.
+            if kind.is_built_in() && !kind.has_verb(verb) {
                 return Err(Status::no_such_method());
             }
             return Ok(());
         }
-        let subresource = kind.subresource(&request.subresource).ok_or_else(Status::no_such_path)?;
+        let subresource = kind.subresource(&request.subresource).ok_or_else(|| {
+            if kind.is_built_in() { Status::no_such_path() } else { Status::not_found(kind.named(), &request.name) }
+        })?;
         if !subresource.verbs.iter().any(|known| known == verb) {
-            return Err(Status::no_such_method());
+            let of_custom = || Status::method_not_allowed(kind.named(), verb);
+            return Err(if kind.is_built_in() { Status::no_such_method() } else { of_custom() });
         }
         if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding") {
             let named = Named { group: &kind.group, resource: &format!("{}/{}", kind.plural, request.subresource) };
@@ -235,6 +249,11 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// The answer of nobody in particular.
+fn no_such_page() -> Response<Body> {
+    answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 /// What is asked of the server rather than of a resource.
@@ -259,7 +278,7 @@ fn other(path: &str) -> Answer {
         "/healthz" | "/livez" | "/readyz" | "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
             Ok(answer::text(StatusCode::OK, "ok"))
         }
-        _ => Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        _ => Ok(no_such_page()),
     }
 }
 

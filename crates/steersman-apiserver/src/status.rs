@@ -15,6 +15,8 @@ pub(crate) struct Status {
     /// Where a list that cannot go on could go on.
     continue_at: Option<String>,
     pub(crate) retry_after: Option<u32>,
+    /// What the client is warned of besides.
+    pub(crate) warnings: Box<[String]>,
 }
 
 /// A group and a resource (or a kind), as messages name them: `deployments.apps`.
@@ -44,6 +46,7 @@ impl Status {
             empty_details: false,
             continue_at: None,
             retry_after: None,
+            warnings: Box::default(),
         }
     }
 
@@ -88,6 +91,12 @@ impl Status {
         Self::new(500, "", message)
     }
 
+    /// Adds what the client is warned of besides.
+    pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
+        self.warnings = self.warnings.iter().chain(warnings).cloned().collect();
+        self
+    }
+
     /// Offers a place to go on from.
     pub(crate) fn continued_at(mut self, token: String) -> Self {
         self.continue_at = Some(token);
@@ -98,6 +107,7 @@ impl Status {
         Self::new(409, "AlreadyExists", format!("{of} {name:?} already exists")).about(of, name)
     }
 
+    /// An object of that name exists, though not for long.
     pub(crate) fn conflict(of: Named<'_>, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {of} {name:?}: {why}");
         Self::new(409, "Conflict", message).about(of, name)
@@ -168,6 +178,11 @@ impl Status {
     pub(crate) fn method_not_allowed(of: Named<'_>, action: &str) -> Self {
         let message = format!("{action} is not supported on resources of kind \"{of}\"");
         Self::new(405, "MethodNotAllowed", message).about(of, "")
+    }
+
+    /// No custom resources are created while their definition is being deleted.
+    pub(crate) fn definition_terminating(of: Named<'_>, name: &str) -> Self {
+        Self::forbidden(of, name, "create not allowed while custom resource definition is terminating")
     }
 
     /// The server does not take this method at this path.

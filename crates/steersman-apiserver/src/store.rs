@@ -344,20 +344,8 @@ impl Store {
     /// Says that a resource is served from now on: nobody can watch what was before.
     pub(crate) fn begin(&self, resource: &ResourceId) {
         let mut state = self.lock();
-        if !state.resources.contains_key(resource) {
-            let revision = state.revision;
-            state.resource(resource).begun = revision;
-        }
-    }
-
-    /// Forgets a resource and everything in it.
-    pub(crate) fn remove_resource(&self, resource: &ResourceId) {
-        let mut state = self.lock();
-        // Followers learn of it by the end of their channel.
-        let Some(removed) = state.resources.remove(resource) else { return };
-        for object in removed.objects.values() {
-            state.dependents.change(resource, Some(object), None);
-        }
+        let revision = state.revision;
+        state.resource(resource).begun = revision;
     }
 
     /// The objects that name this owner, by resource, namespace and name.
@@ -374,15 +362,20 @@ impl Store {
         self.lock().resources.keys().cloned().collect()
     }
 
-    /// Whether there is anything in a namespace.
-    pub(crate) fn is_empty_namespace(&self, namespace: &str) -> bool {
-        self.lock().resources.values().all(|resource| resource.range(namespace).next().is_none())
-    }
-
     /// Whether there is anything of a resource in a namespace.
     pub(crate) fn has_any(&self, resource: &ResourceId, namespace: &str) -> bool {
         let state = self.lock();
         state.resources.get(resource).is_some_and(|resource| resource.range(namespace).next().is_some())
+    }
+
+    /// Lets everybody who follows a resource go, once they have seen its changes.
+    pub(crate) fn end_followers(&self, resource: &ResourceId) {
+        let mut state = self.lock();
+        let revision = state.revision;
+        if let Some(resource) = state.resources.get_mut(resource) {
+            // They learn of it by the end of their channel.
+            resource.written = watch::Sender::new(revision);
+        }
     }
 
     /// The changes that a follower has not seen, at most `limit` of them.

@@ -49,7 +49,7 @@ impl Shared {
     ) -> Answer {
         let dry_run = is_dry_run(query, "CreateOptions")?;
         let validation = field_validation(query, "CreateOptions")?;
-        let Decoded { mut value, mut warnings } = decode(kind, headers, body, validation)?;
+        let Decoded { mut value, mut warnings } = self.decode(kind, headers, body, validation)?;
         let meta = metadata::of(&mut value);
         metadata::settle_namespace(meta, kind, &request.namespace)?;
         if meta.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
@@ -58,8 +58,14 @@ impl Shared {
         metadata::generate_name(meta);
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         self.check_namespace(kind, &request.namespace, &name)?;
+        if !kind.is_built_in() && self.customs.find(&kind.group, &kind.plural).is_some_and(|custom| custom.terminating)
+        {
+            return Err(Status::definition_terminating(kind.named(), &name));
+        }
         metadata::fill_new(meta, kind, &self.now());
-        warnings.extend(self.prepare(kind, &mut value, None, "", validation)?);
+        let prepared = self.prepare(kind, &mut value, None, "").map_err(|status| status.warned(&warnings))?;
+        warnings.extend(prepared);
+        self.to_stored(kind, &mut value);
         let key = Key { namespace: request.namespace.as_str().into(), name: name.as_str().into() };
         let fields = metadata::selectable(kind, &value);
         let object = if dry_run {
@@ -79,7 +85,7 @@ impl Shared {
             self.collect(work);
             object
         };
-        Ok(answer::json(StatusCode::CREATED, form.object(kind, &object)).warning(&warnings))
+        Ok(answer::json(StatusCode::CREATED, form.object(kind, &self.seen(kind, &object))).warning(&warnings))
     }
 
     pub(crate) fn update(
@@ -93,7 +99,7 @@ impl Shared {
     ) -> Answer {
         let dry_run = is_dry_run(query, "UpdateOptions")?;
         let validation = field_validation(query, "UpdateOptions")?;
-        let Decoded { mut value, mut warnings } = decode(kind, headers, body, validation)?;
+        let Decoded { mut value, mut warnings } = self.decode(kind, headers, body, validation)?;
         let meta = metadata::of(&mut value);
         metadata::settle_namespace(meta, kind, &request.namespace)?;
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -120,8 +126,8 @@ impl Shared {
             );
             return Err(Status::conflict(kind.named(), &request.name, &why));
         }
-        let object = self.replace(kind, request, &current, value, Wish { dry_run, validation }, &mut warnings)?;
-        Ok(answer::json(StatusCode::OK, form.object(kind, &object)).warning(&warnings))
+        let object = self.replace(kind, request, &current, value, dry_run, &mut warnings)?;
+        Ok(answer::json(StatusCode::OK, form.object(kind, &self.seen(kind, &object))).warning(&warnings))
     }
 
     pub(crate) fn patch(
@@ -137,7 +143,7 @@ impl Shared {
         let validation = field_validation(query, "PatchOptions")?;
         let media_type = media_type(headers);
         if !matches!(media_type, "application/json-patch+json" | "application/merge-patch+json") {
-            return Err(Status::unsupported_patch());
+            return Err(if kind.is_built_in() { Status::unsupported_patch() } else { unsupported_custom_patch() });
         }
         if query.is_on("force") {
             let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
@@ -146,7 +152,7 @@ impl Shared {
         let patch = read_patch(media_type, body)?;
         for attempt in 1.. {
             let current = self.current(kind, request)?;
-            let mut value = current.value();
+            let mut value = self.seen(kind, &current).value();
             value["kind"] = kind.kind.as_str().into();
             value["apiVersion"] = kind.api_version().into();
             if media_type == "application/merge-patch+json" {
@@ -154,21 +160,26 @@ impl Shared {
             } else {
                 value = patch::apply(&value, &patch).map_err(|error| refuse_patch(&error))?;
             }
-            let mut warnings = Vec::new();
+            let mut warnings;
             if let Some(fields) = kind.fields {
                 let decoded = decode_value(value, fields, validation).map_err(|error| {
                     let error = FieldError::invalid("patch", "<object>", error.to_string());
                     Status::invalid(Named { group: "", resource: "" }, "", &[error])
                 })?;
                 (value, warnings) = (decoded.value, decoded.warnings);
+            } else {
+                warnings = self.decode_patched(kind, &mut value, validation)?;
             }
             let meta = metadata::of(&mut value);
             metadata::settle_namespace(meta, kind, &request.namespace)?;
             check_name(meta.get("name").and_then(Value::as_str).unwrap_or_default(), request)?;
             metadata::check_kept(kind, &value, &current.value())?;
-            match self.replace(kind, request, &current, value, Wish { dry_run, validation }, &mut warnings) {
+            match self.replace(kind, request, &current, value, dry_run, &mut warnings) {
                 Err(status) if status.code == 409 && attempt < PATCH_TRIES && !names_version(&patch) => {}
-                result => return Ok(answer::json(StatusCode::OK, form.object(kind, &*result?)).warning(&warnings)),
+                result => {
+                    let object = self.seen(kind, &result?);
+                    return Ok(answer::json(StatusCode::OK, form.object(kind, &object)).warning(&warnings));
+                }
             }
         }
         Err(Status::modified(kind.named(), &request.name))
@@ -192,11 +203,11 @@ impl Shared {
         request: &ResourceRequest,
         current: &Arc<Object>,
         mut value: Value,
-        wish: Wish,
+        dry_run: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Arc<Object>, Status> {
         let name = &request.name;
-        let old = current.value();
+        let old = self.seen(kind, current).value();
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         let version = if version.is_empty() { 0 } else { parse_revision(version).map_err(Status::unexpected)? };
         // Zero insists on nothing.
@@ -216,9 +227,10 @@ impl Shared {
                 None => drop(value.as_object_mut().map(|value| value.remove("status"))),
             }
         }
-        let Wish { dry_run, validation } = wish;
-        warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, validation)?);
+        let prepared = self.prepare(kind, &mut value, Some(&old), &request.subresource);
+        warnings.extend(prepared.map_err(|status| status.warned(warnings))?);
         metadata::keep(&mut value, &old, kind);
+        self.to_stored(kind, &mut value);
         let key = request.key();
         let mut work = Work::default();
         if is_finished(kind, &value, current) && !dry_run {
@@ -226,7 +238,7 @@ impl Shared {
             self.collect(work);
             return Ok(Arc::new(Object::new(&value, current.revision(), Vec::new())));
         }
-        if metadata::same(&value, &old) {
+        if metadata::same(&value, &current.value()) {
             return Ok(Arc::clone(current));
         }
         let fields = metadata::selectable(kind, &value);
@@ -251,18 +263,17 @@ impl Shared {
         value: &mut Value,
         old: Option<&Value>,
         subresource: &str,
-        validation: FieldValidation,
     ) -> Result<Vec<String>, Status> {
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut warnings = Vec::new();
         let mut errors = Vec::new();
         if is_definition(kind) {
+            crd::fill_stored_versions(value);
             if subresource.is_empty() {
                 crd::fill(value);
                 crd::prepare(value, old);
                 warnings = crd::warnings(value);
-                errors.extend(crd::Definition::read(value).err().unwrap_or_default());
-                errors.extend(old.map(|old| crd::check_update(value, old)).unwrap_or_default());
+                errors.extend(crd::check(value, old));
             }
         } else if kind.is_built_in() {
             match old {
@@ -279,30 +290,12 @@ impl Shared {
                     }
                 }
             }
-        } else if let Some(custom) = self.customs.find(&kind.group, &kind.plural)
-            && let Some(version) = custom.version(&kind.version)
-        {
-            if old.is_none() && kind.has_status() {
-                value.as_object_mut().map(|value| value.remove("status"));
+        } else {
+            if let Some(given) = value["kind"].as_str().filter(|given| *given != kind.kind) {
+                let error = FieldError::invalid("kind", given, format!("must be {}", kind.kind));
+                return Err(Status::invalid(Named { group: &kind.group, resource: given }, &name, &[error]));
             }
-            let schema = &version.schema;
-            let unknown = schema.prune(value);
-            schema.default(value);
-            match validation {
-                FieldValidation::Ignore => {}
-                FieldValidation::Warn => warnings.extend(unknown),
-                FieldValidation::Strict if unknown.is_empty() => {}
-                FieldValidation::Strict => {
-                    let error = DecodeError::Strict(unknown);
-                    return Err(Status::bad_request(error.message(&kind.kind, &kind.kind, &kind.version, &[])));
-                }
-            }
-            warnings.extend(version.deprecation_warning.clone());
-            errors.extend(match old {
-                None => schema.validate(value),
-                Some(old) if subresource == "status" => schema.validate_status(value, old),
-                Some(old) => schema.validate_update(value, old),
-            });
+            (warnings, errors) = self.check_custom(kind, value, old, subresource);
         }
         let mut all = metadata::check(kind, value, &name);
         all.extend(old.map(|old| metadata::check_finalizers(value, old)).unwrap_or_default());
@@ -318,7 +311,7 @@ impl Shared {
     }
 
     /// A definition is established, and served, as soon as it is written.
-    fn definition_written(&self, kind: &Kind, key: &Key) {
+    pub(crate) fn definition_written(&self, kind: &Kind, key: &Key) {
         if !is_definition(kind) {
             return;
         }
@@ -331,12 +324,24 @@ impl Shared {
             let _ =
                 self.store.put(&kind.id(), key, Some(&object), |revision| Object::new(&value, revision, Vec::new()));
         }
-        let conditions = value["status"]["conditions"].as_array().into_iter().flatten();
-        if conditions.into_iter().any(|one| one["type"] == "Established" && one["status"] == "True") {
-            self.customs.register(&value);
+        if self.customs.register(&value, self.store.revision()) {
             let text = |name: &str| value["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
             self.store.begin(&ResourceId { group: text("/group").into(), plural: text("/names/plural").into() });
         }
+    }
+
+    /// Reads the body of a create or an update.
+    pub(crate) fn decode(
+        &self,
+        kind: &Kind,
+        headers: &HeaderMap,
+        body: &Bytes,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Status> {
+        if !matches!(media_type(headers), "" | "application/json" | "*/*") {
+            return Err(Status::unsupported_media_type(unknown_format(answer::MEDIA_TYPES)));
+        }
+        if kind.is_built_in() { decode(kind, body, validation) } else { self.decode_custom(kind, body, validation) }
     }
 
     /// Refuses to create objects in a namespace that is not there, or is going.
@@ -408,13 +413,6 @@ fn media_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// How a write is wished.
-#[derive(Clone, Copy)]
-struct Wish {
-    dry_run: bool,
-    validation: FieldValidation,
-}
-
 /// What a request says of fields that are unknown or come twice.
 pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidation, Status> {
     let text = query.get("fieldValidation").unwrap_or_default();
@@ -424,20 +422,18 @@ pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<F
     })
 }
 
-/// Reads the body of a create or an update.
-pub(crate) fn decode(
-    kind: &Kind,
-    headers: &HeaderMap,
-    body: &Bytes,
-    validation: FieldValidation,
-) -> Result<Decoded, Status> {
-    if !matches!(media_type(headers), "" | "application/json" | "*/*") {
-        let text = format!(
-            "the body of the request was in an unknown format - accepted media types include: {}",
-            answer::MEDIA_TYPES
-        );
-        return Err(Status::unsupported_media_type(text));
-    }
+fn unknown_format(accepted: &str) -> String {
+    format!("the body of the request was in an unknown format - accepted media types include: {accepted}")
+}
+
+/// A patch of a type that custom resources do not have: they know nothing of strategies to merge by.
+fn unsupported_custom_patch() -> Status {
+    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+    Status::unsupported_media_type(unknown_format(accepted))
+}
+
+/// Reads the body of a create or an update of a built-in kind.
+fn decode(kind: &Kind, body: &Bytes, validation: FieldValidation) -> Result<Decoded, Status> {
     let refuse = |error: &DecodeError, of: &str, version: &str| {
         Status::bad_request(error.message(&kind.kind, of, version, body))
     };

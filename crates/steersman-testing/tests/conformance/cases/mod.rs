@@ -14,6 +14,7 @@ mod objects;
 mod patch;
 mod pods;
 mod resources;
+mod schemas;
 mod watch;
 
 /// Every case with its area.
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::ListAndWatch, watch::cases()),
         (Area::Crds, crds::cases()),
         (Area::Crds, resources::cases()),
+        (Area::Crds, schemas::cases()),
         (Area::Deletion, deletion::cases()),
         (Area::Deletion, garbage::cases()),
         (Area::Deletion, pods::cases()),
