@@ -29,6 +29,41 @@ const WITH_GENERATION: &[(&str, &str)] = &[
     ("discovery.k8s.io", "endpointslices"),
 ];
 
+/// Built-in kinds whose own checks of an update look at labels and annotations once, not twice.
+const LABELS_LOOKED_AT_ONCE: &[(&str, &str)] = &[
+    ("", "limitranges"),
+    ("", "podtemplates"),
+    ("", "replicationcontrollers"),
+    ("", "resourcequotas"),
+    ("", "services"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("autoscaling", "horizontalpodautoscalers"),
+    ("batch", "cronjobs"),
+    ("coordination.k8s.io", "leases"),
+    ("discovery.k8s.io", "endpointslices"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("scheduling.k8s.io", "priorityclasses"),
+];
+
+/// Built-in kinds whose own checks of an update do not look at labels and annotations.
+const LABELS_NOT_LOOKED_AT: &[(&str, &str)] =
+    &[("", "events"), ("events.k8s.io", "events"), ("policy", "poddisruptionbudgets")];
+
+/// Built-in kinds whose metadata a write of the status leaves alone.
+const STATUS_KEEPS_METADATA: &[(&str, &str)] = &[
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("networking.k8s.io", "servicecidrs"),
+    ("resource.k8s.io", "resourceclaims"),
+    ("storage.k8s.io", "volumeattachments"),
+];
+
 /// Fields that built-in kinds can be selected by, beside name and namespace.
 const SELECTABLE: &[(&str, &str, &[&str])] = &[
     ("", "namespaces", &["status.phase"]),
@@ -105,6 +140,29 @@ impl Kind {
     /// Whether an update has to say which version it takes the place of.
     pub(crate) fn insists_on_version(&self) -> bool {
         !self.is_built_in() || matches!(self.plural.as_str(), "leases" | "customresourcedefinitions" | "apiservices")
+    }
+
+    /// How often an update that breaks a rule of labels and annotations is told so: the causes of a refusal come from
+    /// every check that finds them, of all objects and of the kind.
+    pub(crate) fn label_checks(&self, subresource: &str) -> usize {
+        let own = (self.group.as_str(), self.plural.as_str());
+        match subresource {
+            "status" if own == ("batch", "cronjobs") => 2,
+            _ if LABELS_NOT_LOOKED_AT.contains(&own) => 2,
+            "" if !LABELS_LOOKED_AT_ONCE.contains(&own) => 4,
+            _ => 3,
+        }
+    }
+
+    /// Which fields of the metadata a write of the status leaves as they were; `None` when it is all of them.
+    pub(crate) fn metadata_kept_by_status(&self) -> Option<&'static [&'static str]> {
+        match (self.group.as_str(), self.plural.as_str()) {
+            _ if !self.is_built_in() => None,
+            own if STATUS_KEEPS_METADATA.contains(&own) => None,
+            ("apps", "deployments") => Some(&["labels"]),
+            ("", "pods") => Some(&["ownerReferences"]),
+            _ => Some(&[]),
+        }
     }
 
     /// Whether the status is written apart.

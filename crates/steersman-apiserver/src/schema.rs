@@ -27,6 +27,7 @@ pub(crate) use self::types::Type;
 pub(crate) use self::types::{ListType, Patch};
 pub(crate) use self::types::{StructId, Types};
 
+pub(crate) use self::base64::decode as decode_base64;
 use self::decode::Decoder;
 use self::json::Json;
 use crate::kinds::builtin;

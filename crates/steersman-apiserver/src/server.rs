@@ -7,18 +7,19 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::ACCEPT;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 
 use crate::addresses::Pool;
-use crate::answer::{self, Answer, Body, Form};
+use crate::answer::{self, Answer, Body, Form, Wanted};
 use crate::clock;
 use crate::custom::Customs;
 use crate::discovery;
 use crate::kinds::{Kind, builtin};
+use crate::negotiation::{self, Encoding};
 use crate::request::{Query, ResourceRequest, Route, Verb};
+use crate::scale::SCALE;
 use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
 
@@ -90,14 +91,13 @@ where
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let (parts, body) = request.into_parts();
+            let query = Query::parse(parts.uri.query().unwrap_or_default());
             let answer = match read(body).await {
-                Ok(body) => {
-                    let query = Query::parse(parts.uri.query().unwrap_or_default());
-                    shared.answer(&parts.method, parts.uri.path(), &query, &parts.headers, &body)
-                }
+                Ok(body) => shared.answer(&parts.method, parts.uri.path(), &query, &parts.headers, &body),
                 Err(status) => Err(status),
             };
-            Ok(answer.unwrap_or_else(|status| answer::refusal(&status)))
+            let answer = answer.unwrap_or_else(|status| refusal(&status, &query, &parts.headers));
+            Ok(if parts.method == Method::HEAD { answer::without_body(answer) } else { answer })
         })
     }
 }
@@ -116,6 +116,26 @@ where
     }
 }
 
+/// A refusal in the way the client reads. It is never converted to another kind: who accepts nothing else gets JSON.
+fn refusal(status: &Status, query: &Query, headers: &HeaderMap) -> Response<Body> {
+    let answer = answer::refusal(status);
+    match negotiation::negotiate(negotiation::accept(headers), |conversion| conversion.is_none()) {
+        None => answer::indented(answer),
+        Some(agreed) if agreed.encoding == Encoding::Yaml => answer::in_yaml(answer),
+        Some(agreed) if negotiation::is_pretty(query, headers, &agreed) => answer::indented(answer),
+        Some(_) => answer,
+    }
+}
+
+/// An object in the way the client reads.
+fn encoded(answer: Response<Body>, query: &Query, headers: &HeaderMap) -> Response<Body> {
+    match negotiation::negotiate(negotiation::accept(headers), answer::is_served) {
+        Some(agreed) if agreed.encoding == Encoding::Yaml => answer::in_yaml(answer),
+        Some(agreed) if negotiation::is_pretty(query, headers, &agreed) => answer::indented(answer),
+        _ => answer,
+    }
+}
+
 impl Shared {
     fn answer(
         self: &Arc<Self>,
@@ -125,26 +145,21 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let mut answer = self.answer_plainly(method, path, query, headers, body)?;
-        if query.is_on("pretty") && query.get("watch").is_none() {
-            answer = answer::indented(answer);
-        }
-        Ok(answer)
-    }
-
-    fn answer_plainly(
-        self: &Arc<Self>,
-        method: &Method,
-        path: &str,
-        query: &Query,
-        headers: &HeaderMap,
-        body: &Bytes,
-    ) -> Answer {
         match Route::parse(method, path, query)? {
-            Route::Resource(request) => self.resource(&request, query, headers, body),
-            Route::Other(path) => other(&path),
+            Route::Resource(request) => {
+                let answer = self.resource(&request, query, headers, body)?;
+                Ok(if request.verb == Verb::Watch { answer } else { encoded(answer, query, headers) })
+            }
+            Route::Other(path) => other(method, &path, headers),
+            Route::Root => Ok(discovery::paths(&self.customs)),
             _ if method != Method::GET => Err(Status::no_such_method()),
-            route => discovery::answer(&route, &self.customs),
+            route => {
+                let accept = negotiation::accept(headers);
+                if let Some(answer) = discovery::aggregated(&route, &self.customs, accept) {
+                    return Ok(answer);
+                }
+                Ok(encoded(discovery::answer(&route, &self.customs, accept)?, query, headers))
+            }
         }
     }
 
@@ -167,8 +182,10 @@ impl Shared {
             }
         }
         self.check_verb(&kind, request)?;
-        let form = Form::accepted(headers.get(ACCEPT), request.verb == Verb::Watch)?;
-        match request.verb {
+        let wanted = Wanted::read(negotiation::accept(headers), request.verb == Verb::Watch)?;
+        let form = wanted.form;
+        let answer = match request.verb {
+            _ if request.subresource == SCALE => self.scale(&kind, request, query, form, headers, body),
             Verb::Get => self.get(&kind, request, query, form),
             Verb::List => self.list(&kind, request, query, form),
             Verb::Watch => self.watch(&kind, request, query, form),
@@ -177,7 +194,12 @@ impl Shared {
             Verb::Patch => self.patch(&kind, request, query, form, headers, body),
             Verb::Delete => self.delete(&kind, request, query, form, body),
             Verb::DeleteCollection => self.delete_collection(&kind, request, query, form, body),
+        };
+        if answer.is_ok() && matches!(request.verb, Verb::Get | Verb::List | Verb::Create | Verb::Update | Verb::Patch)
+        {
+            wanted.check_shape(&kind, request.verb == Verb::List)?;
         }
+        answer
     }
 
     /// The kind that is served there.
@@ -217,11 +239,19 @@ impl Shared {
             }
             return Ok(());
         }
-        let subresource = kind.subresource(&request.subresource).ok_or_else(Status::no_such_path)?;
+        let Some(subresource) = kind.subresource(&request.subresource) else {
+            return Err(match kind.is_built_in() {
+                true => Status::no_such_path(),
+                false => Status::not_found(kind.named(), &request.name),
+            });
+        };
         if !subresource.verbs.iter().any(|known| known == verb) {
-            return Err(Status::no_such_method());
+            return Err(match kind.is_built_in() {
+                true => Status::no_such_method(),
+                false => Status::method_not_allowed(kind.named(), verb),
+            });
         }
-        if request.subresource != "status" {
+        if !matches!(request.subresource.as_str(), "status" | SCALE) {
             let named = Named { group: &kind.group, resource: &format!("{}/{}", kind.plural, request.subresource) };
             return Err(Status::method_not_allowed(named, verb));
         }
@@ -230,27 +260,42 @@ impl Shared {
 }
 
 /// What is asked of the server rather than of a resource.
-fn other(path: &str) -> Answer {
+fn other(method: &Method, path: &str, headers: &HeaderMap) -> Answer {
     match path {
-        "/version" | "/version/" => {
-            let version = &builtin().kubernetes;
-            let mut numbers = version.split('.');
-            let body = json!({
-                "major": numbers.next(),
-                "minor": numbers.next(),
-                "gitVersion": format!("v{version}"),
-                "gitCommit": "",
-                "gitTreeState": "clean",
-                "buildDate": "",
-                "goVersion": "",
-                "compiler": "rustc",
-                "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-            });
-            Ok(answer::json(StatusCode::OK, body.to_string()))
+        _ if path.trim_end_matches('/') == "/version" => {
+            if method != Method::GET {
+                return Err(Status::no_such_method());
+            }
+            negotiation::check_media_type(negotiation::accept(headers), Encoding::Json.media_type())?;
+            Ok(version())
         }
-        "/healthz" | "/livez" | "/readyz" | "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
-            Ok(answer::text(StatusCode::OK, "ok"))
-        }
+        _ if path.starts_with("/version/") => Err(Status::no_such_path()),
+        _ if discovery::HEALTH.contains(&path) => Ok(answer::text(StatusCode::OK, "ok")),
         _ => Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
     }
+}
+
+/// Which release the server behaves as. What it says of its build is our own.
+fn version() -> Response<Body> {
+    let version = &builtin().kubernetes;
+    let mut numbers = version.split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    // The oldest release that it can be rolled back to: the one before.
+    let before = minor.parse().unwrap_or(1_u32).saturating_sub(1).to_string();
+    let body = json!({
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": before,
+        "gitVersion": format!("v{version}"),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    });
+    answer::indented(answer::json(StatusCode::OK, body.to_string()))
 }

@@ -15,6 +15,8 @@ pub(crate) struct Status {
     /// Where a list that cannot go on could go on.
     continue_at: Option<String>,
     pub(crate) retry_after: Option<u32>,
+    /// What the client is told beside the refusal.
+    pub(crate) warnings: Box<[String]>,
 }
 
 /// A group and a resource (or a kind), as messages name them: `deployments.apps`.
@@ -44,6 +46,7 @@ impl Status {
             empty_details: false,
             continue_at: None,
             retry_after: None,
+            warnings: Box::default(),
         }
     }
 
@@ -174,6 +177,23 @@ impl Status {
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The wanted form does not go with what was found.
+    pub(crate) fn not_acceptable_shape(message: String) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The same refusal, with what the client should know besides.
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings.into();
+        self
+    }
+
+    /// Something went wrong in the server.
+    pub(crate) fn internal(what: &str) -> Self {
+        let status = Self::new(500, "InternalError", format!("Internal error occurred: {what}"));
+        status.causes(vec![json!({"message": what})])
     }
 
     /// The wanted media type is none of ours.

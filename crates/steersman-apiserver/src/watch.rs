@@ -204,7 +204,7 @@ fn bookmark(kind: &Kind, form: Form, revision: Revision, ends_initial: bool) -> 
     }
     let mut object = match form {
         Form::Whole => json!({"kind": kind.kind, "apiVersion": kind.api_version()}),
-        Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}),
+        Form::Metadata(version) => json!({"kind": "PartialObjectMetadata", "apiVersion": version}),
     };
     object["metadata"] = metadata;
     line("BOOKMARK", &object)
