@@ -10,6 +10,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
+use crate::convert;
 use crate::kinds::Kind;
 use crate::negotiation::{self, Conversion, Encoding, MEDIA_TYPES};
 use crate::object::Object;
@@ -26,16 +27,18 @@ pub(crate) type Answer = Result<Response<Body>, Status>;
 const META: &str = "meta.k8s.io";
 
 /// In which form an object is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// As it is.
     Whole,
+    /// As another kind than the stored one.
+    As(&'static Kind),
     /// Its metadata alone, as of this apiVersion.
     Metadata(&'static str),
 }
 
 /// What an `Accept` header asks for where objects are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) form: Form,
     /// Whether it is a list of metadata that was asked for, or the metadata of one object; `None` when neither was.
@@ -99,10 +102,19 @@ fn go_type(kind: &Kind, suffix: &str) -> String {
 }
 
 impl Form {
+    /// The kind that the client reads and writes, when it is not the stored one.
+    pub(crate) fn view(self) -> Option<&'static Kind> {
+        match self {
+            Self::As(view) => Some(view),
+            Self::Whole | Self::Metadata(_) => None,
+        }
+    }
+
     /// What stands before the body of an object.
     fn head(self, kind: &Kind) -> String {
         match self {
             Self::Whole => format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version()),
+            Self::As(view) => format!(r#"{{"kind":"{}","apiVersion":"{}","#, view.kind, view.api_version()),
             Self::Metadata(version) => format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{version}","#),
         }
     }
@@ -111,6 +123,10 @@ impl Form {
         to.extend_from_slice(head.as_bytes());
         match self {
             Self::Whole => to.extend_from_slice(object.body()),
+            Self::As(view) => {
+                let value = convert::from_stored(view, object.value());
+                to.extend_from_slice(Object::new(&value, object.revision(), Vec::new()).body());
+            }
             Self::Metadata(_) => {
                 to.extend_from_slice(&object.metadata());
                 to.push(b'}');
@@ -142,11 +158,16 @@ impl Form {
         let mut text = Vec::with_capacity(size + 256);
         let (list_kind, version) = match self {
             Self::Whole => (kind.list_kind(), kind.api_version()),
+            Self::As(view) => (view.list_kind(), view.api_version()),
             Self::Metadata(version) => ("PartialObjectMetadataList".to_owned(), version.to_owned()),
         };
         let head = format!(r#"{{"kind":"{list_kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
         text.extend_from_slice(head.as_bytes());
-        let head = if self == Self::Whole && kind.is_built_in() { "{".to_owned() } else { self.head(kind) };
+        let head = match self {
+            Self::Metadata(_) => self.head(kind),
+            _ if kind.is_built_in() => "{".to_owned(),
+            _ => self.head(kind),
+        };
         for (place, object) in objects.iter().enumerate() {
             if place > 0 {
                 text.push(b',');

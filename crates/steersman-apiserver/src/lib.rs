@@ -27,6 +27,7 @@ mod answer;
 mod base64;
 mod builtin;
 mod clock;
+mod convert;
 mod crd;
 mod custom;
 mod delete;

@@ -66,6 +66,39 @@ const STATUS_KEEPS_METADATA: &[(&str, &str)] = &[
 
 /// Fields that built-in kinds can be selected by, beside name and namespace.
 const SELECTABLE: &[(&str, &str, &[&str])] = &[
+    (
+        "",
+        "events",
+        &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+    ),
+    (
+        "events.k8s.io",
+        "events",
+        &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+    ),
     ("", "namespaces", &["status.phase"]),
     ("", "nodes", &["spec.unschedulable"]),
     (

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::addresses::Pool;
 use crate::answer::{self, Answer, Body, Form, Wanted};
 use crate::clock;
+use crate::convert;
 use crate::custom::Customs;
 use crate::discovery;
 use crate::kinds::{Kind, builtin};
@@ -183,7 +184,12 @@ impl Shared {
         }
         self.check_verb(&kind, request)?;
         let wanted = Wanted::read(negotiation::accept(headers), request.verb == Verb::Watch)?;
-        let form = wanted.form;
+        // Some kinds are stored as another one, which is also what refusals speak of.
+        let (kind, form) = match (convert::stored_as(&kind), convert::view(&kind), wanted.form) {
+            (Some(stored), Some(view), Form::Whole) => (Arc::clone(stored), Form::As(view)),
+            (Some(stored), _, form) => (Arc::clone(stored), form),
+            (None, _, form) => (kind, form),
+        };
         let answer = match request.verb {
             _ if request.subresource == SCALE => self.scale(&kind, request, query, form, headers, body),
             Verb::Get => self.get(&kind, request, query, form),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Answer, Form, Warnings};
 use crate::builtin;
+use crate::convert;
 use crate::crd;
 use crate::delete::is_definition;
 use crate::kinds::{self, Kind};
@@ -47,8 +48,9 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let wish = Wish::read(query, "CreateOptions")?;
-        let Decoded { value, mut warnings } = decode(kind, headers, body, wish.validation)?;
+        let wish = Wish::read(query, "CreateOptions")?.seen_as(form);
+        let Decoded { value, mut warnings } = decode(wish.view.unwrap_or(kind), headers, body, wish.validation)?;
+        let value = wish.stored(value);
         let answer = self.create_decoded(kind, request, form, wish, value, &mut warnings);
         told(answer, warnings)
     }
@@ -62,7 +64,7 @@ impl Shared {
         mut value: Value,
         warnings: &mut Vec<String>,
     ) -> Answer {
-        let Wish { dry_run, validation } = wish;
+        let dry_run = wish.dry_run;
         let meta = metadata::of(&mut value);
         metadata::settle_namespace(meta, kind, &request.namespace)?;
         if meta.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
@@ -72,16 +74,18 @@ impl Shared {
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         self.check_namespace(kind, &request.namespace, &name)?;
         metadata::fill_new(meta, kind, &self.now());
-        warnings.extend(self.prepare(kind, &mut value, None, "", validation)?);
+        warnings.extend(self.prepare(kind, &mut value, None, "", wish)?);
         let key = Key { namespace: request.namespace.as_str().into(), name: name.as_str().into() };
-        let fields = metadata::selectable(kind, &value);
+        let fields = convert::selectable(kind, &value);
         let object = if dry_run {
             if self.store.get(&kind.id(), &key).is_some() {
                 return Err(Status::already_exists(kind.named(), &name));
             }
             // What was not written has no version.
-            value["kind"] = kind.kind.as_str().into();
-            value["apiVersion"] = kind.api_version().into();
+            let shown = form.view().unwrap_or(kind);
+            let mut value = convert::from_stored(shown, value);
+            value["kind"] = shown.kind.as_str().into();
+            value["apiVersion"] = shown.api_version().into();
             return Ok(answer::json(StatusCode::CREATED, value.to_string()));
         } else {
             let written = self.store.put(&kind.id(), &key, None, |revision| Object::new(&value, revision, fields));
@@ -101,8 +105,9 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let wish = Wish::read(query, "UpdateOptions")?;
-        let Decoded { value, mut warnings } = decode(kind, headers, body, wish.validation)?;
+        let wish = Wish::read(query, "UpdateOptions")?.seen_as(form);
+        let Decoded { value, mut warnings } = decode(wish.view.unwrap_or(kind), headers, body, wish.validation)?;
+        let value = wish.stored(value);
         let written = self.update_decoded(kind, request, wish, value, &mut warnings);
         told(written.map(|object| answer::json(StatusCode::OK, form.object(kind, &object))), warnings)
     }
@@ -135,12 +140,14 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let wish = Wish::read(query, "PatchOptions")?;
+        let wish = Wish::read(query, "PatchOptions")?.seen_as(form);
+        let view = wish.view.unwrap_or(kind);
         let patch = PatchRequest::read(query, headers, body)?;
         for attempt in 1.. {
             let current = self.current(kind, request)?;
-            let value = patch.apply(current.value(), kind)?;
-            let Decoded { mut value, mut warnings } = decode_patched(kind, value, wish.validation)?;
+            let value = patch.apply(convert::from_stored(view, current.value()), view)?;
+            let Decoded { value, mut warnings } = decode_patched(view, value, wish.validation)?;
+            let mut value = wish.stored(value);
             let meta = metadata::of(&mut value);
             metadata::settle_namespace(meta, kind, &request.namespace)?;
             check_name(meta.get("name").and_then(Value::as_str).unwrap_or_default(), request)?;
@@ -187,8 +194,8 @@ impl Shared {
                 None => drop(value.as_object_mut().map(|value| value.remove("status"))),
             }
         }
-        let Wish { dry_run, validation } = wish;
-        warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, validation)?);
+        let dry_run = wish.dry_run;
+        warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, wish)?);
         metadata::keep(&mut value, &old, kind);
         let key = request.key();
         // An object that is being deleted goes with its last finalizer.
@@ -200,7 +207,7 @@ impl Shared {
         if metadata::same(&value, &old) {
             return Ok(Arc::clone(current));
         }
-        let fields = metadata::selectable(kind, &value);
+        let fields = convert::selectable(kind, &value);
         if dry_run {
             return Ok(Arc::new(Object::new(&value, current.revision(), fields)));
         }
@@ -220,7 +227,7 @@ impl Shared {
         value: &mut Value,
         old: Option<&Value>,
         subresource: &str,
-        validation: FieldValidation,
+        wish: Wish,
     ) -> Result<Vec<String>, Status> {
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut warnings = Vec::new();
@@ -237,12 +244,12 @@ impl Shared {
             match old {
                 None => {
                     builtin::prepare_for_create(kind, value);
-                    errors.extend(builtin::validate_create(kind, value));
+                    errors.extend(builtin::validate_create(wish.view.unwrap_or(kind), value));
                 }
                 Some(old) => {
                     builtin::prepare_for_update(kind, value, old, subresource);
                     if subresource.is_empty() {
-                        errors.extend(builtin::validate_update(kind, value, old));
+                        errors.extend(builtin::validate_update(wish.view.unwrap_or(kind), value, old));
                     }
                 }
             }
@@ -255,7 +262,7 @@ impl Shared {
             let schema = &version.schema;
             let unknown = schema.prune(value);
             schema.default(value);
-            match validation {
+            match wish.validation {
                 FieldValidation::Ignore => {}
                 FieldValidation::Warn => warnings.extend(unknown),
                 FieldValidation::Strict if unknown.is_empty() => {}
@@ -492,12 +499,28 @@ fn media_type(headers: &HeaderMap) -> &str {
 pub(crate) struct Wish {
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
+    /// The kind that the client writes, when it is stored as another.
+    pub(crate) view: Option<&'static Kind>,
 }
 
 impl Wish {
     /// Reads the parameters of a request, which are these options to the real server.
     pub(crate) fn read(query: &Query, options: &'static str) -> Result<Self, Status> {
-        Ok(Self { dry_run: is_dry_run(query, options)?, validation: field_validation(query, options)? })
+        Ok(Self { dry_run: is_dry_run(query, options)?, validation: field_validation(query, options)?, view: None })
+    }
+
+    /// The same wish of a client that sees objects in this form.
+    fn seen_as(mut self, form: Form) -> Self {
+        self.view = form.view();
+        self
+    }
+
+    /// What the client wrote, as it is stored.
+    fn stored(self, value: Value) -> Value {
+        match self.view {
+            Some(view) => convert::to_stored(view, value),
+            None => value,
+        }
     }
 }
 
