@@ -33,8 +33,8 @@ pub(crate) enum Form {
     Whole,
     /// As another kind than the stored one.
     As(&'static Kind),
-    /// Its metadata alone, as of this apiVersion.
-    Metadata(&'static str),
+    /// Its metadata alone, as of this apiVersion. What is written is of another kind than the stored one, if there is one.
+    Metadata(&'static str, Option<&'static Kind>),
 }
 
 /// What an `Accept` header asks for where objects are served.
@@ -59,7 +59,7 @@ impl Wanted {
             None => Self { form: Form::Whole, list: None },
             Some(conversion) => {
                 let version = if conversion.version == "v1" { "meta.k8s.io/v1" } else { "meta.k8s.io/v1beta1" };
-                Self { form: Form::Metadata(version), list: Some(conversion.kind == "PartialObjectMetadataList") }
+                Self { form: Form::Metadata(version, None), list: Some(conversion.kind == "PartialObjectMetadataList") }
             }
         })
     }
@@ -106,7 +106,16 @@ impl Form {
     pub(crate) fn view(self) -> Option<&'static Kind> {
         match self {
             Self::As(view) => Some(view),
-            Self::Whole | Self::Metadata(_) => None,
+            Self::Metadata(_, view) => view,
+            Self::Whole => None,
+        }
+    }
+
+    /// The same form for a client that reads and writes another kind than the stored one.
+    pub(crate) fn of_view(self, view: &'static Kind) -> Self {
+        match self {
+            Self::Metadata(version, _) => Self::Metadata(version, Some(view)),
+            Self::Whole | Self::As(_) => Self::As(view),
         }
     }
 
@@ -115,7 +124,7 @@ impl Form {
         match self {
             Self::Whole => format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version()),
             Self::As(view) => format!(r#"{{"kind":"{}","apiVersion":"{}","#, view.kind, view.api_version()),
-            Self::Metadata(version) => format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{version}","#),
+            Self::Metadata(version, _) => format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{version}","#),
         }
     }
 
@@ -127,7 +136,7 @@ impl Form {
                 let value = convert::from_stored(view, object.value());
                 to.extend_from_slice(Object::new(&value, object.revision(), Vec::new()).body());
             }
-            Self::Metadata(_) => {
+            Self::Metadata(..) => {
                 to.extend_from_slice(&object.metadata());
                 to.push(b'}');
             }
@@ -159,12 +168,12 @@ impl Form {
         let (list_kind, version) = match self {
             Self::Whole => (kind.list_kind(), kind.api_version()),
             Self::As(view) => (view.list_kind(), view.api_version()),
-            Self::Metadata(version) => ("PartialObjectMetadataList".to_owned(), version.to_owned()),
+            Self::Metadata(version, _) => ("PartialObjectMetadataList".to_owned(), version.to_owned()),
         };
         let head = format!(r#"{{"kind":"{list_kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
         text.extend_from_slice(head.as_bytes());
         let head = match self {
-            Self::Metadata(_) => self.head(kind),
+            Self::Metadata(..) => self.head(kind),
             _ if kind.is_built_in() => "{".to_owned(),
             _ => self.head(kind),
         };

@@ -148,7 +148,7 @@ fn fill(kind: &Kind, value: &mut Value) {
         ("", "Service") => services::fill_service(value),
         ("", "Endpoints") => services::fill_endpoints(value),
         ("", "Node") => cluster::fill_node(value),
-        ("", "Event") => cluster::fill_event(value),
+        ("" | "events.k8s.io", "Event") => cluster::fill_event(value),
         ("", "PersistentVolumeClaim" | "PersistentVolume") | ("storage.k8s.io", "StorageClass") => {
             storage::fill(kind, value);
         }

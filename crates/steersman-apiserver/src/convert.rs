@@ -25,20 +25,18 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 /// Fields that an Event of `events.k8s.io` does not show when they are empty.
 const EVENT_OMITS: &[&str] = &["reportingController", "reportingInstance"];
 
-/// The kind that objects of this one are stored as, when that is another.
-pub(crate) fn stored_as(kind: &Kind) -> Option<&'static Arc<Kind>> {
+/// The kind that a request for this one is done to, and the kind that its client reads and writes, when its objects are
+/// stored in another form.
+pub(crate) fn served(kind: &Arc<Kind>) -> Option<(Arc<Kind>, &'static Kind)> {
+    let view = builtin().kind(&kind.group, &kind.version, &kind.kind)?;
     match (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()) {
-        ("events.k8s.io", _, "Event") => builtin().kind("", "v1", "Event"),
+        ("events.k8s.io", _, "Event") => Some((Arc::clone(kind), view)),
         ("autoscaling", "v1", "HorizontalPodAutoscaler") => {
-            builtin().kind("autoscaling", "v2", "HorizontalPodAutoscaler")
+            let stored = builtin().kind("autoscaling", "v2", "HorizontalPodAutoscaler")?;
+            Some((Arc::clone(stored), view))
         }
         _ => None,
     }
-}
-
-/// The kind itself, for as long as the program runs: only built-in kinds are served in two forms.
-pub(crate) fn view(kind: &Kind) -> Option<&'static Kind> {
-    builtin().kind(&kind.group, &kind.version, &kind.kind).map(|kind| &**kind)
 }
 
 /// What a client wrote as `view`, as it is stored.
@@ -79,15 +77,16 @@ fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>
 
 /// What objects of a stored kind can be selected by, under all the names that its forms have for it.
 pub(crate) fn selectable(kind: &Kind, value: &Value) -> Vec<(Arc<str>, Box<str>)> {
-    let mut fields = metadata::selectable(kind, value);
-    if kind.group.is_empty() && kind.kind == "Event" {
-        if let Some(view) = builtin().kind("events.k8s.io", "v1", "Event") {
-            fields.extend(metadata::selectable(view, &from_stored(view, value.clone())));
-        }
-        let source = value["source"]["component"].as_str().filter(|component| !component.is_empty());
-        let source = source.or(value["reportingComponent"].as_str()).unwrap_or_default();
-        fields.retain(|(name, _)| **name != *"source");
-        fields.push(("source".into(), source.into()));
+    if kind.kind != "Event" || !kind.is_built_in() {
+        return metadata::selectable(kind, value);
     }
+    let mut fields = Vec::new();
+    for view in ["", "events.k8s.io"].iter().filter_map(|group| builtin().kind(group, "v1", "Event")) {
+        fields.extend(metadata::selectable(view, &from_stored(view, value.clone())));
+    }
+    let source = value["source"]["component"].as_str().filter(|component| !component.is_empty());
+    let source = source.or(value["reportingComponent"].as_str()).unwrap_or_default();
+    fields.retain(|(name, _)| **name != *"source");
+    fields.push(("source".into(), source.into()));
     fields
 }

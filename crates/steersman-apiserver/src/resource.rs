@@ -129,19 +129,32 @@ pub(crate) fn selectable(group: &str, plural: &str) -> Vec<Arc<str>> {
 }
 
 impl Kind {
+    fn is_event(&self) -> bool {
+        self.group == "events.k8s.io" && self.plural == "events"
+    }
+
     /// Where its objects are stored: all versions of a kind in one place.
     pub(crate) fn id(&self) -> ResourceId {
-        ResourceId { group: self.group.as_str().into(), plural: self.plural.as_str().into() }
+        // Events of both groups are the same objects.
+        let group = if self.is_event() { "" } else { self.group.as_str() };
+        ResourceId { group: group.into(), plural: self.plural.as_str().into() }
     }
 
     /// Where the real server would have the object, which some messages say.
     pub(crate) fn storage_path(&self, key: &Key) -> String {
         let mut path = "/registry/".to_owned();
-        if !self.is_built_in() {
+        if !self.is_built_in() || matches!(self.plural.as_str(), "customresourcedefinitions" | "apiservices") {
             path.push_str(&self.group);
             path.push('/');
         }
-        path.push_str(&self.plural);
+        path.push_str(match (self.group.as_str(), self.plural.as_str()) {
+            ("", "replicationcontrollers") => "controllers",
+            ("", "endpoints") => "services/endpoints",
+            ("", "nodes") => "minions",
+            ("", "services") => "services/specs",
+            ("networking.k8s.io", "ingresses") => "ingress",
+            (_, plural) => plural,
+        });
         for part in [&key.namespace, &key.name] {
             if !part.is_empty() {
                 path.push('/');
@@ -158,7 +171,9 @@ impl Kind {
 
     /// As messages name the kind.
     pub(crate) fn named_kind(&self) -> Named<'_> {
-        Named { group: &self.group, resource: &self.kind }
+        // An Event is one of the core group, wherever it was written.
+        let group = if self.is_event() { "" } else { self.group.as_str() };
+        Named { group, resource: &self.kind }
     }
 
     pub(crate) fn is_built_in(&self) -> bool {

@@ -184,11 +184,9 @@ impl Shared {
         }
         self.check_verb(&kind, request)?;
         let wanted = Wanted::read(negotiation::accept(headers), request.verb == Verb::Watch)?;
-        // Some kinds are stored as another one, which is also what refusals speak of.
-        let (kind, form) = match (convert::stored_as(&kind), convert::view(&kind), wanted.form) {
-            (Some(stored), Some(view), Form::Whole) => (Arc::clone(stored), Form::As(view)),
-            (Some(stored), _, form) => (Arc::clone(stored), form),
-            (None, _, form) => (kind, form),
+        let (kind, form) = match convert::served(&kind) {
+            Some((stored, view)) => (stored, wanted.form.of_view(view)),
+            None => (kind, wanted.form),
         };
         let answer = match request.verb {
             _ if request.subresource == SCALE => self.scale(&kind, request, query, form, headers, body),
@@ -281,6 +279,15 @@ fn other(method: &Method, path: &str, headers: &HeaderMap) -> Answer {
     }
 }
 
+/// The architecture, as Go calls it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
 /// Which release the server behaves as. What it says of its build is our own.
 fn version() -> Response<Body> {
     let version = &builtin().kubernetes;
@@ -301,7 +308,7 @@ fn version() -> Response<Body> {
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
     });
     answer::indented(answer::json(StatusCode::OK, body.to_string()))
 }

@@ -205,7 +205,7 @@ fn bookmark(kind: &Kind, form: Form, revision: Revision, ends_initial: bool) -> 
     let mut object = match form {
         Form::Whole => json!({"kind": kind.kind, "apiVersion": kind.api_version()}),
         Form::As(view) => json!({"kind": view.kind, "apiVersion": view.api_version()}),
-        Form::Metadata(version) => json!({"kind": "PartialObjectMetadata", "apiVersion": version}),
+        Form::Metadata(version, _) => json!({"kind": "PartialObjectMetadata", "apiVersion": version}),
     };
     object["metadata"] = metadata;
     line("BOOKMARK", &object)

@@ -542,8 +542,7 @@ pub(crate) fn decode(
 ) -> Result<Decoded, Status> {
     let document = match media_type(headers) {
         "" | "application/json" | "*/*" => None,
-        "application/yaml" if !body.is_empty() => Some(read_yaml(kind, body)?),
-        "application/yaml" => None,
+        "application/yaml" => Some(read_yaml(kind, body)?),
         _ => {
             let text = format!(
                 "the body of the request was in an unknown format - accepted media types include: {MEDIA_TYPES}"
