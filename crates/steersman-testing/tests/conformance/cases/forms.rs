@@ -6,7 +6,7 @@ use super::{MAPS, crs, defined, map, maps, widget, widgets};
 use crate::conformance::case::{Case, case};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [scales(), custom_scales(), autoscalers(), events(), yaml(), negotiation(), labels()]
+    [scales(), custom_scales(), autoscalers(), events(), yaml(), negotiation(), kinds_in_another_case(), labels()]
         .into_iter()
         .flatten()
         .collect()
@@ -362,6 +362,18 @@ fn negotiation() -> Vec<Case> {
             .expect(404)
             .get("/version//")
             .ignore(""),
+    ]
+}
+
+/// Which kind a body is of is found in any case.
+fn kinds_in_another_case() -> Vec<Case> {
+    let typed = |name: &'static str, typed: Value| {
+        case(name).post(MAPS, super::with(json!({"metadata": {"name": "one"}}), typed))
+    };
+    vec![
+        typed("kind-in-another-case", json!({"Kind": "Pod"})).expect(400),
+        typed("kind-in-another-case-that-is-right", json!({"KIND": "ConfigMap", "APIVersion": "v1"})).expect(201),
+        typed("kind-in-another-case-of-no-kind", json!({"Kind": 5})).expect(400),
     ]
 }
 
