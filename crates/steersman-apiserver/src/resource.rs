@@ -36,6 +36,7 @@ const LABELS_LOOKED_AT_ONCE: &[(&str, &str)] = &[
     ("", "replicationcontrollers"),
     ("", "resourcequotas"),
     ("", "services"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
     ("apps", "daemonsets"),
     ("apps", "deployments"),
     ("apps", "replicasets"),
@@ -44,18 +45,17 @@ const LABELS_LOOKED_AT_ONCE: &[(&str, &str)] = &[
     ("batch", "cronjobs"),
     ("coordination.k8s.io", "leases"),
     ("discovery.k8s.io", "endpointslices"),
+    ("events.k8s.io", "events"),
     ("networking.k8s.io", "networkpolicies"),
     ("scheduling.k8s.io", "priorityclasses"),
 ];
 
 /// Built-in kinds whose own checks of an update do not look at labels and annotations.
-const LABELS_NOT_LOOKED_AT: &[(&str, &str)] =
-    &[("", "events"), ("events.k8s.io", "events"), ("policy", "poddisruptionbudgets")];
+const LABELS_NOT_LOOKED_AT: &[(&str, &str)] = &[("", "events"), ("policy", "poddisruptionbudgets")];
 
 /// Built-in kinds whose metadata a write of the status leaves alone.
 const STATUS_KEEPS_METADATA: &[(&str, &str)] = &[
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
     ("apiregistration.k8s.io", "apiservices"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
@@ -197,7 +197,7 @@ impl Kind {
         match subresource {
             "status" if own == ("batch", "cronjobs") => 2,
             _ if LABELS_NOT_LOOKED_AT.contains(&own) => 2,
-            "" if !LABELS_LOOKED_AT_ONCE.contains(&own) => 4,
+            "" if self.is_built_in() && !LABELS_LOOKED_AT_ONCE.contains(&own) => 4,
             _ => 3,
         }
     }

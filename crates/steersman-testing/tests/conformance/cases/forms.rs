@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{MAPS, crs, defined, map, maps, widget, widgets};
+use super::{CRDS, MAPS, crs, defined, map, maps, widget, widgets};
 use crate::conformance::case::{Case, case};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -389,6 +389,14 @@ fn labels() -> Vec<Case> {
             .expect(422)
             .post(leases, named)
             .merge(format!("{leases}/one"), wrong.clone())
+            .expect(422),
+        defined("labels-of-custom-resources-and-their-definitions", widgets())
+            .post(crs(""), widget("one", json!({})))
+            .merge(crs("/one"), wrong.clone())
+            .expect(422)
+            .merge(format!("{CRDS}/widgets.${{id}}.example.com"), wrong.clone())
+            .expect(422)
+            .merge(format!("{CRDS}/widgets.${{id}}.example.com/status"), wrong.clone())
             .expect(422),
         case("labels-by-way-of-the-status")
             .post(
