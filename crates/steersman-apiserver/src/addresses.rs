@@ -19,20 +19,27 @@ pub(crate) struct Pool {
     next_port: i64,
 }
 
+/// Whether a Service could have the address: neither the network's own nor the last are anybody's.
 fn is_in_network(address: Ipv4Addr) -> bool {
-    address.to_bits() >> (32 - NETWORK_BITS) == NETWORK.to_bits() >> (32 - NETWORK_BITS)
+    let size = 1_u32 << (32 - NETWORK_BITS);
+    let place = address.to_bits().wrapping_sub(NETWORK.to_bits());
+    (1..size - 1).contains(&place)
+}
+
+/// The first address, which is the API server's own.
+fn is_taken_by_the_server(address: Ipv4Addr) -> bool {
+    address.to_bits() == NETWORK.to_bits() + 1
 }
 
 impl Addresses for Pool {
     fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, String> {
         if let Some(wanted) = wanted {
-            let address = wanted.parse().ok().filter(|address| is_in_network(*address)).ok_or_else(|| {
-                format!(
-                    "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is \
-                     {NETWORK}/{NETWORK_BITS}"
-                )
-            })?;
-            if !self.addresses.insert(address) {
+            let address = wanted
+                .parse()
+                .ok()
+                .filter(|address| is_in_network(*address))
+                .ok_or_else(|| "the provided network does not match the current range".to_owned())?;
+            if is_taken_by_the_server(address) || !self.addresses.insert(address) {
                 return Err("provided IP is already allocated".to_owned());
             }
             return Ok(address.to_string());
@@ -96,7 +103,11 @@ mod tests {
         assert!(pool.cluster_ip(Some(&first)).is_err());
         pool.release_cluster_ip(&first);
         assert_eq!(pool.cluster_ip(Some(&first)), Ok(first));
-        assert!(pool.cluster_ip(Some("192.0.2.1")).unwrap_err().contains("10.0.0.0/16"));
+        assert!(pool.cluster_ip(Some("192.0.2.1")).unwrap_err().contains("does not match the current range"));
+
+        for taken in ["10.0.0.0", "10.0.0.1", "10.0.255.255", "10.1.0.1"] {
+            assert!(pool.cluster_ip(Some(taken)).is_err(), "{taken}");
+        }
 
         let port = pool.node_port(None).unwrap();
         assert!(pool.node_port(Some(port)).is_err() && pool.node_port(Some(80)).is_err());

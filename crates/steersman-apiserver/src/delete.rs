@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer, Form, Warnings};
 use crate::builtin;
 use crate::clock;
+use crate::convert;
 use crate::delete_options::{DeleteOptions, is_namespace};
 use crate::garbage::Work;
 use crate::grace::{self, Grace};
@@ -166,7 +167,7 @@ impl Shared {
         if metadata::same(&value, &current.value()) {
             return Ok(Arc::clone(current));
         }
-        let fields = metadata::selectable(kind, &value);
+        let fields = convert::selectable(kind, &value);
         let put = self.store.put(&kind.id(), key, Some(current), |revision| Object::new(&value, revision, fields));
         let written = put.map_err(|error| refused(&error, kind, key))?;
         work.written(kind, Some(current), &written);

@@ -52,6 +52,8 @@ pub(crate) struct ResourceRequest {
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
+    /// `/`
+    Root,
     /// `/api`
     Versions,
     /// `/apis`
@@ -136,9 +138,15 @@ fn hex(digit: u8) -> Option<u8> {
 impl Route {
     /// Where the path leads, for a request with that method and query.
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
-        let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode_path).collect();
+        let Some(from_root) = path.strip_prefix('/') else { return Ok(Self::Other(path.to_owned())) };
+        let segments: Vec<String> = from_root.trim_end_matches('/').split('/').map(decode_path).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         match segments[..] {
+            // Slashes that follow one another lead nowhere, but at the end.
+            [""] if from_root.is_empty() => Ok(Self::Root),
+            ["apis"] if from_root.ends_with("//") => Ok(Self::Other(path.to_owned())),
+            ["" | "apis", "", ..] | [""] => Ok(Self::Other(path.to_owned())),
+            ref all if all.contains(&"") && matches!(all[0], "api" | "apis") => Err(Status::no_such_path()),
             ["api"] => Ok(Self::Versions),
             ["apis"] => Ok(Self::Groups),
             ["apis", group] => Ok(Self::Group(group.to_owned())),
@@ -257,6 +265,14 @@ mod tests {
         assert_eq!(too_long, Err(Status::no_such_path()));
         let no_name = Route::parse(&Method::PUT, "/api/v1/namespaces/a/pods", &query);
         assert_eq!(no_name, Err(Status::no_such_method()));
+        for path in ["/api//v1", "/api/v1//pods", "/apis/apps//v1", "/apis/apps/v1//deployments"] {
+            assert_eq!(Route::parse(&Method::GET, path, &query), Err(Status::no_such_path()), "{path}");
+        }
+        for path in ["//api/v1", "/apis//apps/v1", "/apis//", "//", "/nowhere"] {
+            assert_eq!(Route::parse(&Method::GET, path, &query), Ok(Route::Other(path.to_owned())));
+        }
+        assert_eq!(Route::parse(&Method::GET, "/", &query), Ok(Route::Root));
+        assert_eq!(Route::parse(&Method::GET, "/apis/", &query), Ok(Route::Groups));
         assert_eq!(Route::parse(&Method::GET, "/healthz", &query), Ok(Route::Other("/healthz".to_owned())));
     }
 

@@ -27,6 +27,7 @@ pub(crate) use self::types::Type;
 pub(crate) use self::types::{ListType, Patch};
 pub(crate) use self::types::{StructId, Types};
 
+pub(crate) use self::base64::decode as decode_base64;
 use self::decode::Decoder;
 use self::json::Json;
 use crate::kinds::builtin;
@@ -121,9 +122,10 @@ impl<'a> RequestBody<'a> {
         match &json {
             Json::Object(fields) => {
                 for (name, value) in fields {
-                    let of_body = match name.as_ref() {
-                        "apiVersion" => &mut body.api_version,
-                        "kind" => &mut body.kind,
+                    // Go finds these two in any case; all other fields only as they are spelled.
+                    let (name, of_body) = match name.as_ref() {
+                        name if name.eq_ignore_ascii_case("apiVersion") => ("apiVersion", &mut body.api_version),
+                        name if name.eq_ignore_ascii_case("kind") => ("kind", &mut body.kind),
                         _ => continue,
                     };
                     match value {

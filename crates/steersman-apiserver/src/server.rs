@@ -7,18 +7,20 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::ACCEPT;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 
 use crate::addresses::Pool;
-use crate::answer::{self, Answer, Body, Form, Warnings};
+use crate::answer::{self, Answer, Body, Form, Wanted, Warnings};
 use crate::clock;
+use crate::convert;
 use crate::custom::Customs;
 use crate::discovery;
 use crate::kinds::{Kind, builtin};
+use crate::negotiation::{self, Encoding};
 use crate::request::{Query, ResourceRequest, Route, Verb};
+use crate::scale::SCALE;
 use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
 
@@ -90,14 +92,13 @@ where
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let (parts, body) = request.into_parts();
+            let query = Query::parse(parts.uri.query().unwrap_or_default());
             let answer = match read(body).await {
-                Ok(body) => {
-                    let query = Query::parse(parts.uri.query().unwrap_or_default());
-                    shared.answer(&parts.method, parts.uri.path(), &query, &parts.headers, &body)
-                }
+                Ok(body) => shared.answer(&parts.method, parts.uri.path(), &query, &parts.headers, &body),
                 Err(status) => Err(status),
             };
-            Ok(answer.unwrap_or_else(|status| answer::refusal(&status)))
+            let answer = answer.unwrap_or_else(|status| refusal(&status, &query, &parts.headers));
+            Ok(if parts.method == Method::HEAD { answer::without_body(answer) } else { answer })
         })
     }
 }
@@ -116,23 +117,31 @@ where
     }
 }
 
+/// A refusal in the way the client reads. It is never converted to another kind: who accepts nothing else gets JSON.
+fn refusal(status: &Status, query: &Query, headers: &HeaderMap) -> Response<Body> {
+    let answer = answer::refusal(status);
+    match negotiation::negotiate(negotiation::accept(headers), |conversion| conversion.is_none()) {
+        None => answer::indented(answer),
+        Some(agreed) if agreed.encoding == Encoding::Yaml => answer::in_yaml(answer),
+        Some(agreed) if negotiation::is_pretty(query, headers, &agreed) => answer::indented(answer),
+        Some(_) => answer,
+    }
+}
+
+/// An object in the way the client reads.
+fn encoded(answer: Response<Body>, query: &Query, headers: &HeaderMap) -> Response<Body> {
+    if !answer::is_json(&answer) {
+        return answer;
+    }
+    match negotiation::negotiate(negotiation::accept(headers), answer::is_served) {
+        Some(agreed) if agreed.encoding == Encoding::Yaml => answer::in_yaml(answer),
+        Some(agreed) if negotiation::is_pretty(query, headers, &agreed) => answer::indented(answer),
+        _ => answer,
+    }
+}
+
 impl Shared {
     fn answer(
-        self: &Arc<Self>,
-        method: &Method,
-        path: &str,
-        query: &Query,
-        headers: &HeaderMap,
-        body: &Bytes,
-    ) -> Answer {
-        let mut answer = self.answer_plainly(method, path, query, headers, body)?;
-        if query.is_on("pretty") && query.get("watch").is_none() {
-            answer = answer::indented(answer);
-        }
-        Ok(answer)
-    }
-
-    fn answer_plainly(
         self: &Arc<Self>,
         method: &Method,
         path: &str,
@@ -143,11 +152,22 @@ impl Shared {
         match Route::parse(method, path, query)? {
             Route::Resource(request) => {
                 let warnings = self.customs.deprecation(&request);
-                self.resource(&request, query, headers, body).warning_first(&warnings)
+                match self.resource(&request, query, headers, body) {
+                    Ok(answer) if request.verb == Verb::Watch => Ok(answer.warning_first(&warnings)),
+                    Ok(answer) => Ok(encoded(answer, query, headers).warning_first(&warnings)),
+                    Err(status) => Err(status.with_warnings(warnings)),
+                }
             }
-            Route::Other(path) => other(&path),
+            Route::Other(path) => other(method, &path, headers),
+            Route::Root => Ok(discovery::paths(&self.customs)),
             _ if method != Method::GET => Err(Status::no_such_method()),
-            route => discovery::answer(&route, &self.customs),
+            route => {
+                let accept = negotiation::accept(headers);
+                if let Some(answer) = discovery::aggregated(&route, &self.customs, accept) {
+                    return Ok(answer);
+                }
+                Ok(encoded(discovery::answer(&route, &self.customs, accept)?, query, headers))
+            }
         }
     }
 
@@ -177,8 +197,13 @@ impl Shared {
             }
         }
         self.check_verb(&kind, request)?;
-        let form = Form::accepted(headers.get(ACCEPT), request.verb == Verb::Watch)?;
-        match request.verb {
+        let wanted = Wanted::read(negotiation::accept(headers), request.verb == Verb::Watch)?;
+        let (kind, form) = match convert::served(&kind) {
+            Some((stored, view)) => (stored, wanted.form.of_view(view)),
+            None => (kind, wanted.form),
+        };
+        let answer = match request.verb {
+            _ if request.subresource == SCALE => self.scale(&kind, request, query, form, headers, body),
             Verb::Get => self.get(&kind, request, query, form),
             Verb::List => self.list(&kind, request, query, form),
             Verb::Watch => self.watch(&kind, request, query, form),
@@ -191,7 +216,12 @@ impl Shared {
             Verb::Patch => self.patch(&kind, request, query, form, headers, body),
             Verb::Delete => self.delete(&kind, request, query, form, body),
             Verb::DeleteCollection => self.delete_collection(&kind, request, query, form, body),
+        };
+        if answer.is_ok() && matches!(request.verb, Verb::Get | Verb::List | Verb::Create | Verb::Update | Verb::Patch)
+        {
+            wanted.check_shape(&kind, request.verb == Verb::List)?;
         }
+        answer
     }
 
     /// The kind that is served there.
@@ -243,7 +273,7 @@ impl Shared {
             let of_custom = || Status::method_not_allowed(kind.named(), verb);
             return Err(if kind.is_built_in() { Status::no_such_method() } else { of_custom() });
         }
-        if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding") {
+        if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding" | SCALE) {
             let named = Named { group: &kind.group, resource: &format!("{}/{}", kind.plural, request.subresource) };
             return Err(Status::method_not_allowed(named, verb));
         }
@@ -257,29 +287,53 @@ fn no_such_page() -> Response<Body> {
 }
 
 /// What is asked of the server rather than of a resource.
-fn other(path: &str) -> Answer {
+fn other(method: &Method, path: &str, headers: &HeaderMap) -> Answer {
     match path {
-        "/version" | "/version/" => {
-            let version = &builtin().kubernetes;
-            let mut numbers = version.split('.');
-            let body = json!({
-                "major": numbers.next(),
-                "minor": numbers.next(),
-                "gitVersion": format!("v{version}"),
-                "gitCommit": "",
-                "gitTreeState": "clean",
-                "buildDate": "",
-                "goVersion": "",
-                "compiler": "rustc",
-                "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-            });
-            Ok(answer::json(StatusCode::OK, body.to_string()))
+        _ if path.trim_end_matches('/') == "/version" => {
+            if method != Method::GET {
+                return Err(Status::no_such_method());
+            }
+            negotiation::check_media_type(negotiation::accept(headers), Encoding::Json.media_type())?;
+            Ok(version())
         }
-        "/healthz" | "/livez" | "/readyz" | "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
-            Ok(answer::text(StatusCode::OK, "ok"))
-        }
+        _ if path.starts_with("/version/") => Err(Status::no_such_path()),
+        _ if discovery::HEALTH.contains(&path) => Ok(answer::text(StatusCode::OK, "ok")),
         _ => Ok(no_such_page()),
     }
+}
+
+/// The architecture, as Go calls it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Which release the server behaves as. What it says of its build is our own.
+fn version() -> Response<Body> {
+    let version = &builtin().kubernetes;
+    let mut numbers = version.split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    // The oldest release that it can be rolled back to: the one before.
+    let before = minor.parse().unwrap_or(1_u32).saturating_sub(1).to_string();
+    let body = json!({
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": before,
+        "gitVersion": format!("v{version}"),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
+    });
+    answer::indented(answer::json(StatusCode::OK, body.to_string()))
 }
 
 /// The older way to bind a Pod.

@@ -91,12 +91,6 @@ impl Status {
         Self::new(500, "", message)
     }
 
-    /// Adds what the client is warned of besides.
-    pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
-        self.warnings = self.warnings.iter().chain(warnings).cloned().collect();
-        self
-    }
-
     /// Offers a place to go on from.
     pub(crate) fn continued_at(mut self, token: String) -> Self {
         self.continue_at = Some(token);
@@ -195,6 +189,24 @@ impl Status {
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The wanted form does not go with what was found.
+    pub(crate) fn not_acceptable_shape(message: String) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The same refusal, with what the client should know besides, before what it is told already.
+    pub(crate) fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
+        warnings.extend(self.warnings);
+        self.warnings = warnings.into();
+        self
+    }
+
+    /// Something went wrong in the server.
+    pub(crate) fn internal(what: &str) -> Self {
+        let status = Self::new(500, "InternalError", format!("Internal error occurred: {what}"));
+        status.causes(vec![json!({"message": what})])
     }
 
     /// The wanted media type is none of ours.

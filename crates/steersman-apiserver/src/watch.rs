@@ -208,7 +208,8 @@ fn bookmark(kind: &Kind, form: Form, revision: Revision, ends_initial: bool) -> 
     }
     let mut object = match form {
         Form::Whole => json!({"kind": kind.kind, "apiVersion": kind.api_version()}),
-        Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}),
+        Form::As(view) => json!({"kind": view.kind, "apiVersion": view.api_version()}),
+        Form::Metadata(version, _) => json!({"kind": "PartialObjectMetadata", "apiVersion": version}),
     };
     object["metadata"] = metadata;
     line("BOOKMARK", &object)

@@ -48,9 +48,9 @@ struct Recorded {
 impl Addresses for Recorded {
     fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, String> {
         match wanted {
-            Some(wanted) if !wanted.starts_with("10.0.") => Err(format!(
-                "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is 10.0.0.0/16"
-            )),
+            Some(wanted) if !wanted.starts_with("10.0.") => {
+                Err("the provided network does not match the current range".to_owned())
+            }
             wanted => Ok(wanted.unwrap_or("10.0.0.0").to_owned()),
         }
     }

@@ -8,6 +8,8 @@ use crate::metadata;
 use crate::schema::{self, DecodeError, Decoded, FieldValidation, RequestBody, decode_metadata};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
+use crate::write::with_duplicates;
+use crate::yaml;
 
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
@@ -18,11 +20,13 @@ impl Shared {
         &self,
         kind: &Kind,
         body: &Bytes,
+        document: Option<yaml::Document>,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
         let unreadable =
             |error: &DecodeError| Status::bad_request(error.message(&kind.kind, &kind.kind, &kind.version, body));
-        let parsed = RequestBody::parse(body).map_err(|error| unreadable(&error))?;
+        let json = document.as_ref().map(|document| Bytes::from(document.value.to_string()));
+        let parsed = RequestBody::parse(json.as_ref().unwrap_or(body)).map_err(|error| unreadable(&error))?;
         if parsed.kind.is_empty() {
             let text = String::from_utf8_lossy(body);
             return Err(Status::bad_request(format!(
@@ -39,9 +43,10 @@ impl Shared {
         let mut decoded = parsed.into_value(lenient).map_err(|error| refuse(&error))?;
         let unknown = self.coerce_custom(kind, &mut decoded.value, validation).map_err(|error| refuse(&error))?;
         decoded.warnings.extend(unknown);
-        if validation == FieldValidation::Strict && !decoded.warnings.is_empty() {
-            return Err(refuse(&DecodeError::Strict(decoded.warnings)));
-        }
+        let is_refused = validation == FieldValidation::Strict && !decoded.warnings.is_empty();
+        let decoded = if is_refused { Err(DecodeError::Strict(decoded.warnings)) } else { Ok(decoded) };
+        let duplicates = document.map_or_else(Vec::new, |document| document.duplicates);
+        let mut decoded = with_duplicates(decoded, duplicates, validation).map_err(|error| refuse(&error))?;
         let expected = kind.api_version();
         if given_version != expected {
             return Err(Status::bad_request(format!(
@@ -53,21 +58,21 @@ impl Shared {
     }
 
     /// Reads what came of a patch.
-    pub(crate) fn decode_patched(
+    pub(crate) fn decode_patched_custom(
         &self,
         kind: &Kind,
-        value: &mut Value,
+        mut value: Value,
         validation: FieldValidation,
-    ) -> Result<Vec<String>, Status> {
+    ) -> Result<Decoded, Status> {
         let refuse = |error: &DecodeError| {
             let error = FieldError::invalid("patch", "<object>", error.to_string());
             Status::invalid(Named { group: "", resource: "" }, "", &[error])
         };
-        let unknown = self.coerce_custom(kind, value, validation).map_err(|error| refuse(&error))?;
-        if validation == FieldValidation::Strict && !unknown.is_empty() {
-            return Err(refuse(&DecodeError::Strict(unknown)));
+        let warnings = self.coerce_custom(kind, &mut value, validation).map_err(|error| refuse(&error))?;
+        if validation == FieldValidation::Strict && !warnings.is_empty() {
+            return Err(refuse(&DecodeError::Strict(warnings)));
         }
-        Ok(unknown)
+        Ok(Decoded { value, warnings })
     }
 
     /// Drops what neither metadata nor the schema know, fills in defaults, and says what was dropped, unless nobody wants
@@ -119,11 +124,14 @@ impl Shared {
         if old.is_none() && kind.has_status() {
             value.as_object_mut().map(|value| value.remove("status"));
         }
-        let errors = match old {
+        let mut errors = match old {
             None => version.schema.validate(value),
             Some(old) if subresource == "status" => version.schema.validate_status(value, old),
             Some(old) => version.schema.validate_update(value, old),
         };
+        if let Some(paths) = &version.scale {
+            errors.extend(paths.check(value, subresource == "status"));
+        }
         let warnings = if subresource.is_empty() { finalizer_warnings(value, old) } else { Vec::new() };
         (warnings, errors)
     }

@@ -6,6 +6,7 @@ use super::case::{Area, Case, case};
 
 mod crds;
 mod deletion;
+mod forms;
 mod garbage;
 mod http;
 mod kinds;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Rest, objects::cases()),
         (Area::Rest, patch::cases()),
         (Area::Rest, kinds::cases()),
+        (Area::Rest, forms::cases()),
         (Area::Rest, http::cases()),
     ];
     areas.into_iter().flat_map(|(area, cases)| cases.into_iter().map(move |case| (area, case))).collect()
