@@ -18,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! What a request meets, in this order: `request` reads its path and query; `kinds` knows what is served there; `read`,
+//! What a request meets, in this order: `identity` says who asks; `request` reads its path and query; `kinds` knows what is served there; `read`,
 //! `watch`, `write` and `delete` do it; `metadata` keeps the rules of an object's life; `store` keeps the objects and the
 //! changes that led to them; `answer` encodes what comes back, and `status` the refusals.
 
@@ -31,6 +31,7 @@ mod crd;
 mod custom;
 mod delete;
 mod discovery;
+mod identity;
 mod kinds;
 mod metadata;
 mod object;
@@ -38,6 +39,7 @@ mod patch;
 mod read;
 mod request;
 mod resource;
+mod review;
 mod schema;
 mod serve;
 mod server;
@@ -47,5 +49,6 @@ mod watch;
 mod write;
 
 pub use answer::Body;
+pub use identity::Identity;
 pub use serve::{Serve, ServeError, Serving};
 pub use server::ApiServer;

@@ -17,8 +17,10 @@ use crate::answer::{self, Answer, Body, Form};
 use crate::clock;
 use crate::custom::Customs;
 use crate::discovery;
+use crate::identity::Identity;
 use crate::kinds::{Kind, builtin};
 use crate::request::{Query, ResourceRequest, Route, Verb};
+use crate::review::{is_self_review, review};
 use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
 
@@ -34,6 +36,8 @@ pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
+    /// Who asks when a request does not say so.
+    identity: Arc<Identity>,
 }
 
 /// What all requests share.
@@ -64,7 +68,13 @@ impl ApiServer {
             addresses: Mutex::default(),
         });
         shared.create_first_namespaces();
-        Self { shared }
+        Self { shared, identity: Arc::new(Identity::admin()) }
+    }
+
+    /// The same server, which takes requests in process to come from `identity` unless they carry another one.
+    #[must_use]
+    pub fn acting_as(&self, identity: Identity) -> Self {
+        Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
     }
 
     /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
@@ -87,13 +97,17 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let shared = Arc::clone(&self.shared);
+        let (shared, identity) = (Arc::clone(&self.shared), Arc::clone(&self.identity));
         Box::pin(async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
+            let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&identity));
             let answer = match read(body).await {
                 Ok(body) => {
                     let query = Query::parse(parts.uri.query().unwrap_or_default());
-                    shared.answer(&parts.method, parts.uri.path(), &query, &parts.headers, &body)
+                    let path = parts.uri.path();
+                    identity.impersonating(&parts.method, path, &query, &parts.headers).and_then(|identity| {
+                        shared.answer(&identity, &parts.method, path, &query, &parts.headers, &body)
+                    })
                 }
                 Err(status) => Err(status),
             };
@@ -119,13 +133,14 @@ where
 impl Shared {
     fn answer(
         self: &Arc<Self>,
+        identity: &Identity,
         method: &Method,
         path: &str,
         query: &Query,
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let mut answer = self.answer_plainly(method, path, query, headers, body)?;
+        let mut answer = self.answer_plainly(identity, method, path, query, headers, body)?;
         if query.is_on("pretty") && query.get("watch").is_none() {
             answer = answer::indented(answer);
         }
@@ -134,6 +149,7 @@ impl Shared {
 
     fn answer_plainly(
         self: &Arc<Self>,
+        identity: &Identity,
         method: &Method,
         path: &str,
         query: &Query,
@@ -141,7 +157,7 @@ impl Shared {
         body: &Bytes,
     ) -> Answer {
         match Route::parse(method, path, query)? {
-            Route::Resource(request) => self.resource(&request, query, headers, body),
+            Route::Resource(request) => self.resource(identity, &request, query, headers, body),
             Route::Other(path) => other(&path),
             _ if method != Method::GET => Err(Status::no_such_method()),
             route => discovery::answer(&route, &self.customs),
@@ -150,6 +166,7 @@ impl Shared {
 
     fn resource(
         self: &Arc<Self>,
+        identity: &Identity,
         request: &ResourceRequest,
         query: &Query,
         headers: &HeaderMap,
@@ -172,6 +189,7 @@ impl Shared {
             Verb::Get => self.get(&kind, request, query, form),
             Verb::List => self.list(&kind, request, query, form),
             Verb::Watch => self.watch(&kind, request, query, form),
+            Verb::Create if is_self_review(&kind) => review(identity, &kind, query, headers, body, &self.now()),
             Verb::Create => self.create(&kind, request, query, form, headers, body),
             Verb::Update => self.update(&kind, request, query, form, headers, body),
             Verb::Patch => self.patch(&kind, request, query, form, headers, body),

@@ -118,6 +118,11 @@ impl Status {
         Self::new(403, "Forbidden", message).about(of, name)
     }
 
+    /// Forbidden, and about no resource.
+    pub(crate) fn forbidden_path(why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("forbidden: {why}")).with_empty_details()
+    }
+
     /// Nothing new is created in a namespace that is being deleted.
     pub(crate) fn namespace_terminating(of: Named<'_>, name: &str, namespace: &str) -> Self {
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");

@@ -399,7 +399,7 @@ struct Wish {
 }
 
 /// What a request says of fields that are unknown or come twice.
-fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidation, Status> {
+pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidation, Status> {
     let text = query.get("fieldValidation").unwrap_or_default();
     FieldValidation::parse(text).ok_or_else(|| {
         let error = FieldError::not_supported("fieldValidation", text, &["", "Ignore", "Strict", "Warn"]);
@@ -408,7 +408,12 @@ fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidat
 }
 
 /// Reads the body of a create or an update.
-fn decode(kind: &Kind, headers: &HeaderMap, body: &Bytes, validation: FieldValidation) -> Result<Decoded, Status> {
+pub(crate) fn decode(
+    kind: &Kind,
+    headers: &HeaderMap,
+    body: &Bytes,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
     if !matches!(media_type(headers), "" | "application/json" | "*/*") {
         let text = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",

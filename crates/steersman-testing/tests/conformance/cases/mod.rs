@@ -8,6 +8,7 @@ mod crds;
 mod deletion;
 mod garbage;
 mod http;
+mod identity;
 mod kinds;
 mod list;
 mod objects;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Rest, patch::cases()),
         (Area::Rest, kinds::cases()),
         (Area::Rest, http::cases()),
+        (Area::Rest, identity::cases()),
     ];
     areas.into_iter().flat_map(|(area, cases)| cases.into_iter().map(move |case| (area, case))).collect()
 }
