@@ -144,25 +144,32 @@ pub(crate) struct Store {
 struct State {
     revision: Revision,
     resources: HashMap<ResourceId, Resource>,
+    /// Changes up to this revision are gone, also of resources that nothing was written to.
+    compacted: Revision,
+    /// When resources were removed, with all that was known of their past.
+    removed: HashMap<ResourceId, Revision>,
 }
 
 struct Resource {
     objects: BTreeMap<Key, Arc<Object>>,
     log: VecDeque<Arc<Change>>,
     log_bytes: usize,
-    /// Changes up to this revision are gone.
+    /// Changes up to this revision are gone: whoever comes now and asks for an earlier one is refused.
     compacted: Revision,
+    /// The latest change that is gone. A follower that has seen it misses nothing, however long ago that was.
+    lost: Revision,
     /// Says which revision was written last, to wake watchers.
     written: watch::Sender<Revision>,
 }
 
 impl Resource {
-    fn new(revision: Revision) -> Self {
+    fn new(revision: Revision, compacted: Revision) -> Self {
         Self {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
             log_bytes: 0,
-            compacted: 0,
+            compacted,
+            lost: compacted,
             written: watch::Sender::new(revision),
         }
     }
@@ -180,13 +187,19 @@ impl Resource {
     fn forget_first(&mut self) {
         if let Some(change) = self.log.pop_front() {
             self.log_bytes -= change.bytes();
-            self.compacted = change.revision;
+            self.compacted = self.compacted.max(change.revision);
+            self.lost = change.revision;
         }
+    }
+
+    /// Refuses a revision that is no longer known.
+    fn check(&self, revision: Revision) -> Result<(), Expired> {
+        if revision < self.compacted { Err(Expired { oldest: self.compacted }) } else { Ok(()) }
     }
 
     /// Changes after `revision`, oldest first.
     fn changes_after(&self, revision: Revision) -> Result<impl DoubleEndedIterator<Item = &Arc<Change>>, Expired> {
-        if revision < self.compacted {
+        if revision < self.lost {
             return Err(Expired { oldest: self.compacted });
         }
         let first = self.log.partition_point(|change| change.revision <= revision);
@@ -202,7 +215,7 @@ impl Change {
 
 impl Store {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { state: Mutex::new(State { revision: 1, resources: HashMap::new() }), retention }
+        Self { state: Mutex::new(State::new()), retention }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -287,8 +300,11 @@ impl Store {
     ) -> Result<Snapshot, Expired> {
         let state = self.lock();
         let Some(resource) = state.resources.get(resource) else {
-            return Ok(Snapshot { revision, objects: Vec::new() });
+            let oldest = state.forgotten(resource);
+            let nothing = Snapshot { revision, objects: Vec::new() };
+            return if revision < oldest { Err(Expired { oldest }) } else { Ok(nothing) };
         };
+        resource.check(revision)?;
         let mut objects: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
         for object in resource.in_namespace(namespace) {
             objects.insert(object.key().clone(), object);
@@ -309,9 +325,7 @@ impl Store {
     pub(crate) fn follow(&self, resource: &ResourceId, revision: Revision) -> Result<Follower, Expired> {
         let mut state = self.lock();
         let entry = state.resource(resource);
-        if revision < entry.compacted {
-            return Err(Expired { oldest: entry.compacted });
-        }
+        entry.check(revision)?;
         let written = entry.written.subscribe();
         Ok(Follower { resource: resource.clone(), reached: revision, written })
     }
@@ -325,12 +339,17 @@ impl Store {
             }
             resource.compacted = resource.compacted.max(revision);
         }
+        state.compacted = state.compacted.max(revision);
     }
 
     /// Forgets a resource and everything in it.
     pub(crate) fn remove_resource(&self, resource: &ResourceId) {
         // Followers learn of it by the end of their channel.
-        self.lock().resources.remove(resource);
+        let mut state = self.lock();
+        let revision = state.revision;
+        if state.resources.remove(resource).is_some() {
+            state.removed.insert(resource.clone(), revision);
+        }
     }
 
     /// The changes that a follower has not seen, at most `limit` of them.
@@ -350,8 +369,17 @@ impl Store {
 
 impl State {
     fn resource(&mut self, id: &ResourceId) -> &mut Resource {
-        let revision = self.revision;
-        self.resources.entry(id.clone()).or_insert_with(|| Resource::new(revision))
+        let (revision, forgotten) = (self.revision, self.forgotten(id));
+        self.resources.entry(id.clone()).or_insert_with(|| Resource::new(revision, forgotten))
+    }
+
+    fn new() -> Self {
+        Self { revision: 1, resources: HashMap::new(), compacted: 0, removed: HashMap::new() }
+    }
+
+    /// The revision up to which nothing is known of a resource that is not there.
+    fn forgotten(&self, id: &ResourceId) -> Revision {
+        self.compacted.max(self.removed.get(id).copied().unwrap_or(0))
     }
 }
 
