@@ -17,7 +17,7 @@ use crate::object::Object;
 use crate::patch::{self, PatchError};
 use crate::read::parse_revision;
 use crate::request::{Query, ResourceRequest};
-use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, decode_value};
+use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, decode_value, read_value};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
 use crate::store::{Key, WriteError};
@@ -352,12 +352,7 @@ fn names_version(patch: &Value) -> bool {
 /// A patch of the right shape.
 fn read_patch(media_type: &str, body: &Bytes) -> Result<Value, Status> {
     let wrong = |what: String| Status::bad_request(format!("error decoding patch: {what}"));
-    let patch: Value = match RequestBody::parse(body) {
-        Err(DecodeError::Unreadable(what)) if serde_json::from_slice::<Value>(body).is_err() => {
-            return Err(wrong(what));
-        }
-        _ => serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?,
-    };
+    let patch = read_value(body).map_err(wrong)?;
     let shape = match &patch {
         Value::Object(_) => "object",
         Value::Array(_) => "array",

@@ -7,6 +7,7 @@ use super::case::{Area, Case, case};
 mod crds;
 mod deletion;
 mod garbage;
+mod hostile;
 mod http;
 mod identity;
 mod kinds;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Rest, kinds::cases()),
         (Area::Rest, http::cases()),
         (Area::Rest, identity::cases()),
+        (Area::Rest, hostile::cases()),
     ];
     areas.into_iter().flat_map(|(area, cases)| cases.into_iter().map(move |case| (area, case))).collect()
 }
