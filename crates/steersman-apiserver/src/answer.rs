@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kinds::Kind;
@@ -167,6 +168,9 @@ pub(crate) fn indented(answer: Response<Body>) -> Response<Body> {
         return Response::from_parts(parts, Full::default().boxed_unsync());
     };
     let bytes = collected.to_bytes();
-    let text = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| serde_json::to_vec_pretty(&value).ok());
+    let mut reader = serde_json::Deserializer::from_slice(&bytes);
+    // What we have written has a bound of ours.
+    reader.disable_recursion_limit();
+    let text = Value::deserialize(&mut reader).ok().and_then(|value| serde_json::to_vec_pretty(&value).ok());
     Response::from_parts(parts, Full::new(text.map_or(bytes, Bytes::from)).boxed_unsync())
 }

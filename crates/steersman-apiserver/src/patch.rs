@@ -101,6 +101,10 @@ fn apply_one(target: &mut Value, operation: &Value, copied: &mut usize) -> Resul
         "move" | "copy" => {
             let from =
                 text("from").ok_or_else(|| misfit(format!("{kind} operation failed to decode from: missing field")))?;
+            // The whole cannot be put into a part of itself.
+            if from.is_empty() {
+                return Err(missing(kind, from));
+            }
             let moved = if kind == "move" {
                 remove(target, from)?
             } else {
@@ -198,6 +202,9 @@ fn remove(target: &mut Value, path: &str) -> Result<Value, PatchError> {
 fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
     check_depth(path, &value)?;
     if path.is_empty() {
+        if !(value.is_object() || value.is_array()) {
+            return Err(missing("replace", path));
+        }
         *target = value;
         return Ok(());
     }
@@ -288,8 +295,9 @@ mod tests {
 
     #[test]
     fn no_patch_grows_without_bound() {
-        let copies = vec![json!({"op": "copy", "from": "", "path": "/a"}); 100];
-        assert!(matches!(apply(&json!({"k": "v"}), &copies.into()), Err(PatchError::DoesNotFit(_))));
+        let copy = |place: usize| json!({"op": "copy", "from": "/a", "path": format!("/a/{place}")});
+        let copies: Vec<Value> = (0..100).map(copy).collect();
+        assert!(matches!(apply(&json!({"a": {"k": "v"}}), &copies.into()), Err(PatchError::DoesNotFit(_))));
         let deeper = |depth: usize| json!({"op": "add", "path": "/a".repeat(depth), "value": {}});
         let fits: Vec<Value> = (1..DEPTH_MAX).map(deeper).collect();
         assert!(apply(&json!({}), &fits.into()).is_ok());

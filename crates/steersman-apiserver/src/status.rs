@@ -70,7 +70,7 @@ impl Status {
     }
 
     pub(crate) fn not_found(of: Named<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{of} {name:?} not found")).about(of, name)
+        Self::new(404, "NotFound", format!("{of} {} not found", quote(name))).about(of, name)
     }
 
     /// No such path, or no such resource.
@@ -95,11 +95,11 @@ impl Status {
     }
 
     pub(crate) fn already_exists(of: Named<'_>, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{of} {name:?} already exists")).about(of, name)
+        Self::new(409, "AlreadyExists", format!("{of} {} already exists", quote(name))).about(of, name)
     }
 
     pub(crate) fn conflict(of: Named<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {of} {name:?}: {why}");
+        let message = format!("Operation cannot be fulfilled on {of} {}: {why}", quote(name));
         Self::new(409, "Conflict", message).about(of, name)
     }
 
@@ -113,7 +113,7 @@ impl Status {
         let message = if name.is_empty() {
             format!("{of} is forbidden: {why}")
         } else {
-            format!("{of} {name:?} is forbidden: {why}")
+            format!("{of} {} is forbidden: {why}", quote(name))
         };
         Self::new(403, "Forbidden", message).about(of, name)
     }
@@ -159,7 +159,7 @@ impl Status {
         let causes = errors
             .iter()
             .map(|error| json!({"reason": error.kind.reason(), "message": error.body(), "field": error.field}));
-        Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {why}"))
+        Self::new(422, "Invalid", format!("{kind} {} is invalid: {why}", quote(name)))
             .about(kind, name)
             .causes(causes.collect())
     }
@@ -351,7 +351,7 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// A string as Go's `%q` writes it, for the characters that come up.
+/// A string as Go's `%q` writes it.
 pub(crate) fn quote(text: &str) -> String {
-    Value::from(text).to_string()
+    steersman_wire::quote(text)
 }

@@ -92,13 +92,6 @@ impl Shared {
         let meta = metadata::of(&mut value);
         metadata::settle_namespace(meta, kind, &request.namespace)?;
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
-        if name.is_empty() {
-            let text = format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                request.name
-            );
-            return Err(Status::bad_request(text));
-        }
         check_name(name, request)?;
         let current = self.current(kind, request)?;
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
@@ -340,6 +333,11 @@ fn check_name(name: &str, request: &ResourceRequest) -> Result<(), Status> {
     if name == request.name {
         return Ok(());
     }
+    if name.is_empty() {
+        let text =
+            format!("the name of the object ({} based on URL) was undeterminable: name must be provided", request.name);
+        return Err(Status::bad_request(text));
+    }
     let text = format!("the name of the object ({name}) does not match the name on the URL ({})", request.name);
     Err(Status::bad_request(text))
 }
@@ -364,7 +362,10 @@ fn read_patch(media_type: &str, body: &Bytes) -> Result<Value, Status> {
     let merge = media_type == "application/merge-patch+json";
     match shape {
         "object" if merge => Ok(patch),
-        "array" if !merge => Ok(patch),
+        "array" if !merge => {
+            check_operations(&patch).map_err(wrong)?;
+            Ok(patch)
+        }
         "null" => Err(Status::bad_request("Invalid JSON Patch")),
         _ if merge => {
             Err(wrong(format!("json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}")))
@@ -373,17 +374,57 @@ fn read_patch(media_type: &str, body: &Bytes) -> Result<Value, Status> {
     }
 }
 
+/// Refuses operations of the wrong shape. The words are Go's.
+fn check_operations(patch: &Value) -> Result<(), String> {
+    let shape = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    for operation in patch.as_array().into_iter().flatten() {
+        if !(operation.is_object() || operation.is_null()) {
+            let found = shape(operation);
+            return Err(format!("json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"));
+        }
+        for field in ["op", "from", "path"] {
+            let value = &operation[field];
+            if !(value.is_string() || value.is_null()) {
+                let found = shape(value);
+                return Err(format!(
+                    "json: cannot unmarshal {found} into Go struct field jsonPatchOp.{field} of type string"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn refuse_patch(error: &PatchError) -> Status {
     match error {
         PatchError::Malformed(text) => Status::bad_request(text.clone()),
-        PatchError::TooMany(_) => Status::too_large(error.to_string()),
+        PatchError::TooMany(_) => Status::too_large(format!("Request entity too large: {error}")),
         PatchError::DoesNotFit(_) => Status::unprocessable(),
     }
 }
 
 fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
+    let Some(value) = headers.get(CONTENT_TYPE) else { return "" };
+    // What is no media type at all is shown whole: nobody takes it.
+    let Ok(value) = value.to_str() else { return "?" };
+    let mut parts = value.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let right = |parameter: &str| match parameter.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            let value = value.trim();
+            let quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
+            quoted || !(value.is_empty() || value.contains('"'))
+        }
+        _ => parameter.is_empty(),
+    };
+    if (name.is_empty() && !value.is_empty()) || !parts.all(right) { value } else { name }
 }
 
 /// How a write is wished.
