@@ -32,8 +32,11 @@ fn bodies() -> Vec<Case> {
         post("hostile-surrogates-alone", &data("{\"a\":\"\\udc00\\ud800\\u0041\"}")).expect(201),
         post("hostile-surrogate-in-the-name", "{\"metadata\":{\"name\":\"\\ud800\"}}").expect(422),
         post("hostile-keys-that-come-twice", &data("{\"a\":\"1\",\"a\":\"2\"}")).expect(201).see("/data/a", "2"),
-        post("hostile-metadata-that-comes-twice", "{\"metadata\":{\"name\":\"one\"},\"metadata\":{\"labels\":{\"a\":\"b\"}}}")
-            .expect(201),
+        post(
+            "hostile-metadata-that-comes-twice",
+            "{\"metadata\":{\"name\":\"one\"},\"metadata\":{\"labels\":{\"a\":\"b\"}}}",
+        )
+        .expect(201),
         post("hostile-key-that-is-enormous", &data(&format!("{{\"{}\":\"1\"}}", "k".repeat(10_000)))).expect(422),
         post("hostile-key-that-is-empty", &data("{\"\":\"1\"}")).expect(422),
         post("hostile-name-that-is-enormous", &format!("{{\"metadata\":{{\"name\":\"{}\"}}}}", "n".repeat(10_000)))
@@ -66,17 +69,28 @@ fn patches() -> Vec<Case> {
     vec![
         patch("hostile-json-patch-nested-without-end", "json-patch", &nested(100_000)).expect(400),
         patch("hostile-merge-patch-nested-without-end", "merge-patch", &"{\"a\":".repeat(100_000)).expect(400),
-        patch("hostile-json-patch-that-copies-without-end", "json-patch", &format!("[{}]", copies.join(","))).expect(422),
-        patch("hostile-json-patch-with-too-many-operations", "json-patch", &format!("[{}]", many.join(","))).expect(413),
-        patch("hostile-json-patch-with-a-huge-index", "json-patch",
-            "[{\"op\":\"add\",\"path\":\"/metadata/finalizers/99999999999999999999\",\"value\":\"a/b\"}]").expect(422),
+        patch("hostile-json-patch-that-copies-without-end", "json-patch", &format!("[{}]", copies.join(",")))
+            .expect(422),
+        patch("hostile-json-patch-with-too-many-operations", "json-patch", &format!("[{}]", many.join(",")))
+            .expect(413),
+        patch(
+            "hostile-json-patch-with-a-huge-index",
+            "json-patch",
+            "[{\"op\":\"add\",\"path\":\"/metadata/finalizers/99999999999999999999\",\"value\":\"a/b\"}]",
+        )
+        .expect(422),
         patch("hostile-json-patch-without-a-slash", "json-patch", "[{\"op\":\"add\",\"path\":\"data\",\"value\":{}}]")
             .expect(422),
         patch("hostile-json-patch-of-numbers", "json-patch", "[1,2]").expect(400),
         patch("hostile-json-patch-with-a-number-for-a-path", "json-patch", "[{\"op\":\"add\",\"path\":5}]").expect(400),
-        patch("hostile-json-patch-that-removes-everything", "json-patch", "[{\"op\":\"remove\",\"path\":\"\"}]").expect(422),
-        patch("hostile-json-patch-that-replaces-everything", "json-patch",
-            "[{\"op\":\"replace\",\"path\":\"\",\"value\":5}]").expect(422),
+        patch("hostile-json-patch-that-removes-everything", "json-patch", "[{\"op\":\"remove\",\"path\":\"\"}]")
+            .expect(422),
+        patch(
+            "hostile-json-patch-that-replaces-everything",
+            "json-patch",
+            "[{\"op\":\"replace\",\"path\":\"\",\"value\":5}]",
+        )
+        .expect(422),
         patch("hostile-merge-patch-with-a-lone-surrogate", "merge-patch", "{\"data\":{\"k\":\"\\ud800\"}}").expect(200),
         patch("hostile-merge-patch-with-a-huge-number", "merge-patch", "{\"data\":{\"k\":1e999999}}").expect(422),
         patch("hostile-merge-patch-with-keys-that-come-twice", "merge-patch", "{\"data\":{\"k\":\"1\",\"k\":\"2\"}}")
@@ -100,8 +114,11 @@ fn queries() -> Vec<Case> {
         list("hostile-continue-of-nothing", "?continue=e30").expect(400),
         list("hostile-continue-that-is-no-base64", "?continue=%21%21").expect(400),
         list("hostile-continue-of-another-version", "?continue=eyJ2IjoidjAiLCJydiI6MSwic3RhcnQiOiJhIn0").expect(400),
-        list("hostile-continue-with-a-bad-start",
-            "?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi8uLi9zZWNyZXRzIn0").expect(400),
+        list(
+            "hostile-continue-with-a-bad-start",
+            "?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi8uLi9zZWNyZXRzIn0",
+        )
+        .expect(400),
         list("hostile-limit-that-is-huge", "?limit=99999999999999999999").expect(400),
         list("hostile-limit-that-is-negative", "?limit=-1").expect(200),
         list("hostile-version-that-is-huge", "?resourceVersion=99999999999999999999").expect(400),
