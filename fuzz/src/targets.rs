@@ -49,7 +49,7 @@ fn expect_json(answer: Option<(u16, Bytes)>) {
 }
 
 /// A whole request: a line with method, path and content type, separated by spaces, and the body.
-pub fn request(data: &[u8]) {
+pub(crate) fn request(data: &[u8]) {
     let (line, body) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len()));
     let line = String::from_utf8_lossy(line);
     let mut words = line.splitn(3, ' ');
@@ -59,17 +59,17 @@ pub fn request(data: &[u8]) {
 }
 
 /// A JSON patch.
-pub fn json_patch(data: &[u8]) {
+pub(crate) fn json_patch(data: &[u8]) {
     with_server(|server| expect_json(send(server, "PATCH", MAP, b"application/json-patch+json", data)));
 }
 
 /// A merge patch.
-pub fn merge_patch(data: &[u8]) {
+pub(crate) fn merge_patch(data: &[u8]) {
     with_server(|server| expect_json(send(server, "PATCH", MAP, b"application/merge-patch+json", data)));
 }
 
 /// Label and field selectors: what is read can be written and read again, and means the same.
-pub fn selectors(data: &[u8]) {
+pub(crate) fn selectors(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(selector) = steersman_wire::LabelSelector::parse(&text) {
         let written = selector.to_string();
@@ -84,7 +84,7 @@ pub fn selectors(data: &[u8]) {
 }
 
 /// A continue token: as it is, and as what a token holds.
-pub fn continue_token(data: &[u8]) {
+pub(crate) fn continue_token(data: &[u8]) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut encoded = String::new();
     for chunk in data.chunks(3) {
@@ -100,7 +100,7 @@ pub fn continue_token(data: &[u8]) {
 }
 
 /// The checks of names.
-pub fn names(data: &[u8]) {
+pub(crate) fn names(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let label = steersman_wire::is_dns1123_label(&text).is_empty();
     let subdomain = steersman_wire::is_dns1123_subdomain(&text).is_empty();
