@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::convert;
@@ -255,7 +256,10 @@ fn rewritten(answer: Response<Body>, write: impl FnOnce(&Value) -> Option<Vec<u8
         return Response::from_parts(parts, Full::default().boxed_unsync());
     };
     let bytes = collected.to_bytes();
-    let text = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| write(&value));
+    let mut reader = serde_json::Deserializer::from_slice(&bytes);
+    // What we have written has a bound of ours.
+    reader.disable_recursion_limit();
+    let text = Value::deserialize(&mut reader).ok().and_then(|value| write(&value));
     Response::from_parts(parts, Full::new(text.map_or(bytes, Bytes::from)).boxed_unsync())
 }
 

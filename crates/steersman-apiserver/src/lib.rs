@@ -18,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! What a request meets, in this order: `request` reads its path and query; `kinds` knows what is served there; `read`,
+//! What a request meets, in this order: `identity` says who asks; `request` reads its path and query; `kinds` knows what is served there; `read`,
 //! `watch`, `write` and `delete` do it; `metadata` keeps the rules of an object's life; `store` keeps the objects and the
 //! changes that led to them; `answer` encodes what comes back, and `status` the refusals.
 
@@ -38,6 +38,7 @@ mod discovery;
 mod eviction;
 mod garbage;
 mod grace;
+mod identity;
 mod kinds;
 mod metadata;
 mod namespace;
@@ -45,10 +46,12 @@ mod negotiation;
 mod object;
 mod ownership;
 mod patch;
+mod patch_request;
 mod protection;
 mod read;
 mod request;
 mod resource;
+mod review;
 mod scale;
 mod schema;
 mod serve;
@@ -60,5 +63,6 @@ mod write;
 mod yaml;
 
 pub use answer::Body;
+pub use identity::Identity;
 pub use serve::{Serve, ServeError, Serving};
 pub use server::ApiServer;

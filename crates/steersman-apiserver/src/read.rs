@@ -127,13 +127,27 @@ impl Continue {
             let first = bytes.first().map_or(first, |byte| u32::from(*byte));
             invalid(&format!("invalid character '\\u{first:04x}' looking for beginning of value"))
         })?;
+        let version = value["v"].as_str().unwrap_or_default();
+        if version != "meta.k8s.io/v1" {
+            return Err(invalid(&format!("server does not recognize this encoded version {version}")));
+        }
+        let start = value["start"].as_str().unwrap_or_default();
+        if value["rv"].as_i64().unwrap_or_default() == 0 {
+            return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        if start.is_empty() {
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        if start.split('/').any(|step| matches!(step, "." | "..")) {
+            return Err(invalid(start));
+        }
         let key = value["start"].as_str().and_then(|start| start.strip_suffix('\0')?.split_once('/'));
         match (value["rv"].as_i64(), key) {
             (Some(revision), Some((namespace, name))) => Ok(Self {
                 revision: u64::try_from(revision).ok(),
                 after: Key { namespace: namespace.into(), name: name.into() },
             }),
-            _ => Err(invalid("invalid start key")),
+            _ => Err(invalid(start)),
         }
     }
 }

@@ -10,11 +10,12 @@ use crate::crd::Scale as Paths;
 use crate::kinds::{Kind, builtin};
 use crate::metadata;
 use crate::object::Object;
+use crate::patch_request::PatchRequest;
 use crate::request::{Query, ResourceRequest, Verb};
 use crate::schema::Decoded;
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
-use crate::write::{self, PATCH_TRIES, PatchRequest, Wish};
+use crate::write::{self, PATCH_TRIES, Wish};
 
 /// The name of the subresource, and of its paths.
 pub(crate) const SCALE: &str = "scale";

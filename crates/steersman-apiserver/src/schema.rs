@@ -29,6 +29,7 @@ pub(crate) use self::types::{StructId, Types};
 
 pub(crate) use self::base64::decode as decode_base64;
 use self::decode::Decoder;
+pub(crate) use self::json::DEPTH_MAX;
 use self::json::Json;
 use crate::kinds::builtin;
 
@@ -165,6 +166,11 @@ impl<'a> RequestBody<'a> {
         let value = decoder.untyped(self.json).map_err(DecodeError::Type)?;
         decoder.finish(value, validation)
     }
+}
+
+/// Reads any JSON, as Go would: of fields that come twice the last one counts. The error is Go's.
+pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, String> {
+    Decoder::new(&builtin().types, FieldValidation::Ignore).untyped(Json::parse(bytes)?)
 }
 
 /// Reads a value as a struct of a built-in kind.

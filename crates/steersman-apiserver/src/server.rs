@@ -17,9 +17,11 @@ use crate::clock;
 use crate::convert;
 use crate::custom::Customs;
 use crate::discovery;
+use crate::identity::Identity;
 use crate::kinds::{Kind, builtin};
 use crate::negotiation::{self, Encoding};
 use crate::request::{Query, ResourceRequest, Route, Verb};
+use crate::review::is_self_review;
 use crate::scale::SCALE;
 use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
@@ -36,6 +38,8 @@ pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
+    /// Who asks when a request does not say so.
+    identity: Arc<Identity>,
 }
 
 /// What all requests share.
@@ -66,7 +70,13 @@ impl ApiServer {
             addresses: Mutex::default(),
         });
         shared.create_first_namespaces();
-        Self { shared }
+        Self { shared, identity: Arc::new(Identity::admin()) }
+    }
+
+    /// The same server, which takes requests in process to come from `identity` unless they carry another one.
+    #[must_use]
+    pub fn acting_as(&self, identity: Identity) -> Self {
+        Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
     }
 
     /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
@@ -89,12 +99,18 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let shared = Arc::clone(&self.shared);
+        let (shared, identity) = (Arc::clone(&self.shared), Arc::clone(&self.identity));
         Box::pin(async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
+            let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&identity));
             let query = Query::parse(parts.uri.query().unwrap_or_default());
             let answer = match read(body).await {
-                Ok(body) => shared.answer(&parts.method, parts.uri.path(), &query, &parts.headers, &body),
+                Ok(body) => {
+                    let path = parts.uri.path();
+                    identity.impersonating(&parts.method, path, &query, &parts.headers).and_then(|identity| {
+                        shared.answer(&identity, &parts.method, path, &query, &parts.headers, &body)
+                    })
+                }
                 Err(status) => Err(status),
             };
             let answer = answer.unwrap_or_else(|status| refusal(&status, &query, &parts.headers));
@@ -143,6 +159,7 @@ fn encoded(answer: Response<Body>, query: &Query, headers: &HeaderMap) -> Respon
 impl Shared {
     fn answer(
         self: &Arc<Self>,
+        identity: &Identity,
         method: &Method,
         path: &str,
         query: &Query,
@@ -152,7 +169,7 @@ impl Shared {
         match Route::parse(method, path, query)? {
             Route::Resource(request) => {
                 let warnings = self.customs.deprecation(&request);
-                match self.resource(&request, query, headers, body) {
+                match self.resource(identity, &request, query, headers, body) {
                     Ok(answer) if request.verb == Verb::Watch => Ok(answer.warning_first(&warnings)),
                     Ok(answer) => Ok(encoded(answer, query, headers).warning_first(&warnings)),
                     Err(status) => Err(status.with_warnings(warnings)),
@@ -173,6 +190,7 @@ impl Shared {
 
     fn resource(
         self: &Arc<Self>,
+        identity: &Identity,
         request: &ResourceRequest,
         query: &Query,
         headers: &HeaderMap,
@@ -211,6 +229,7 @@ impl Shared {
             Verb::Create if request.subresource == "binding" || is_bindings(&kind) => {
                 self.bind(request, query, headers, body)
             }
+            Verb::Create if is_self_review(&kind) => self.review(identity, &kind, query, headers, body),
             Verb::Create => self.create(&kind, request, query, form, headers, body),
             Verb::Update => self.update(&kind, request, query, form, headers, body),
             Verb::Patch => self.patch(&kind, request, query, form, headers, body),

@@ -73,7 +73,7 @@ impl Status {
     }
 
     pub(crate) fn not_found(of: Named<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{of} {name:?} not found")).about(of, name)
+        Self::new(404, "NotFound", format!("{of} {} not found", quote(name))).about(of, name)
     }
 
     /// No such path, or no such resource.
@@ -98,12 +98,11 @@ impl Status {
     }
 
     pub(crate) fn already_exists(of: Named<'_>, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{of} {name:?} already exists")).about(of, name)
+        Self::new(409, "AlreadyExists", format!("{of} {} already exists", quote(name))).about(of, name)
     }
 
-    /// An object of that name exists, though not for long.
     pub(crate) fn conflict(of: Named<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {of} {name:?}: {why}");
+        let message = format!("Operation cannot be fulfilled on {of} {}: {why}", quote(name));
         Self::new(409, "Conflict", message).about(of, name)
     }
 
@@ -117,7 +116,7 @@ impl Status {
         let message = if name.is_empty() {
             format!("{of} is forbidden: {why}")
         } else {
-            format!("{of} {name:?} is forbidden: {why}")
+            format!("{of} {} is forbidden: {why}", quote(name))
         };
         Self::new(403, "Forbidden", message).about(of, name)
     }
@@ -126,6 +125,11 @@ impl Status {
     pub(crate) fn being_deleted(mut self) -> Self {
         self.message = format!("object is being deleted: {}", self.message);
         self
+    }
+
+    /// Forbidden, and about no resource.
+    pub(crate) fn forbidden_path(why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("forbidden: {why}")).with_empty_details()
     }
 
     /// Nothing new is created in a namespace that is being deleted.
@@ -164,7 +168,7 @@ impl Status {
         let causes = errors
             .iter()
             .map(|error| json!({"reason": error.kind.reason(), "message": error.body(), "field": error.field}));
-        Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {why}"))
+        Self::new(422, "Invalid", format!("{kind} {} is invalid: {why}", quote(name)))
             .about(kind, name)
             .causes(causes.collect())
     }
@@ -395,7 +399,7 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// A string as Go's `%q` writes it, for the characters that come up.
+/// A string as Go's `%q` writes it.
 pub(crate) fn quote(text: &str) -> String {
-    Value::from(text).to_string()
+    steersman_wire::quote(text)
 }

@@ -18,10 +18,10 @@ use crate::metadata;
 use crate::negotiation::MEDIA_TYPES;
 use crate::object::Object;
 use crate::ownership;
-use crate::patch::{self, PatchError};
+use crate::patch_request::{self, PatchRequest};
 use crate::read::parse_revision;
 use crate::request::{Query, ResourceRequest};
-use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, StructId, decode_value, summary};
+use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, summary};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
 use crate::store::{Key, ResourceId, WriteError};
@@ -342,7 +342,7 @@ impl Shared {
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
         match kind.fields {
-            Some(fields) => decode_patched(kind, fields, value, validation),
+            Some(fields) => patch_request::decode(kind, fields, value, validation),
             None => self.decode_patched_custom(kind, value, validation),
         }
     }
@@ -384,13 +384,7 @@ fn with_status(kind: &Kind, mut value: Value, old: &Value) -> Value {
 pub(crate) fn check_identity(value: &mut Value, kind: &Kind, request: &ResourceRequest) -> Result<(), Status> {
     let meta = metadata::of(value);
     metadata::settle_namespace(meta, kind, &request.namespace)?;
-    let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
-    if name.is_empty() {
-        let text =
-            format!("the name of the object ({} based on URL) was undeterminable: name must be provided", request.name);
-        return Err(Status::bad_request(text));
-    }
-    check_name(name, request)
+    check_name(meta.get("name").and_then(Value::as_str).unwrap_or_default(), request)
 }
 
 /// Refuses to put an object in the place of another one of that name.
@@ -417,109 +411,30 @@ fn check_name(name: &str, request: &ResourceRequest) -> Result<(), Status> {
     if name == request.name {
         return Ok(());
     }
+    if name.is_empty() {
+        let text =
+            format!("the name of the object ({} based on URL) was undeterminable: name must be provided", request.name);
+        return Err(Status::bad_request(text));
+    }
     let text = format!("the name of the object ({name}) does not match the name on the URL ({})", request.name);
     Err(Status::bad_request(text))
 }
 
-/// A patch as it was sent.
-pub(crate) struct PatchRequest {
-    merge: bool,
-    patch: Value,
-}
-
-impl PatchRequest {
-    /// Reads a patch of a type that is known.
-    pub(crate) fn read(kind: &Kind, query: &Query, headers: &HeaderMap, body: &Bytes) -> Result<Self, Status> {
-        let media_type = media_type(headers);
-        if !matches!(media_type, "application/json-patch+json" | "application/merge-patch+json") {
-            return Err(if kind.is_built_in() { Status::unsupported_patch() } else { unsupported_custom_patch() });
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return "" };
+    // What is no media type at all is shown whole: nobody takes it.
+    let Ok(value) = value.to_str() else { return "?" };
+    let mut parts = value.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let right = |parameter: &str| match parameter.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            let value = value.trim();
+            let quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
+            quoted || !(value.is_empty() || value.contains('"'))
         }
-        if query.is_on("force") {
-            let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
-            return Err(Status::invalid(Named { group: "meta.k8s.io", resource: "PatchOptions" }, "", &[error]));
-        }
-        Ok(Self { merge: media_type == "application/merge-patch+json", patch: read_patch(media_type, body)? })
-    }
-
-    /// What the object of that kind becomes.
-    pub(crate) fn apply(&self, mut value: Value, kind: &Kind) -> Result<Value, Status> {
-        value["kind"] = kind.kind.as_str().into();
-        value["apiVersion"] = kind.api_version().into();
-        if self.merge {
-            patch::merge(&mut value, self.patch.clone());
-            return Ok(value);
-        }
-        patch::apply(&value, &self.patch).map_err(|error| refuse_patch(&error))
-    }
-
-    /// Whether its writer insists on a version of the object.
-    pub(crate) fn insists_on_version(&self) -> bool {
-        !self.patch["metadata"]["resourceVersion"].is_null()
-    }
-}
-
-/// Reads what a patch has made of an object. It may say that it is of another kind now, and is read as such.
-fn decode_patched(kind: &Kind, fields: StructId, value: Value, validation: FieldValidation) -> Result<Decoded, Status> {
-    let refuse = |what: String| {
-        let error = FieldError::invalid("patch", "<object>", what);
-        Status::invalid(Named { group: "", resource: "" }, "", &[error])
+        _ => parameter.is_empty(),
     };
-    let text = |name: &str| value[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let given_kind = text("kind").unwrap_or_else(|| kind.kind.clone());
-    let given_version = text("apiVersion").unwrap_or_else(|| kind.api_version());
-    if given_version.matches('/').count() > 1 {
-        return Err(refuse(format!("unexpected GroupVersion string: {given_version}")));
-    }
-    if given_kind == kind.kind && given_version == kind.api_version() {
-        return decode_value(value, fields, validation).map_err(|error| refuse(error.to_string()));
-    }
-    let (group, version) = given_version.rsplit_once('/').unwrap_or(("", &given_version));
-    if let Some(fields) = kinds::builtin().kind(group, version, &given_kind).and_then(|other| other.fields) {
-        decode_value(value, fields, validation).map_err(|error| refuse(error.to_string()))?;
-    }
-    Err(refuse(why_wrong_kind(kind, &given_kind, &given_version)))
-}
-
-/// A patch of the right shape.
-fn read_patch(media_type: &str, body: &Bytes) -> Result<Value, Status> {
-    let wrong = |what: String| Status::bad_request(format!("error decoding patch: {what}"));
-    let patch: Value = match RequestBody::parse(body) {
-        Err(DecodeError::Unreadable(what)) if serde_json::from_slice::<Value>(body).is_err() => {
-            return Err(wrong(what));
-        }
-        _ => serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?,
-    };
-    let shape = match &patch {
-        Value::Object(_) => "object",
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
-    };
-    let merge = media_type == "application/merge-patch+json";
-    match shape {
-        "object" if merge => Ok(patch),
-        "array" if !merge => Ok(patch),
-        "null" => Err(Status::bad_request("Invalid JSON Patch")),
-        _ if merge => {
-            Err(wrong(format!("json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}")))
-        }
-        _ => Err(wrong(format!("json: cannot unmarshal {shape} into Go value of type []handlers.jsonPatchOp"))),
-    }
-}
-
-fn refuse_patch(error: &PatchError) -> Status {
-    match error {
-        PatchError::Malformed(text) => Status::bad_request(text.clone()),
-        PatchError::TooMany(_) => Status::too_large(error.to_string()),
-        PatchError::DoesNotFit(_) => Status::unprocessable(),
-    }
-}
-
-fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
+    if (name.is_empty() && !value.is_empty()) || !parts.all(right) { value } else { name }
 }
 
 /// How a write is wished.
@@ -561,14 +476,8 @@ pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<F
     })
 }
 
-fn unknown_format(accepted: &str) -> String {
+pub(crate) fn unknown_format(accepted: &str) -> String {
     format!("the body of the request was in an unknown format - accepted media types include: {accepted}")
-}
-
-/// A patch of a type that custom resources do not have: they know nothing of strategies to merge by.
-fn unsupported_custom_patch() -> Status {
-    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-    Status::unsupported_media_type(unknown_format(accepted))
 }
 
 /// Reads the YAML of a body, unless it is JSON.
@@ -652,7 +561,7 @@ fn wrong_kind(kind: &Kind, given_kind: &str, given_version: &str) -> Status {
 }
 
 /// Why an object of that kind cannot stand for one of the kind that the path asks for.
-fn why_wrong_kind(kind: &Kind, given_kind: &str, given_version: &str) -> String {
+pub(crate) fn why_wrong_kind(kind: &Kind, given_kind: &str, given_version: &str) -> String {
     let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
     let known = kinds::builtin().kind(group, version, given_kind).is_some()
         || given_kind.strip_suffix("List").is_some_and(|item| kinds::builtin().kind(group, version, item).is_some());

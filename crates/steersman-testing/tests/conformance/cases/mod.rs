@@ -8,7 +8,9 @@ mod crds;
 mod deletion;
 mod forms;
 mod garbage;
+mod hostile;
 mod http;
+mod identity;
 mod kinds;
 mod list;
 mod objects;
@@ -34,6 +36,8 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Rest, kinds::cases()),
         (Area::Rest, forms::cases()),
         (Area::Rest, http::cases()),
+        (Area::Rest, identity::cases()),
+        (Area::Rest, hostile::cases()),
     ];
     areas.into_iter().flat_map(|(area, cases)| cases.into_iter().map(move |case| (area, case))).collect()
 }
