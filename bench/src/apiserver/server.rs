@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -37,6 +37,8 @@ pub(super) enum Server {
 pub(super) struct Steersman {
     child: Child,
     folder: TempDir,
+    /// Open for as long as the server runs: it ends when it cannot say what it has to say.
+    _stdout: BufReader<ChildStdout>,
 }
 
 impl Drop for Steersman {
@@ -58,12 +60,11 @@ impl Steersman {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("starting {}", program.display()))?;
-        let stdout = child.stdout.take();
-        let started = Self { child, folder };
+        let mut stdout = BufReader::new(child.stdout.take().context("the server's output is piped")?);
         let mut line = String::new();
-        if let Some(stdout) = stdout {
-            BufReader::new(stdout).read_line(&mut line).context("reading what the server prints")?;
-        }
+        let read = stdout.read_line(&mut line);
+        let started = Self { child, folder, _stdout: stdout };
+        read.context("reading what the server prints")?;
         anyhow::ensure!(line.starts_with("ready: "), "the server did not start: {line:?}");
         Ok(started)
     }

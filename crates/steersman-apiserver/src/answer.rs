@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use crate::kinds::Kind;
+use crate::list::{self, ListBody};
 use crate::object::Object;
 use crate::status::Status;
 
@@ -96,31 +97,39 @@ impl Form {
     }
 
     /// A list of objects. Items of built-in kinds carry no kind and no version of their own.
-    pub(crate) fn list(self, kind: &Kind, metadata: &Value, objects: &[Arc<Object>]) -> Bytes {
-        let size: usize = objects.iter().map(|object| object.body().len() + 64).sum();
-        let mut text = Vec::with_capacity(size + 256);
+    pub(crate) fn list(self, kind: &Kind, metadata: &Value, objects: Vec<Arc<Object>>) -> Response<Body> {
         let (list_kind, version) = match self {
             Self::Whole => (kind.list_kind(), kind.api_version()),
             Self::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
         };
         let head = format!(r#"{{"kind":"{list_kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
+        let item_head = if self == Self::Whole && kind.is_built_in() { "{".to_owned() } else { self.head(kind) };
+        let size: usize = objects.iter().map(|object| object.body().len() + item_head.len() + 1).sum();
+        if self == Self::Whole && size > list::CHUNK {
+            return with_json(ListBody::new(head.into_bytes(), item_head, objects).boxed_unsync());
+        }
+        let mut text = Vec::with_capacity(size + head.len() + 2);
         text.extend_from_slice(head.as_bytes());
-        let head = if self == Self::Whole && kind.is_built_in() { "{".to_owned() } else { self.head(kind) };
         for (place, object) in objects.iter().enumerate() {
             if place > 0 {
                 text.push(b',');
             }
-            self.write(&mut text, &head, object);
+            self.write(&mut text, &item_head, object);
         }
         text.extend_from_slice(b"]}");
-        text.into()
+        json(StatusCode::OK, text)
     }
 }
 
 /// JSON, with that code.
 pub(crate) fn json(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(text.into()).boxed_unsync());
+    let mut response = with_json(Full::new(text.into()).boxed_unsync());
     *response.status_mut() = code;
+    response
+}
+
+fn with_json(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -157,7 +157,7 @@ impl Shared {
             }
         }
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
-        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)))
+        Ok(form.list(kind, &metadata, objects))
     }
 
     fn delete_one(&self, kind: &Kind, key: &Key, options: &DeleteOptions) -> Result<Deleted, Status> {

@@ -32,6 +32,7 @@ mod custom;
 mod delete;
 mod discovery;
 mod kinds;
+mod list;
 mod metadata;
 mod object;
 mod patch;

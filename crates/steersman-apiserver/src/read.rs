@@ -183,7 +183,7 @@ impl Shared {
                 metadata["remainingItemCount"] = remaining.into();
             }
         }
-        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)))
+        Ok(form.list(kind, &metadata, objects))
     }
 
     fn continued(

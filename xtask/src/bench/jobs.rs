@@ -283,6 +283,7 @@ pub(crate) const JOBS: &[Job] = &[
         costs: &["cpu_s", "wall_s"],
         goals: &[Goal::times("steersman", "cpu_s", 1.0 / 3.0), Goal::times("steersman-in-process", "cpu_s", 0.1)],
         check: count_is_size_times_events,
+        time_limit: Duration::from_secs(600),
         ..APISERVER
     },
 ];
