@@ -30,7 +30,7 @@ pub enum Kind {
 pub(super) enum Server {
     Steersman(Steersman),
     InProcess(ApiServer),
-    KubeApiserver(RealServer),
+    KubeApiserver(Box<RealServer>),
 }
 
 /// A running `steersman apiserver`.
@@ -77,7 +77,8 @@ impl Server {
             Kind::Steersman => Self::Steersman(Steersman::start()?),
             Kind::InProcess => Self::InProcess(ApiServer::new()),
             Kind::KubeApiserver => {
-                Self::KubeApiserver(RealServer::start().await.context("starting kube-apiserver and etcd")?)
+                let server = RealServer::start().await.context("starting kube-apiserver and etcd")?;
+                Self::KubeApiserver(Box::new(server))
             }
         })
     }
