@@ -8,6 +8,8 @@ use crate::builtin::Addresses;
 /// As the servers that the tests start are told.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 const NETWORK_BITS: u32 = 16;
+/// The port before the first that a dry run gives.
+const DRY_PORT: i64 = 32_768;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 /// What is taken.
@@ -89,6 +91,44 @@ impl Addresses for Pool {
     fn release_node_port(&mut self, port: i64) {
         self.ports.remove(&port);
     }
+}
+
+/// Gives what nobody keeps, for a write that is not made: no place is looked for, and no address is found to be taken.
+pub(crate) struct DryRun<'a> {
+    pool: &'a Pool,
+    ports: Vec<i64>,
+}
+
+impl<'a> DryRun<'a> {
+    pub(crate) fn of(pool: &'a Pool) -> Self {
+        Self { pool, ports: Vec::new() }
+    }
+}
+
+impl Addresses for DryRun<'_> {
+    fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, String> {
+        let Some(wanted) = wanted else { return Ok(NETWORK.to_string()) };
+        match wanted.parse() {
+            Ok(address) if is_in_network(address) => Ok(address.to_string()),
+            _ => Err(format!(
+                "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is \
+                 {NETWORK}/{NETWORK_BITS}"
+            )),
+        }
+    }
+
+    fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
+        let port = wanted.unwrap_or_else(|| self.ports.iter().max().copied().unwrap_or(DRY_PORT) + 1);
+        if wanted.is_some() && (self.pool.ports.contains(&port) || self.ports.contains(&port)) {
+            return Err("provided port is already allocated".to_owned());
+        }
+        self.ports.push(port);
+        Ok(port)
+    }
+
+    fn release_cluster_ip(&mut self, _: &str) {}
+
+    fn release_node_port(&mut self, _: i64) {}
 }
 
 #[cfg(test)]

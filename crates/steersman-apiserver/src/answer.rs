@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::convert;
 use crate::kinds::Kind;
+use crate::list::{self, ListBody};
 use crate::negotiation::{self, Conversion, Encoding, MEDIA_TYPES};
 use crate::object::Object;
 use crate::status::Status;
@@ -163,36 +164,43 @@ impl Form {
     }
 
     /// A list of objects. Items of built-in kinds carry no kind and no version of their own.
-    pub(crate) fn list(self, kind: &Kind, metadata: &Value, objects: &[Arc<Object>]) -> Bytes {
-        let size: usize = objects.iter().map(|object| object.body().len() + 64).sum();
-        let mut text = Vec::with_capacity(size + 256);
+    pub(crate) fn list(self, kind: &Kind, metadata: &Value, objects: Vec<Arc<Object>>) -> Response<Body> {
         let (list_kind, version) = match self {
             Self::Whole => (kind.list_kind.clone(), kind.api_version()),
             Self::As(view) => (view.list_kind.clone(), view.api_version()),
             Self::Metadata(version, _) => ("PartialObjectMetadataList".to_owned(), version.to_owned()),
         };
         let head = format!(r#"{{"kind":"{list_kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
-        text.extend_from_slice(head.as_bytes());
-        let head = match self {
-            Self::Metadata(..) => self.head(kind),
-            _ if kind.is_built_in() => "{".to_owned(),
+        let item_head = match self {
+            Self::Whole | Self::As(_) if kind.is_built_in() => "{".to_owned(),
             _ => self.head(kind),
         };
+        let size: usize = objects.iter().map(|object| object.body().len() + item_head.len() + 1).sum();
+        if matches!(self, Self::Whole) && size > list::CHUNK {
+            return with_json(ListBody::new(head.into_bytes(), item_head, objects).boxed_unsync());
+        }
+        let mut text = Vec::with_capacity(size + head.len() + 2);
+        text.extend_from_slice(head.as_bytes());
         for (place, object) in objects.iter().enumerate() {
             if place > 0 {
                 text.push(b',');
             }
-            self.write(&mut text, &head, object);
+            self.write(&mut text, &item_head, object);
         }
         text.extend_from_slice(b"]}");
-        text.into()
+        json(StatusCode::OK, text)
     }
 }
 
 /// JSON, with that code.
 pub(crate) fn json(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(text.into()).boxed_unsync());
+    let mut response = with_json(Full::new(text.into()).boxed_unsync());
     *response.status_mut() = code;
+    response
+}
+
+fn with_json(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -88,7 +88,7 @@ impl Shared {
         self.collect(work);
         deleted?;
         // As they were when they were found.
-        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)).warning(&options.warnings(kind)))
+        Ok(form.list(kind, &metadata, objects).warning(&options.warnings(kind)))
     }
 
     /// Deletes an object as far as that goes at once. What follows from it is left in `work`.

@@ -40,6 +40,7 @@ mod garbage;
 mod grace;
 mod identity;
 mod kinds;
+mod list;
 mod metadata;
 mod namespace;
 mod negotiation;

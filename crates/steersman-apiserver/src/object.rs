@@ -183,6 +183,8 @@ fn encode(value: &Value, revision: Revision) -> (Bytes, (usize, usize), usize) {
         }
     }
     body.push(b'}');
+    // It stays for as long as the object does, and so would the room that it had for growing.
+    body.shrink_to_fit();
     (body.into(), version_at, metadata_end)
 }
 

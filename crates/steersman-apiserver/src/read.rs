@@ -162,7 +162,7 @@ impl Shared {
 
     pub(crate) fn list(&self, kind: &Kind, request: &ResourceRequest, query: &Query, form: Form) -> Answer {
         let Page { metadata, objects } = self.page(kind, request, query, false)?;
-        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)))
+        Ok(form.list(kind, &metadata, objects))
     }
 
     /// The objects that a list asks for. With `in_pages` all of them are found, yet of the state that a

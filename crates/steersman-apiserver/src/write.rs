@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
+use crate::addresses::DryRun;
 use crate::answer::{self, Answer, Form, Warnings};
 use crate::builtin;
 use crate::convert;
@@ -291,8 +292,13 @@ impl Shared {
         all.extend(errors);
         if all.is_empty() && kind.is_built_in() && subresource.is_empty() {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            all = builtin::allocate(kind, value, old, &mut *addresses).err().unwrap_or_default();
-            if let Some(old) = old {
+            let allocated = if wish.dry_run {
+                builtin::allocate(kind, value, old, &mut DryRun::of(&addresses))
+            } else {
+                builtin::allocate(kind, value, old, &mut *addresses)
+            };
+            all = allocated.err().unwrap_or_default();
+            if let Some(old) = old.filter(|_| !wish.dry_run) {
                 builtin::release(kind, old, Some(value), &mut *addresses);
             }
         }
