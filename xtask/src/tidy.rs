@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-wire", &[]),
     ("steersman-workqueue", &[]),
     ("steersman-apiserver", &["steersman-wire"]),
-    ("steersman-testing", &["steersman-apiserver"]),
+    ("steersman-testing", &["steersman-apiserver", "steersman-wire"]),
     ("steersman-cli", &["steersman-apiserver"]),
     ("steersman-bench", &["steersman-workqueue", "steersman-apiserver", "steersman-testing"]),
     ("labs", &["steersman-workqueue"]),

@@ -24,7 +24,6 @@
 
 mod addresses;
 mod answer;
-mod base64;
 mod binding;
 mod builtin;
 mod clock;

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use steersman_wire::{FieldSelector, LabelSelector};
+use steersman_wire::{FieldSelector, LabelSelector, base64};
 
 use crate::answer::{self, Answer, Form};
-use crate::base64;
 use crate::kinds::Kind;
 use crate::object::Object;
 use crate::request::{Query, ResourceRequest};
@@ -115,13 +114,14 @@ impl Continue {
     fn token(&self) -> String {
         let revision = self.revision.map_or(-1, |revision| i64::try_from(revision).unwrap_or(i64::MAX));
         let start = format!("{}/{}\0", self.after.namespace, self.after.name);
-        base64::encode(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start}).to_string().as_bytes())
+        base64::encode_url(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start}).to_string().as_bytes())
     }
 
     fn parse(token: &str) -> Result<Self, Status> {
         let invalid =
             |what: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {what}"));
-        let bytes = base64::decode(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
+        let bytes =
+            base64::decode_url(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let first = String::from_utf8_lossy(&bytes).chars().next().map_or(0, u32::from);
             let first = bytes.first().map_or(first, |byte| u32::from(*byte));

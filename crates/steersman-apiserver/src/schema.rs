@@ -9,7 +9,6 @@
 //! type. Both say it in the real server's words. Values that were read before, such as the result of a patch, go through
 //! [`decode_value`].
 
-mod base64;
 mod decode;
 mod json;
 mod quantity;
@@ -27,7 +26,6 @@ pub(crate) use self::types::Type;
 pub(crate) use self::types::{ListType, Patch};
 pub(crate) use self::types::{StructId, Types};
 
-pub(crate) use self::base64::decode as decode_base64;
 use self::decode::Decoder;
 pub(crate) use self::json::DEPTH_MAX;
 use self::json::Json;

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use libyaml_safer::{Error, ErrorKind, Event, EventData, Parser};
 use serde_json::{Map, Value};
+use steersman_wire::base64;
 
 use self::resolve::{Scalar, resolve};
 pub(crate) use self::write::write;
-use crate::schema::decode_base64;
 
 /// Deeper nesting is refused, as in JSON: readers of the value recurse.
 const DEPTH_MAX: usize = 512;
@@ -246,7 +246,7 @@ fn resolve_tagged(tag: Option<&str>, plain: bool, text: &str) -> Result<Scalar, 
     };
     match tag.strip_prefix(TAGS) {
         Some("binary") => {
-            let bytes = decode_base64(text);
+            let bytes = base64::decode(text);
             let bytes = bytes.map_err(|_| "yaml: !!binary value contains invalid base64 data".to_owned())?;
             Ok(Scalar::String(String::from_utf8_lossy(&bytes).into_owned()))
         }

@@ -1,6 +1,7 @@
 //! The kubeconfig of a server that was started here.
 
 use serde_json::json;
+use steersman_wire::base64;
 
 use super::certificates::Signed;
 use crate::identity::Identity;
@@ -21,11 +22,11 @@ impl Kubeconfig {
             "kind": "Config",
             "clusters": [{"name": "steersman", "cluster": {
                 "server": self.url,
-                "certificate-authority-data": base64(self.authority.as_bytes()),
+                "certificate-authority-data": base64::encode(self.authority.as_bytes()),
             }}],
             "users": [{"name": "steersman-admin", "user": {
-                "client-certificate-data": base64(self.admin.certificate.as_bytes()),
-                "client-key-data": base64(self.admin.key.as_bytes()),
+                "client-certificate-data": base64::encode(self.admin.certificate.as_bytes()),
+                "client-key-data": base64::encode(self.admin.key.as_bytes()),
                 "token": self.token,
             }}],
             "contexts": [{"name": "steersman", "context": {
@@ -48,18 +49,4 @@ impl Kubeconfig {
         }
         format!("{kubeconfig:#}\n")
     }
-}
-
-/// Standard base64, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let index = bits >> (18 - 6 * place) & 0x3f;
-            text.push(if place <= chunk.len() { char::from(ALPHABET[index as usize]) } else { '=' });
-        }
-    }
-    text
 }

@@ -607,6 +607,8 @@ fn statuses() -> Vec<Case> {
             .until("/apis/${id}.example.com/v1")
             .absent("/resources/0/verbs/5")
             .ignore("/resources/0/storageVersionHash")
+            .until(crs("/one"))
+            .see("/metadata/deletionGracePeriodSeconds", 0)
             .merge(crs("/one"), json!({"spec": {"a": 1}}))
             .expect(200)
             .post(CRDS, widgets())
