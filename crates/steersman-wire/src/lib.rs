@@ -34,6 +34,7 @@
 //! What is accepted, what it means and every error text are those of apimachinery v0.36, because people and programs know
 //! them and the servers they talk to use them. `tests/apimachinery.rs` holds this crate to a table of its answers.
 
+pub mod base64;
 mod field_selector;
 mod json_selector;
 mod label_parser;
