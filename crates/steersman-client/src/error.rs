@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use kube_core::Status;
+use steersman_wire::ObjectError;
 use tower::BoxError;
 
 /// What was asked of which server. It holds no body and no header, so that it can be logged.
@@ -59,6 +60,14 @@ pub enum Error {
         asked: Asked,
         /// What is wrong with it, and where, without its contents.
         problem: DecodeError,
+    },
+    /// One object of the answer cannot be read; its neighbours can.
+    #[error("{asked}: {error}")]
+    Object {
+        /// What was asked.
+        asked: Asked,
+        /// Which one, and why, without its contents.
+        error: ObjectError,
     },
     /// The request was wrong before it was sent.
     #[error("{0}")]

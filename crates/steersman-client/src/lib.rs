@@ -17,6 +17,7 @@ mod conflict;
 mod error;
 mod layers;
 mod rest;
+mod stream;
 mod text;
 mod warning;
 
@@ -29,6 +30,8 @@ pub use kube_core::params::{
 };
 pub use kube_core::{DynamicObject, GroupVersionKind, GroupVersionResource, ObjectList, ObjectMeta, Status};
 
+pub use steersman_wire::{Limits, ListMeta, ObjectError, WatchEvent};
+
 pub use api::{Api, Deleted, Place, Subresource};
 pub use builder::ClientBuilder;
 pub use client::Client;
@@ -38,4 +41,5 @@ pub use error::{Asked, DecodeError, Error, TimeoutError, TransportError};
 pub use layers::observe::{RequestMetrics, RequestSample};
 pub use layers::timeouts::Timeouts;
 pub use rest::{RestAnswer, RestClient, RestRequest};
+pub use stream::{Event, RawList, RawWatch};
 pub use warning::{LogWarnings, NoWarnings, Warning, WarningHandler};
