@@ -39,5 +39,5 @@ async fn get(ask: &Ask) -> Result<Outcome> {
     }
     let cost = stopwatch.cost();
     maps.delete(NAME, &DeleteParams::default()).await?;
-    Ok(Outcome { count, cost, figures: Vec::new() })
+    Ok(Outcome { count, cost, memory: None, figures: Vec::new() })
 }

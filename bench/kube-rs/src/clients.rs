@@ -30,6 +30,6 @@ pub async fn get(ask: &Ask) -> Result<()> {
     }
     let cost = stopwatch.cost();
     maps.delete(NAME, &DeleteParams::default()).await?;
-    Outcome { count, cost, figures: Vec::new() }.report();
+    Outcome { count, cost, memory: None, figures: Vec::new() }.report();
     Ok(())
 }

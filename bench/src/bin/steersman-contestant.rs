@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use steersman_bench::contestant::{self, Ask};
-use steersman_bench::{apiserver, workqueue};
+use steersman_bench::{apiserver, clients, workqueue};
 
 /// Does one job with steersman and reports what it cost.
 #[derive(Parser)]
@@ -24,6 +24,7 @@ async fn main() -> Result<()> {
         match ask.job.as_str() {
             job if job.starts_with("workqueue-") => workqueue::run(&ask).await,
             job if job.starts_with("apiserver-") => apiserver::run(&ask, server).await,
+            job if job.starts_with("clients-") => clients::run(&ask).await,
             job => bail!("steersman knows no job called {job:?} yet"),
         }
     });
