@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchError};
 use crate::request::Query;
-use crate::schema::{Decoded, FieldValidation, StructId, decode_value, read_value};
+use crate::schema::{Decoded, FieldValidation, StructId, decode_value, read_value, with_earlier};
 use crate::status::{FieldError, Named, Status};
 use crate::write::{media_type, unknown_format, why_wrong_kind};
 
@@ -15,6 +15,8 @@ use crate::write::{media_type, unknown_format, why_wrong_kind};
 pub(crate) struct PatchRequest {
     merge: bool,
     patch: Value,
+    /// The fields in it that are unknown or come twice.
+    strict_errors: Vec<String>,
 }
 
 impl PatchRequest {
@@ -28,7 +30,13 @@ impl PatchRequest {
             let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid(Named { group: "meta.k8s.io", resource: "PatchOptions" }, "", &[error]));
         }
-        Ok(Self { merge: media_type == "application/merge-patch+json", patch: read_patch(media_type, body)? })
+        let merge = media_type == "application/merge-patch+json";
+        let Decoded { value: patch, warnings: mut strict_errors } = read_patch(merge, body)?;
+        if !merge {
+            strict_errors.extend(unknown_fields(&patch));
+            strict_errors.iter_mut().for_each(|error| error.insert_str(0, "json patch "));
+        }
+        Ok(Self { merge, patch, strict_errors })
     }
 
     /// What the object of that kind becomes.
@@ -46,72 +54,86 @@ impl PatchRequest {
     pub(crate) fn insists_on_version(&self) -> bool {
         !self.patch["metadata"]["resourceVersion"].is_null()
     }
+
+    /// The fields in it that are unknown or come twice.
+    pub(crate) fn strict_errors(&self) -> Vec<String> {
+        self.strict_errors.clone()
+    }
+
+    /// Reads what a patch has made of an object. It may say that it is of another kind now, and is read as such.
+    pub(crate) fn decode(
+        &self,
+        kind: &Kind,
+        fields: StructId,
+        value: Value,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Status> {
+        let text = |name: &str| value[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let given_kind = text("kind").unwrap_or_else(|| kind.kind.clone());
+        let given_version = text("apiVersion").unwrap_or_else(|| kind.api_version());
+        if given_version.matches('/').count() > 1 {
+            return Err(refuse(format!("unexpected GroupVersion string: {given_version}")));
+        }
+        if given_kind == kind.kind && given_version == kind.api_version() {
+            let decoded = with_earlier(decode_value(value, fields, validation), self.strict_errors(), validation);
+            return decoded.map_err(|error| refuse(error.to_string()));
+        }
+        let (group, version) = given_version.rsplit_once('/').unwrap_or(("", &given_version));
+        if let Some(fields) = kinds::builtin().kind(group, version, &given_kind).and_then(|other| other.fields) {
+            decode_value(value, fields, validation).map_err(|error| refuse(error.to_string()))?;
+        }
+        Err(refuse(why_wrong_kind(kind, &given_kind, &given_version)))
+    }
 }
 
-/// Reads what a patch has made of an object. It may say that it is of another kind now, and is read as such.
-pub(crate) fn decode(
-    kind: &Kind,
-    fields: StructId,
-    value: Value,
-    validation: FieldValidation,
-) -> Result<Decoded, Status> {
-    let refuse = |what: String| {
-        let error = FieldError::invalid("patch", "<object>", what);
-        Status::invalid(Named { group: "", resource: "" }, "", &[error])
-    };
-    let text = |name: &str| value[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let given_kind = text("kind").unwrap_or_else(|| kind.kind.clone());
-    let given_version = text("apiVersion").unwrap_or_else(|| kind.api_version());
-    if given_version.matches('/').count() > 1 {
-        return Err(refuse(format!("unexpected GroupVersion string: {given_version}")));
-    }
-    if given_kind == kind.kind && given_version == kind.api_version() {
-        return decode_value(value, fields, validation).map_err(|error| refuse(error.to_string()));
-    }
-    let (group, version) = given_version.rsplit_once('/').unwrap_or(("", &given_version));
-    if let Some(fields) = kinds::builtin().kind(group, version, &given_kind).and_then(|other| other.fields) {
-        decode_value(value, fields, validation).map_err(|error| refuse(error.to_string()))?;
-    }
-    Err(refuse(why_wrong_kind(kind, &given_kind, &given_version)))
+/// Refuses what a patch has made of an object.
+pub(crate) fn refuse(what: String) -> Status {
+    let error = FieldError::invalid("patch", "<object>", what);
+    Status::invalid(Named { group: "", resource: "" }, "", &[error])
 }
 
 /// A patch of the right shape.
-fn read_patch(media_type: &str, body: &Bytes) -> Result<Value, Status> {
+fn read_patch(merge: bool, body: &Bytes) -> Result<Decoded, Status> {
     let wrong = |what: String| Status::bad_request(format!("error decoding patch: {what}"));
     let patch = read_value(body).map_err(wrong)?;
-    let shape = match &patch {
-        Value::Object(_) => "object",
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
-    };
-    let merge = media_type == "application/merge-patch+json";
-    match shape {
+    let found = shape(&patch.value);
+    match found {
         "object" if merge => Ok(patch),
         "array" if !merge => {
-            check_operations(&patch).map_err(wrong)?;
+            check_operations(&patch.value).map_err(wrong)?;
             Ok(patch)
         }
         "null" => Err(Status::bad_request("Invalid JSON Patch")),
         _ if merge => {
-            Err(wrong(format!("json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}")))
+            Err(wrong(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")))
         }
-        _ => Err(wrong(format!("json: cannot unmarshal {shape} into Go value of type []handlers.jsonPatchOp"))),
+        _ => Err(wrong(format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"))),
     }
 }
 
-/// Refuses operations of the wrong shape. The words are Go's.
-fn check_operations(patch: &Value) -> Result<(), String> {
-    let shape = |value: &Value| match value {
+/// What Go calls a value.
+fn shape(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    };
+    }
+}
+
+/// The fields of operations that no operation has.
+fn unknown_fields(patch: &Value) -> Vec<String> {
+    let operations = patch.as_array().into_iter().flatten().enumerate();
+    let fields =
+        operations.flat_map(|(at, one)| one.as_object().into_iter().flatten().map(move |(name, _)| (at, name)));
+    let unknown = fields.filter(|(_, name)| !matches!(name.as_str(), "op" | "path" | "from" | "value"));
+    unknown.map(|(at, name)| format!("unknown field \"[{at}].{name}\"")).collect()
+}
+
+/// Refuses operations of the wrong shape. The words are Go's.
+fn check_operations(patch: &Value) -> Result<(), String> {
     for operation in patch.as_array().into_iter().flatten() {
         if !(operation.is_object() || operation.is_null()) {
             let found = shape(operation);

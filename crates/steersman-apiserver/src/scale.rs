@@ -107,7 +107,8 @@ impl Shared {
                 before["spec"]["replicas"] = UNSET.into();
             }
             let patched = patch.apply(before, &scaled.scale)?;
-            let Decoded { mut value, mut warnings } = self.decode_patched(&scaled.scale, patched, wish.validation)?;
+            let Decoded { mut value, mut warnings } =
+                self.decode_patched(&scaled.scale, &patch, patched, wish.validation)?;
             write::check_identity(&mut value, scaled.kind, request)?;
             let object = scaled.applied(&value, &old)?;
             match self.replace(scaled.kind, &plain, &current, object, wish, &mut warnings) {

@@ -167,8 +167,34 @@ impl<'a> RequestBody<'a> {
 }
 
 /// Reads any JSON, as Go would: of fields that come twice the last one counts. The error is Go's.
-pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, String> {
-    Decoder::new(&builtin().types, FieldValidation::Ignore).untyped(Json::parse(bytes)?)
+pub(crate) fn read_value(bytes: &[u8]) -> Result<Decoded, String> {
+    let validation = FieldValidation::Warn;
+    let mut decoder = Decoder::new(&builtin().types, validation);
+    let value = decoder.untyped(Json::parse(bytes)?)?;
+    decoder.finish(value, validation).map_err(|error| error.to_string())
+}
+
+/// Says what was found before the object was read, before what was found in it.
+pub(crate) fn with_earlier(
+    decoded: Result<Decoded, DecodeError>,
+    mut found: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    if found.is_empty() || validation == FieldValidation::Ignore {
+        return decoded;
+    }
+    match decoded {
+        Ok(_) if validation == FieldValidation::Strict => Err(DecodeError::Strict(found)),
+        Ok(Decoded { value, warnings }) => {
+            found.extend(warnings);
+            Ok(Decoded { value, warnings: found })
+        }
+        Err(DecodeError::Strict(others)) => {
+            found.extend(others);
+            Err(DecodeError::Strict(found))
+        }
+        error => error,
+    }
 }
 
 /// Reads a value as a struct of a built-in kind.

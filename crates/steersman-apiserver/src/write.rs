@@ -19,10 +19,10 @@ use crate::metadata;
 use crate::negotiation::MEDIA_TYPES;
 use crate::object::Object;
 use crate::ownership;
-use crate::patch_request::{self, PatchRequest};
+use crate::patch_request::PatchRequest;
 use crate::read::parse_revision;
 use crate::request::{Query, ResourceRequest};
-use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, summary};
+use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, summary, with_earlier};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
 use crate::store::{Key, ResourceId, WriteError};
@@ -158,7 +158,7 @@ impl Shared {
         for attempt in 1.. {
             let current = self.current(kind, request)?;
             let value = patch.apply(convert::from_stored(view, self.seen(kind, &current).value()), view)?;
-            let Decoded { value, mut warnings } = self.decode_patched(view, value, wish.validation)?;
+            let Decoded { value, mut warnings } = self.decode_patched(view, &patch, value, wish.validation)?;
             let mut value = wish.stored(value);
             let meta = metadata::of(&mut value);
             metadata::settle_namespace(meta, kind, &request.namespace)?;
@@ -344,12 +344,13 @@ impl Shared {
     pub(crate) fn decode_patched(
         &self,
         kind: &Kind,
+        patch: &PatchRequest,
         value: Value,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
         match kind.fields {
-            Some(fields) => patch_request::decode(kind, fields, value, validation),
-            None => self.decode_patched_custom(kind, value, validation),
+            Some(fields) => patch.decode(kind, fields, value, validation),
+            None => self.decode_patched_custom(kind, patch, value, validation),
         }
     }
 
@@ -544,19 +545,11 @@ pub(crate) fn with_duplicates(
     duplicates: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    if duplicates.is_empty() || validation == FieldValidation::Ignore {
-        return decoded;
+    if duplicates.is_empty() || validation != FieldValidation::Strict {
+        return with_earlier(decoded, duplicates, validation);
     }
-    let strict = validation == FieldValidation::Strict;
-    let first = format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "));
-    match decoded {
-        Ok(_) if strict => Err(DecodeError::Strict(vec![first])),
-        Err(DecodeError::Strict(others)) => Err(DecodeError::Strict(std::iter::once(first).chain(others).collect())),
-        Ok(Decoded { value, warnings }) => {
-            Ok(Decoded { value, warnings: duplicates.into_iter().chain(warnings).collect() })
-        }
-        error => error,
-    }
+    let together = format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "));
+    with_earlier(decoded, vec![together], validation)
 }
 
 /// A body of another kind than the path asks for.

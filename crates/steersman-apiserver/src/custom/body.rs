@@ -5,9 +5,10 @@ use serde_json::Value;
 
 use crate::kinds::Kind;
 use crate::metadata;
-use crate::schema::{self, DecodeError, Decoded, FieldValidation, RequestBody, decode_metadata};
+use crate::patch_request::{self, PatchRequest};
+use crate::schema::{self, DecodeError, Decoded, FieldValidation, RequestBody, decode_metadata, with_earlier};
 use crate::server::Shared;
-use crate::status::{FieldError, Named, Status};
+use crate::status::{FieldError, Status};
 use crate::write::with_duplicates;
 use crate::yaml;
 
@@ -61,18 +62,15 @@ impl Shared {
     pub(crate) fn decode_patched_custom(
         &self,
         kind: &Kind,
+        patch: &PatchRequest,
         mut value: Value,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
-        let refuse = |error: &DecodeError| {
-            let error = FieldError::invalid("patch", "<object>", error.to_string());
-            Status::invalid(Named { group: "", resource: "" }, "", &[error])
-        };
+        let refuse = |error: &DecodeError| patch_request::refuse(error.to_string());
         let warnings = self.coerce_custom(kind, &mut value, validation).map_err(|error| refuse(&error))?;
-        if validation == FieldValidation::Strict && !warnings.is_empty() {
-            return Err(refuse(&DecodeError::Strict(warnings)));
-        }
-        Ok(Decoded { value, warnings })
+        let is_refused = validation == FieldValidation::Strict && !warnings.is_empty();
+        let decoded = if is_refused { Err(DecodeError::Strict(warnings)) } else { Ok(Decoded { value, warnings }) };
+        with_earlier(decoded, patch.strict_errors(), validation).map_err(|error| refuse(&error))
     }
 
     /// Drops what neither metadata nor the schema know, fills in defaults, and says what was dropped, unless nobody wants

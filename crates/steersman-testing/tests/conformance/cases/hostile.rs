@@ -92,9 +92,41 @@ fn patches() -> Vec<Case> {
         )
         .expect(422),
         patch("hostile-merge-patch-with-a-lone-surrogate", "merge-patch", "{\"data\":{\"k\":\"\\ud800\"}}").expect(200),
-        patch("hostile-merge-patch-with-a-huge-number", "merge-patch", "{\"data\":{\"k\":1e999999}}").expect(422),
+        patch("hostile-merge-patch-with-a-huge-number", "merge-patch", "{\"data\":{\"k\":1e999999}}").expect(400),
         patch("hostile-merge-patch-with-keys-that-come-twice", "merge-patch", "{\"data\":{\"k\":\"1\",\"k\":\"2\"}}")
+            .expect(200)
+            .warns("duplicate field"),
+        case("hostile-merge-patch-with-keys-that-come-twice-strictly")
+            .post(MAPS, map("one"))
+            .send("PATCH", maps("/one?fieldValidation=Strict"))
+            .text("application/merge-patch+json", "{\"data\":{\"k\":\"1\",\"k\":\"2\"},\"unknown\":1}")
+            .expect(422),
+        case("hostile-merge-patch-with-keys-that-come-twice-ignored")
+            .post(MAPS, map("one"))
+            .send("PATCH", maps("/one?fieldValidation=Ignore"))
+            .text("application/merge-patch+json", "{\"data\":{\"k\":\"1\",\"k\":\"2\"}}")
             .expect(200),
+        patch(
+            "hostile-json-patch-with-fields-that-no-operation-has",
+            "json-patch",
+            "[{\"op\":\"add\",\"path\":\"/data\",\"value\":{},\"more\":1}]",
+        )
+        .expect(200)
+        .warns("json patch unknown field"),
+        patch(
+            "hostile-json-patch-with-keys-that-come-twice",
+            "json-patch",
+            "[{\"op\":\"add\",\"path\":\"/data\",\"value\":{},\"op\":\"add\",\"more\":1}]",
+        )
+        .expect(200)
+        .warns("json patch duplicate field"),
+        patch(
+            "hostile-json-patch-with-a-value-whose-keys-come-twice",
+            "json-patch",
+            "[{\"op\":\"add\",\"path\":\"/data\",\"value\":{\"a\":\"b\",\"a\":\"c\"}}]",
+        )
+        .expect(200)
+        .warns("json patch duplicate field"),
         patch("hostile-merge-patch-of-all-metadata", "merge-patch", "{\"metadata\":null}").expect(400),
     ]
 }
