@@ -129,13 +129,14 @@ impl DiscoveryClient {
         self.cache().state().fetches
     }
 
-    /// What the server says when it is asked again, for somebody who missed something in `old`. `None` if that cannot help: `old`
-    /// itself was asked for after the `since`th time, or things were missed too often of late.
+    /// What the server says later than `old`, for somebody who missed something there. It may be what it says already to
+    /// others. `None` if that cannot help: `old` itself was asked for after the `since`th time, or things were missed too
+    /// often of late.
     pub(crate) async fn newer(&self, old: &Discovery, since: u64) -> Result<Option<Arc<Discovery>>, Error> {
         if old.fetch > since {
             return Ok(None);
         }
-        self.after(since, |state| state.refreshes.take(Instant::now())).await
+        self.after(old.fetch, |state| state.refreshes.take(Instant::now())).await
     }
 
     /// What the server says when it is asked after the `since`th time. Many who want that cause one request, after the one under

@@ -82,7 +82,7 @@ struct AggregatedSubresource {
     verbs: Vec<String>,
 }
 
-/// The kind of the answers. Empty parts are those of the group version it is served in.
+/// The kind of the answers.
 #[derive(Debug, Default, Deserialize)]
 struct ResponseKind {
     #[serde(default)]
@@ -94,9 +94,13 @@ struct ResponseKind {
 }
 
 impl ResponseKind {
-    fn named(self) -> Option<GroupVersionKind> {
-        let Self { group, version, kind } = self;
-        (!kind.is_empty()).then_some(GroupVersionKind { group, version, kind })
+    /// `None` if there is no kind. Without a version it is of the group version that it is served in.
+    fn within(self, group: &str, version: &str) -> Option<GroupVersionKind> {
+        match self {
+            Self { kind, .. } if kind.is_empty() => None,
+            Self { version: none, kind, .. } if none.is_empty() => Some(GroupVersionKind::gvk(group, version, &kind)),
+            Self { group, version, kind } => Some(GroupVersionKind { group, version, kind }),
+        }
     }
 }
 
@@ -122,9 +126,9 @@ impl AggregatedGroup {
 impl AggregatedResource {
     /// `None` for one without a kind: there is nothing to read or write but its parts.
     fn served(self, group: &str, version: &str) -> Option<ServedResource> {
-        let kind = self.response_kind.and_then(ResponseKind::named)?.kind;
+        let kind = self.response_kind?.within(group, version)?.kind;
         let subresources = self.subresources.into_iter().filter_map(|part| {
-            let kind = part.response_kind.and_then(ResponseKind::named)?;
+            let kind = part.response_kind?.within(group, version)?;
             Some(ServedSubresource { name: part.subresource, kind, verbs: part.verbs })
         });
         Some(ServedResource {

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 /// Answers by path, 404 for all others.
 #[derive(Clone)]
-pub struct Scripted {
+pub(crate) struct Scripted {
     answers: Arc<Mutex<HashMap<String, (StatusCode, Value)>>>,
     asked: Arc<Mutex<Vec<(String, String)>>>,
     /// A request takes one of these before it is answered.
@@ -24,7 +24,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             answers: Arc::default(),
             asked: Arc::default(),
@@ -34,52 +34,52 @@ impl Scripted {
     }
 
     /// It lets so many requests through, until [`Self::allow`].
-    pub fn with_turns(turns: usize) -> Self {
+    pub(crate) fn with_turns(turns: usize) -> Self {
         Self { turns: Arc::new(Semaphore::new(turns)), ..Self::new() }
     }
 
-    pub fn refusing_aggregated(mut self) -> Self {
+    pub(crate) fn refusing_aggregated(mut self) -> Self {
         self.refuses_aggregated = true;
         self
     }
 
-    pub fn allow(&self, turns: usize) {
+    pub(crate) fn allow(&self, turns: usize) {
         self.turns.add_permits(turns);
     }
 
-    pub fn answer(&self, path: &str, code: u16, body: Value) {
+    pub(crate) fn answer(&self, path: &str, code: u16, body: Value) {
         self.answers.lock().unwrap().insert(path.to_owned(), (StatusCode::from_u16(code).unwrap(), body));
     }
 
-    pub fn with(self, path: &str, body: Value) -> Self {
+    pub(crate) fn with(self, path: &str, body: Value) -> Self {
         self.answer(path, 200, body);
         self
     }
 
     /// The paths that were asked for, in order of the alphabet, since this was called last.
-    pub fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         let mut asked: Vec<String> = self.asked.lock().unwrap().drain(..).map(|(path, _)| path).collect();
         asked.sort();
         asked
     }
 
     /// What was accepted in answer to the last request for `path`.
-    pub fn accepted(&self, path: &str) -> String {
+    pub(crate) fn accepted(&self, path: &str) -> String {
         let asked = self.asked.lock().unwrap();
         asked.iter().rev().find(|(asked, _)| asked == path).unwrap().1.clone()
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
-            async move { Ok::<_, std::io::Error>(server.serve(&request).await) }
+            async move { Ok::<_, std::io::Error>(server.serve(request).await) }
         });
         let config = Config::new("http://scripted.test".parse().unwrap());
         Client::builder(config).build_over(service).unwrap()
     }
 
-    async fn serve(self, request: &Request<Body>) -> Response<Full<Bytes>> {
+    async fn serve(self, request: Request<Body>) -> Response<Full<Bytes>> {
         let path = request.uri().path().to_owned();
         let accept = request.headers()[ACCEPT].to_str().unwrap().to_owned();
         self.asked.lock().unwrap().push((path.clone(), accept.clone()));
@@ -97,7 +97,7 @@ impl Scripted {
 }
 
 /// The old documents: the core group and `apps` in two versions.
-pub fn plain(server: Scripted) -> Scripted {
+pub(crate) fn plain(server: Scripted) -> Scripted {
     let group = |name: &str, versions: &[&str], preferred: &str| {
         let version = |version: &str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
         let versions: Vec<Value> = versions.iter().copied().map(version).collect();
@@ -132,17 +132,17 @@ pub fn plain(server: Scripted) -> Scripted {
 }
 
 /// The requests for all of [`plain`].
-pub const PLAIN_PATHS: [&str; 6] =
+pub(crate) const PLAIN_PATHS: [&str; 6] =
     ["/api", "/api/v1", "/apis", "/apis/apps/v1", "/apis/apps/v1beta1", "/apis/metrics.k8s.io/v1"];
 
 /// A resource of an aggregated document.
-pub fn aggregated_resource(name: &str, kind: &str) -> Value {
+pub(crate) fn aggregated_resource(name: &str, kind: &str) -> Value {
     json!({"resource": name, "responseKind": {"group": "", "version": "", "kind": kind}, "scope": "Namespaced",
         "singularResource": kind.to_lowercase(), "verbs": ["get", "list", "watch"]})
 }
 
 /// Aggregated documents: a core group with Pods, and `groups`, each of one version.
-pub fn aggregated(server: &Scripted, version: &str, groups: &[(&str, &str, Vec<Value>)]) {
+pub(crate) fn aggregated(server: &Scripted, version: &str, groups: &[(&str, &str, Vec<Value>)]) {
     let group = |name: &str, freshness: &str, resources: &[Value]| {
         json!({"metadata": {"name": name},
             "versions": [{"version": "v1", "freshness": freshness, "resources": resources}]})
