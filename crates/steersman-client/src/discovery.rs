@@ -31,9 +31,9 @@ impl Client {
 
 /// Tells which groups, versions and resources a server serves: what Go's `CachedDiscoveryInterface` is.
 ///
-/// The first question asks the server, in two requests if it knows aggregated discovery (since Kubernetes 1.26), else with one
-/// request for each version of each group. The answer is kept until [`invalidate`](Self::invalidate). Whoever asks while
-/// a request is under way waits for its answer and makes no further one.
+/// The first question asks the server, in two requests if it knows aggregated discovery (since Kubernetes 1.26), else
+/// with one request for each version of each group. The answer is kept until [`invalidate`](Self::invalidate). Whoever
+/// asks while a request is under way waits for its answer and makes no further one.
 ///
 /// A group that cannot be had, because the server behind it is down, takes nothing from the others: it is named by
 /// [`Discovery::failures`].
@@ -76,8 +76,8 @@ impl DiscoveryClient {
         fetch.await.map_err(Error::Discovery)
     }
 
-    /// Asks the server anew, and returns all that is known then. What was known before stays for others until then, and if the
-    /// server does not answer.
+    /// Asks the server anew, and returns all that is known then. What was known before stays for others until then, and
+    /// if the server does not answer.
     pub async fn refresh(&self) -> Result<Arc<Discovery>, Error> {
         let since = self.fetches();
         match self.after(since, |_| true).await? {
@@ -86,8 +86,8 @@ impl DiscoveryClient {
         }
     }
 
-    /// Forgets what is known, so that the next question asks the server. An answer that is under way reaches only those who
-    /// wait for it already.
+    /// Forgets what is known, so that the next question asks the server. An answer that is under way reaches only those
+    /// who wait for it already.
     pub fn invalidate(&self) {
         let mut state = self.cache().state();
         state.known = None;
@@ -99,17 +99,17 @@ impl DiscoveryClient {
         Ok(self.get().await?.groups().to_vec())
     }
 
-    /// What is in a version of a group; the core group's name is empty. `None` if there is no such version; an error if it is
-    /// there and could not be had.
+    /// What is in a version of a group; the core group's name is empty. `None` if there is no such version. One that
+    /// could not be had is asked for once more, though not too often, and is an error if it still cannot be had.
     pub async fn resources_of(&self, group: &str, version: &str) -> Result<Option<Vec<ServedResource>>, Error> {
-        let served = self.get().await?;
-        let Some(found) = served.group(group).and_then(|group| group.version(version)) else { return Ok(None) };
-        match &found.failure {
-            None => Ok(Some(found.resources.clone())),
-            Some(Cause::Failed(error)) => Err(Error::Discovery(error.clone())),
-            Some(Cause::Stale) => {
-                let problem = crate::MappingError::Stale { group: group.to_owned(), version: version.to_owned() };
-                Err(Box::new(problem).into())
+        let since = self.fetches();
+        let mut served = self.get().await?;
+        loop {
+            let Some(found) = served.group(group).and_then(|group| group.version(version)) else { return Ok(None) };
+            let Some(failure) = &found.failure else { return Ok(Some(found.resources.clone())) };
+            match self.newer(&served, since).await? {
+                Some(newer) => served = newer,
+                None => return Err(failure.error(group, version)),
             }
         }
     }
@@ -129,9 +129,9 @@ impl DiscoveryClient {
         self.cache().state().fetches
     }
 
-    /// What the server says later than `old`, for somebody who missed something there. It may be what it says already to
-    /// others. `None` if that cannot help: `old` itself was asked for after the `since`th time, or things were missed too
-    /// often of late.
+    /// What the server says later than `old`, for somebody who missed something there. It may be what it says already
+    /// to others. `None` if that cannot help: `old` itself was asked for after the `since`th time, or things were
+    /// missed too often of late.
     pub(crate) async fn newer(&self, old: &Discovery, since: u64) -> Result<Option<Arc<Discovery>>, Error> {
         if old.fetch > since {
             return Ok(None);
@@ -139,8 +139,8 @@ impl DiscoveryClient {
         self.after(old.fetch, |state| state.refreshes.take(Instant::now())).await
     }
 
-    /// What the server says when it is asked after the `since`th time. Many who want that cause one request, after the one under
-    /// way, if there is one. `None` if one would have to be begun and `may_begin` says no.
+    /// What the server says when it is asked after the `since`th time. Many who want that cause one request, after the
+    /// one under way, if there is one. `None` if one would have to be begun and `may_begin` says no.
     async fn after(&self, since: u64, may_begin: impl Fn(&mut State) -> bool) -> Result<Option<Arc<Discovery>>, Error> {
         loop {
             let (number, fetch) = {
@@ -180,6 +180,8 @@ type WeakFetch = WeakShared<BoxFuture<'static, Result<Arc<Discovery>, Arc<Error>
 #[derive(Default)]
 struct State {
     known: Option<Arc<Discovery>>,
+    /// What came last, also if it is forgotten: the server does not have to tell that again.
+    last: Option<Arc<Discovery>>,
     /// The request under way and its number, if its answer is still wanted.
     underway: Option<(u64, WeakFetch)>,
     /// How many requests were begun.
@@ -201,18 +203,19 @@ impl State {
 
     fn begin(&mut self, client: &Client) -> Fetch {
         self.fetches += 1;
-        let fetch = fetch(client.clone(), self.fetches).boxed().shared();
+        let fetch = fetch(client.clone(), self.fetches, self.last.clone()).boxed().shared();
         self.underway = fetch.downgrade().map(|weak| (self.fetches, weak));
         fetch
     }
 }
 
 /// Asks the server, and keeps the answer unless it was said meanwhile that it would be out of date.
-async fn fetch(client: Client, number: u64) -> Result<Arc<Discovery>, Arc<Error>> {
-    let groups = fetch::groups(&client).await.map_err(Arc::new);
+async fn fetch(client: Client, number: u64, last: Option<Arc<Discovery>>) -> Result<Arc<Discovery>, Arc<Error>> {
+    let fetched = fetch::groups(&client, last.as_deref()).await.map_err(Arc::new);
     let mut state = client.served.state();
     let wanted = state.underway.take_if(|(underway, _)| *underway == number).is_some();
-    let served = Arc::new(Discovery::new(groups?, number));
+    let served = Arc::new(Discovery::new(fetched?, number));
+    state.last = Some(served.clone());
     for failure in served.failures() {
         tracing::warn!(
             group = failure.group,

@@ -14,8 +14,9 @@ impl Client {
         RestMapper { discovery: self.discovery() }
     }
 
-    /// The objects of a kind that is known at run time only, in `namespace` or, without one, in all namespaces. Of a kind without
-    /// namespaces they are those of the cluster, whatever is given. An empty version means the one the server prefers.
+    /// The objects of a kind that is known at run time only, in `namespace` or, without one, in all namespaces. Of a
+    /// kind without namespaces they are those of the cluster, whatever is given. An empty version means the one the
+    /// server prefers.
     ///
     /// ```no_run
     /// # use steersman_client::{GroupVersionKind, ListParams};
@@ -37,8 +38,8 @@ impl Client {
 
 /// Finds the resource of a kind, the kind of a resource, and what people call them: what Go's `RESTMapper` is.
 ///
-/// Something that is not known makes it ask the server anew, once, because it may have come since; when that happens too
-/// often, only every ten seconds.
+/// Something that is not known makes it ask the server anew, once, because it may have come since; when that happens
+/// too often, only every ten seconds.
 ///
 /// ```no_run
 /// # use steersman_client::ListParams;
@@ -67,15 +68,15 @@ impl RestMapper {
         self.look(|served| by_kind(served, group, kind, versions)).await
     }
 
-    /// The resource that somebody names as for kubectl: `deployments`, `deployment`, `deploy` or `Deployment`; and to say which one
-    /// is meant `deploy.apps` or `deployments.v1.apps`. A beginning of the group is enough. Where several groups have
-    /// such a resource it is that of the most important one.
+    /// The resource that somebody names as for kubectl: `deployments`, `deployment`, `deploy` or `Deployment`; and to
+    /// say which one is meant `deploy.apps` or `deployments.v1.apps`. A beginning of the group is enough. Where several
+    /// groups have such a resource it is that of the most important one.
     pub async fn resource(&self, name: &str) -> Result<ServedResource, Error> {
         self.look(|served| by_name(served, name)).await
     }
 
-    /// The resource with a name in the plural, in the singular, or a short one. An empty version means the one the server prefers; an
-    /// empty group means the most important one that has it.
+    /// The resource with a name in the plural, in the singular, or a short one. An empty version means the one the
+    /// server prefers; an empty group means the most important one that has it.
     pub async fn group_version_resource(&self, wanted: &GroupVersionResource) -> Result<ServedResource, Error> {
         let asked = Asked { name: &wanted.resource, version: &wanted.version, group: &wanted.group };
         let no_match = |served: &Discovery| no_resource(served, &asked.to_string(), &[asked]);

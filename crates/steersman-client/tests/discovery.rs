@@ -32,7 +32,9 @@ async fn the_aggregated_form_takes_two_requests() {
         let server = Scripted::new();
         let mut scaled = aggregated_resource("deployments", "Deployment");
         scaled["subresources"] = json!([
-            {"subresource": "scale", "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}, "verbs": ["get"]},
+            {"subresource": "scale", "verbs": ["get"],
+                "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}},
+            {"subresource": "status", "verbs": ["get"], "responseKind": {"group": "", "version": "", "kind": "Deployment"}},
             {"subresource": "odd", "verbs": ["get"]},
         ]);
         scaled["shortNames"] = json!(["deploy"]);
@@ -54,6 +56,7 @@ async fn the_aggregated_form_takes_two_requests() {
         assert_eq!(deployments.resource, ApiResource::from_gvk_with_plural(&kind, "deployments"));
         assert_eq!(deployments.kind(), kind);
         assert_eq!(deployments.subresource("scale").unwrap().kind, GroupVersionKind::gvk("autoscaling", "v1", "Scale"));
+        assert_eq!(deployments.subresource("status").unwrap().kind, kind);
         assert_eq!(deployments.subresource("odd"), None);
         assert_eq!((deployments.namespaced, &*deployments.singular), (true, "deployment"));
         assert!(deployments.supports("watch") && !deployments.supports("create"));
@@ -142,6 +145,49 @@ async fn a_group_that_fails_is_named_and_the_others_are_there() {
     let text = mapper.kind(&kind).await.unwrap_err().to_string();
     assert!(text.starts_with(r#"the server has no kind "PodMetrics" in metrics.k8s.io/v1; it could be"#), "{text}");
     assert!(!mapper.resource("widgets.apps").await.unwrap_err().to_string().contains("metrics"));
+}
+
+#[tokio::test]
+async fn a_group_that_comes_back_is_there() {
+    let server = plain(Scripted::new());
+    server.answer("/apis/metrics.k8s.io/v1", 503, Value::Null);
+    let client = server.client();
+    assert_eq!(client.discovery().get().await.unwrap().failures().count(), 1);
+    plain(server);
+    let metrics = client.discovery().resources_of("metrics.k8s.io", "v1").await.unwrap().unwrap();
+    assert_eq!(named(&metrics), ["metrics.k8s.io/v1/pods"]);
+}
+
+#[tokio::test]
+async fn what_has_not_changed_is_not_told_again() {
+    let server = Scripted::new().with_etags();
+    aggregated(&server, "v2", &[]);
+    let client = server.client();
+    let discovery = client.discovery();
+    discovery.get().await.unwrap();
+    assert_eq!(server.unchanged(), 0);
+    discovery.refresh().await.unwrap();
+    assert_eq!(server.unchanged(), 2);
+    assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods"]);
+
+    aggregated(&server, "v2", &[("apps", "Current", vec![aggregated_resource("deployments", "Deployment")])]);
+    discovery.invalidate();
+    assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods", "apps/v1/deployments"]);
+    assert_eq!(server.unchanged(), 3);
+    discovery.refresh().await.unwrap();
+    assert_eq!(server.unchanged(), 5);
+    assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods", "apps/v1/deployments"]);
+
+    // A document that is gone is not one that has not changed, and the etag of an old document says nothing.
+    server.answer("/api", 404, Value::Null);
+    discovery.refresh().await.unwrap();
+    assert_eq!(named(&discovery.resources().await.unwrap()), ["apps/v1/deployments"]);
+    plain(server.clone());
+    discovery.refresh().await.unwrap();
+    let unchanged = server.unchanged();
+    discovery.refresh().await.unwrap();
+    assert_eq!(server.unchanged(), unchanged);
+    assert_eq!(discovery.resources().await.unwrap().len(), 6);
 }
 
 #[tokio::test]

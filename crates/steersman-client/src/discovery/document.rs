@@ -105,7 +105,8 @@ impl ResponseKind {
 }
 
 impl AggregatedGroup {
-    /// The group as the rest of the client knows it. A stale version is one that failed: what it holds may be long gone.
+    /// The group as the rest of the client knows it. A stale version is one that failed: what it holds may be long
+    /// gone.
     pub(super) fn served(self) -> ServedGroup {
         let name = self.metadata.name;
         let version = |found: AggregatedVersion| {

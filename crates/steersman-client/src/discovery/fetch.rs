@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, future, stream};
-use http::header::{ACCEPT, HeaderValue};
+use http::StatusCode;
+use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH};
 
 use super::document::{AggregatedGroup, PlainGroup, PlainVersion, ResourceList, Root, RootKind};
-use super::snapshot::{Cause, ServedGroup, ServedVersion};
-use crate::{Client, Error};
+use super::snapshot::{Cause, Discovery, ServedGroup, ServedVersion};
+use crate::{Client, DecodeError, Error};
 
 /// All that is in all groups in one document, else the old documents.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -17,39 +18,80 @@ const PLAIN: &str = "application/json";
 /// How many of the old documents are asked for at once.
 const AT_ONCE: usize = 16;
 
-/// All groups, the core group first. A group that cannot be had is there with the reason.
-pub(super) async fn groups(client: &Client) -> Result<Vec<ServedGroup>, Error> {
-    let (core, named) = future::join(root(client, "/api"), root(client, "/apis")).await;
-    let (core, named) = match (core, named) {
+/// What a server answered with.
+pub(super) struct Fetched {
+    /// The core group first. One that cannot be had is there with the reason.
+    pub(super) groups: Vec<ServedGroup>,
+    /// By which the server knows again what it told.
+    pub(super) etags: Etags,
+}
+
+/// Of the document with the core group and of that with all others, if they came in the aggregated form: one of the old
+/// form does not change when what is in a group does.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Etags {
+    core: Option<HeaderValue>,
+    named: Option<HeaderValue>,
+}
+
+/// Asks for everything, or for what is different from `old`.
+pub(super) async fn groups(client: &Client, old: Option<&Discovery>) -> Result<Fetched, Error> {
+    let known = old.map(|old| old.etags.clone()).unwrap_or_default();
+    let (core, named) = (root(client, "/api", known.core), root(client, "/apis", known.named));
+    let (core, named) = match future::join(core, named).await {
         // A server behind an aggregator has no core group, and one may have nothing else; but not neither.
         (Err(core), Err(named)) if core.is_not_found() => return Err(named),
-        (core, named) => (absent_is_none(core)?, absent_is_none(named)?),
+        (core, named) => (absent_is_empty(core)?, absent_is_empty(named)?),
     };
     let mut groups = Vec::new();
-    for root in [core, named].into_iter().flatten() {
-        if root.kind == RootKind::Aggregated {
-            groups.extend(root.items.into_iter().map(AggregatedGroup::served));
-        } else {
-            groups.extend(plain_groups(client, root).await);
+    let etags = Etags { core: core.etag.clone(), named: named.etag.clone() };
+    for (root, is_core) in [(core, true), (named, false)] {
+        match root.document {
+            Some(document) if document.kind == RootKind::Aggregated => {
+                groups.extend(document.items.into_iter().map(AggregatedGroup::served));
+            }
+            Some(document) => groups.extend(plain_groups(client, document).await),
+            None => {
+                let old = old.into_iter().flat_map(Discovery::groups);
+                groups.extend(old.filter(|group| root.etag.is_some() && group.name.is_empty() == is_core).cloned());
+            }
         }
     }
-    Ok(groups)
+    Ok(Fetched { groups, etags })
 }
 
-fn absent_is_none(root: Result<Root, Error>) -> Result<Option<Root>, Error> {
+/// One of the two documents where everything begins; with an etag alone, it has not changed.
+#[derive(Default)]
+struct Answered {
+    document: Option<Root>,
+    etag: Option<HeaderValue>,
+}
+
+fn absent_is_empty(root: Result<Answered, Error>) -> Result<Answered, Error> {
     match root {
-        Err(error) if error.is_not_found() => Ok(None),
-        root => root.map(Some),
+        Err(error) if error.is_not_found() => Ok(Answered::default()),
+        root => root,
     }
 }
 
-/// One of the two documents where everything begins.
-async fn root(client: &Client, path: &str) -> Result<Root, Error> {
-    let ask = |accept| client.rest().get().abs_path(path).header(ACCEPT, HeaderValue::from_static(accept)).send_for();
-    match ask(AGGREGATED).await {
-        Err(error) if error.status().is_some_and(|status| matches!(status.code, 404 | 406)) => ask(PLAIN).await,
-        answer => answer,
+async fn root(client: &Client, path: &str, known: Option<HeaderValue>) -> Result<Answered, Error> {
+    let get = |accept| client.rest().get().abs_path(path).header(ACCEPT, HeaderValue::from_static(accept));
+    let mut request = get(AGGREGATED);
+    if let Some(etag) = &known {
+        request = request.header(IF_NONE_MATCH, etag.clone());
     }
+    let answer = match request.send().await {
+        Err(Error::Decode { problem: DecodeError::Code(StatusCode::NOT_MODIFIED), .. }) if known.is_some() => {
+            return Ok(Answered { document: None, etag: known });
+        }
+        Err(error) if error.status().is_some_and(|status| matches!(status.code, 404 | 406)) => {
+            get(PLAIN).send().await?
+        }
+        answer => answer?,
+    };
+    let document: Root = answer.decode()?;
+    let etag = answer.headers().get(ETAG).filter(|_| document.kind == RootKind::Aggregated).cloned();
+    Ok(Answered { document: Some(document), etag })
 }
 
 /// The groups of the old documents: one request for each version of each group.

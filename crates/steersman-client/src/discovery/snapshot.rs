@@ -7,15 +7,17 @@ use std::sync::Arc;
 use kube_core::GroupVersionKind;
 use kube_core::discovery::ApiResource;
 
-use crate::{Error, Place};
+use super::fetch::{Etags, Fetched};
+use crate::{Error, MappingError, Place};
 
-/// What a server serves: its groups, the most important first and the core group before all others, their versions and what
-/// is in them; and what could not be had.
+/// What a server serves: its groups, the most important first and the core group before all others, their versions and
+/// what is in them; and what could not be had.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     groups: Vec<ServedGroup>,
     /// The number of the fetch that it comes from.
     pub(super) fetch: u64,
+    pub(super) etags: Etags,
 }
 
 /// A group of kinds. The core group's name is empty.
@@ -111,6 +113,17 @@ pub enum Cause {
     Failed(Arc<Error>),
 }
 
+impl Cause {
+    pub(super) fn error(&self, group: &str, version: &str) -> Error {
+        match self {
+            Self::Failed(error) => Error::Discovery(error.clone()),
+            Self::Stale => {
+                Box::new(MappingError::Stale { group: group.to_owned(), version: version.to_owned() }).into()
+            }
+        }
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -157,8 +170,8 @@ impl ServedGroup {
 }
 
 impl Discovery {
-    pub(super) fn new(groups: Vec<ServedGroup>, fetch: u64) -> Self {
-        Self { groups, fetch }
+    pub(super) fn new(Fetched { groups, etags }: Fetched, fetch: u64) -> Self {
+        Self { groups, fetch, etags }
     }
 
     /// The groups and their versions, also those that failed.
@@ -182,7 +195,8 @@ impl Discovery {
         self.groups.iter().flat_map(ServedGroup::by_preference).flat_map(|version| &version.resources)
     }
 
-    /// All resources, each once: in the preferred version or, where that does not have it, in the first version that does.
+    /// All resources, each once: in the preferred version or, where that does not have it, in the first version that
+    /// does.
     pub fn preferred_resources(&self) -> impl Iterator<Item = &ServedResource> {
         let mut seen = HashSet::new();
         self.resources().filter(move |found| seen.insert((&*found.resource.group, &*found.resource.plural)))

@@ -1,10 +1,12 @@
 //! A server that answers as it is told.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, DefaultHasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, ETAG, IF_NONE_MATCH};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use kube_client::client::Body;
@@ -21,6 +23,9 @@ pub(crate) struct Scripted {
     turns: Arc<Semaphore>,
     /// Whether a request for the aggregated form is answered with 406.
     refuses_aggregated: bool,
+    /// Whether it sends etags, and what they were compared with has not changed.
+    etags: bool,
+    unchanged: Arc<AtomicUsize>,
 }
 
 impl Scripted {
@@ -30,6 +35,8 @@ impl Scripted {
             asked: Arc::default(),
             turns: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             refuses_aggregated: false,
+            etags: false,
+            unchanged: Arc::default(),
         }
     }
 
@@ -41,6 +48,16 @@ impl Scripted {
     pub(crate) fn refusing_aggregated(mut self) -> Self {
         self.refuses_aggregated = true;
         self
+    }
+
+    pub(crate) fn with_etags(mut self) -> Self {
+        self.etags = true;
+        self
+    }
+
+    /// How often it answered that nothing has changed.
+    pub(crate) fn unchanged(&self) -> usize {
+        self.unchanged.load(Ordering::SeqCst)
     }
 
     pub(crate) fn allow(&self, turns: usize) {
@@ -92,7 +109,16 @@ impl Scripted {
             answer.unwrap_or((StatusCode::NOT_FOUND, Value::Null))
         };
         let body = if body.is_null() { code.to_string() } else { body.to_string() };
-        Response::builder().status(code).body(Full::from(body)).unwrap()
+        let mut response = Response::builder().status(code);
+        if self.etags {
+            let etag = format!("{:?}", std::hash::BuildHasherDefault::<DefaultHasher>::default().hash_one(&body));
+            if request.headers().get(IF_NONE_MATCH).is_some_and(|known| *known == *etag) {
+                self.unchanged.fetch_add(1, Ordering::SeqCst);
+                return response.status(StatusCode::NOT_MODIFIED).body(Full::default()).unwrap();
+            }
+            response = response.header(ETAG, etag);
+        }
+        response.body(Full::from(body)).unwrap()
     }
 }
 
