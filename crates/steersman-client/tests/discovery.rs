@@ -267,6 +267,45 @@ async fn what_was_asked_before_it_was_forgotten_is_not_kept() {
 }
 
 #[tokio::test]
+async fn a_late_answer_does_not_take_the_place_of_a_newer_one() {
+    let server = Scripted::with_turns(0);
+    aggregated(&server, "v2", &[]);
+    let discovery = server.client().discovery();
+    let mut early = Box::pin(discovery.get());
+    assert!(poll_now(&mut early).is_none());
+    discovery.invalidate();
+    let mut later = Box::pin(discovery.get());
+    assert!(poll_now(&mut later).is_none());
+    server.allow(2);
+    assert_eq!(early.await.unwrap().groups().len(), 1);
+
+    aggregated(&server, "v2", &[("apps", "Current", vec![])]);
+    assert!(poll_now(&mut Box::pin(discovery.get())).is_none());
+    server.allow(2);
+    assert_eq!(later.await.unwrap().groups().len(), 2);
+    assert_eq!(discovery.groups().await.unwrap().len(), 2);
+    assert_eq!(server.asked(), ["/api", "/api", "/apis", "/apis"]);
+}
+
+#[tokio::test]
+async fn a_group_is_meant_by_its_name_before_it_is_by_its_beginning() {
+    let server = Scripted::new();
+    let deployments = vec![aggregated_resource("deployments", "Deployment")];
+    let groups = [("apps.example.com", "Current", deployments.clone()), ("apps", "Current", deployments)];
+    aggregated(&server, "v2", &groups);
+    let mapper = server.client().mapper();
+    let cases = [
+        ("deployments", "apps.example.com/v1/deployments"),
+        ("deployments.app", "apps.example.com/v1/deployments"),
+        ("deployments.apps", "apps/v1/deployments"),
+        ("Deployment.apps", "apps/v1/deployments"),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(named(&[mapper.resource(name).await.unwrap()]), [expected], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn names_are_found_as_kubectl_finds_them() {
     let mapper = plain(Scripted::new()).client().mapper();
     let cases = [
