@@ -69,8 +69,8 @@ impl RestMapper {
     }
 
     /// The resource that somebody names as for kubectl: `deployments`, `deployment`, `deploy` or `Deployment`; and to
-    /// say which one is meant `deploy.apps` or `deployments.v1.apps`. A beginning of the group is enough. Where several
-    /// groups have such a resource it is that of the most important one.
+    /// say which one is meant `deploy.apps` or `deployments.v1.apps`. Without a version the beginning of the group is
+    /// enough. Where several groups have such a resource it is that of the most important one.
     pub async fn resource(&self, name: &str) -> Result<ServedResource, Error> {
         self.look(|served| by_name(served, name)).await
     }
@@ -231,15 +231,15 @@ impl<'a> Asked<'a> {
         versioned.into_iter().chain([Self { name, version: "", group: rest }])
     }
 
-    /// Those in the groups that are meant: of exactly that name, else those that begin so. A version is meant exactly.
+    /// Those in the groups that are meant: of exactly that name, else, if no version is given, those that begin so.
     fn among<'s>(&self, served: &'s Discovery, is: impl Fn(&ServedResource) -> bool) -> Vec<&'s ServedResource> {
         let versioned = |found: &&ServedResource| self.version.is_empty() || found.resource.version == self.version;
         let mut found: Vec<_> = served.resources().filter(|found| is(found)).filter(versioned).collect();
         let exact = |found: &&ServedResource| found.resource.group == self.group;
-        if !self.group.is_empty() && found.iter().any(exact) {
-            found.retain(exact);
+        let exactly = !self.version.is_empty() || found.iter().any(exact);
+        if !self.group.is_empty() {
+            found.retain(|found| if exactly { exact(found) } else { found.resource.group.starts_with(self.group) });
         }
-        found.retain(|found| found.resource.group.starts_with(self.group));
         found
     }
 }
@@ -338,7 +338,8 @@ fn no_resource(served: &Discovery, name: &str, readings: &[Asked<'_>]) -> Mappin
         known.extend(names.map(|name| (&**name, shown(found))));
     }
     let could = |asked: &Asked<'_>, group: &str, version: &str| {
-        group.starts_with(asked.group) && (asked.version.is_empty() || asked.version == version)
+        let whole = asked.group.is_empty() || group == asked.group;
+        if asked.version.is_empty() { group.starts_with(asked.group) } else { whole && version == asked.version }
     };
     MappingError::NoResource {
         name: name.to_owned(),

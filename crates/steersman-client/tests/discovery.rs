@@ -331,7 +331,7 @@ async fn names_are_found_as_kubectl_finds_them() {
         let found = mapper.resource(name).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(named(&[found]), [expected], "{name}");
     }
-    for name in ["", ".", "PO", "deployments.v2.apps", "deployments.batch", "all"] {
+    for name in ["", ".", "PO", "deployments.v2.apps", "deployments.v1.app", "deployments.batch", "all"] {
         let error = mapper.resource(name).await.unwrap_err();
         assert!(error.is_no_match(), "{name}: {error}");
     }
