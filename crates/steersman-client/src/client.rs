@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
 use crate::builder::{ClientBuilder, boxed};
+use crate::discovery::Cache;
 use crate::error::{Asked, DecodeError, Error, TimeoutError, TransportError, chain};
 use crate::layers::{AnswerBody, Transport};
 
@@ -43,6 +44,8 @@ pub struct Client {
     transport: Transport,
     server: Arc<str>,
     default_namespace: Arc<str>,
+    /// What the server serves, for all clones.
+    pub(crate) served: Arc<Cache>,
 }
 
 impl std::fmt::Debug for Client {
@@ -66,7 +69,12 @@ impl Client {
     }
 
     pub(crate) fn new(transport: Transport, server: &str, default_namespace: &str) -> Self {
-        Self { transport, server: server.trim_end_matches('/').into(), default_namespace: default_namespace.into() }
+        Self {
+            transport,
+            server: server.trim_end_matches('/').into(),
+            default_namespace: default_namespace.into(),
+            served: Arc::default(),
+        }
     }
 
     /// The namespace of the configuration's context; `default` if it has none.
