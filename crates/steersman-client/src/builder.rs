@@ -9,16 +9,18 @@ use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kube_client::Config;
-use kube_client::client::{Body, ConfigExt};
+use kube_client::client::{AuthError, Body, ConfigExt};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
+use crate::error::chain;
 use crate::layers::gzip::Gzip;
 use crate::layers::headers::Headers;
 use crate::layers::observe::{Observe, RequestMetrics};
 use crate::layers::rate_limit::{Bucket, RateLimit};
 use crate::layers::retry::Retry;
 use crate::layers::timeouts::{Timeouts, WithTimeouts};
+use crate::layers::token_file::{TokenFile, WithTokenFile};
 use crate::layers::{AnswerBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Client, Error};
@@ -133,9 +135,11 @@ impl ClientBuilder {
                     let connector = self.config.rustls_https_connector_with_connector(connector);
                     hyper(&self.config, tunnel(proxy, connector.map_err(config_error)?)?)?
                 }
-                Some("socks5") => hyper(&self.config, SocksV5::new(proxy.clone(), connector))?,
+                Some("socks5") => hyper(&self.config, socks(proxy, connector))?,
                 _ => {
-                    let text = format!("the proxy {proxy} is neither http, https nor socks5");
+                    // Without the rest of its address, in which there may be a password.
+                    let host = proxy.host().unwrap_or_default();
+                    let text = format!("the address of the proxy {host} begins neither with http, https nor socks5");
                     return Err(Error::Config(text.into()));
                 }
             },
@@ -179,7 +183,22 @@ impl ClientBuilder {
 }
 
 fn config_error(error: kube_client::Error) -> Error {
-    Error::Config(error.into())
+    Error::Config(without_credentials(error.into()))
+}
+
+/// An error of the program that gives the credentials, without its output and environment: they may be in there. What it
+/// wrote for people stays.
+fn without_credentials(error: BoxError) -> BoxError {
+    let program = "the program that the kubeconfig names for credentials";
+    let cause = chain(&*error).find_map(|error| error.downcast_ref::<AuthError>());
+    match cause {
+        Some(AuthError::AuthExecRun { out, .. }) => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            format!("{program} failed with {}: {}", out.status, said.trim()).into()
+        }
+        Some(AuthError::AuthExecParse(_)) => format!("{program} did not answer with an ExecCredential").into(),
+        _ => error,
+    }
 }
 
 /// hyper over `connector`, with what the configuration adds to each request.
@@ -190,6 +209,8 @@ where
     C::Future: Send + 'static,
     C::Error: std::error::Error + Send + Sync + 'static,
 {
+    let mut config = config.clone();
+    let token_file = TokenFile::take(&mut config.auth_info)?;
     let connector = config.rustls_https_connector_with_connector(connector).map_err(config_error)?;
     let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
     let service = ServiceBuilder::new()
@@ -198,15 +219,31 @@ where
         .layer(config.extra_headers_layer().map_err(config_error)?)
         .map_err(BoxError::from)
         .service(client);
-    Ok(boxed(service))
+    let transport = boxed(service.map_err(without_credentials));
+    Ok(match token_file {
+        None => transport,
+        Some(file) => BoxCloneSyncService::new(WithTokenFile { inner: transport, file }),
+    })
+}
+
+/// The credentials in the address of a proxy, as they are written there.
+fn credentials(proxy: &Uri) -> Option<&str> {
+    proxy.authority()?.as_str().rsplit_once('@').map(|(credentials, _)| credentials)
+}
+
+/// The way through a SOCKS proxy, with the credentials in its address.
+fn socks<C>(proxy: &Uri, connector: C) -> SocksV5<C> {
+    let socks = SocksV5::new(proxy.clone(), connector);
+    let Some(credentials) = credentials(proxy) else { return socks };
+    let plain = |text| String::from_utf8_lossy(&crate::text::percent_decoded(text)).into_owned();
+    let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    socks.with_auth(plain(user), plain(password))
 }
 
 /// The way through an HTTP proxy, with the credentials in its address.
 fn tunnel<C>(proxy: &Uri, connector: C) -> Result<Tunnel<C>, Error> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
-    let Some((user, _)) = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
-        return Ok(tunnel);
-    };
+    let Some(user) = credentials(proxy) else { return Ok(tunnel) };
     let mut value = HeaderValue::from_str(&format!(
         "Basic {}",
         steersman_wire::base64::encode(&crate::text::percent_decoded(user))

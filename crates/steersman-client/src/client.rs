@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::Config;
 use kube_client::client::Body;
@@ -102,8 +103,9 @@ impl Client {
             status if status.is_client_error() || status.is_server_error() => {
                 let retry_after = response.headers().get(http::header::RETRY_AFTER);
                 let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+                let is_text = is_text(response.headers());
                 let body = collect(&asked, response.into_body()).await?;
-                Err(Error::Api { asked, status: Box::new(status_of(status, &body, retry_after)) })
+                Err(Error::Api { asked, status: Box::new(status_of(status, &body, is_text, retry_after)) })
             }
             status => Err(Error::Decode { asked, problem: DecodeError::Code(status) }),
         }
@@ -175,8 +177,14 @@ pub(crate) fn failure(asked: Asked, error: tower::BoxError) -> Error {
 /// The longest text that an error takes over from an answer that is no Status.
 const TEXT_MAX: usize = 512;
 
+/// Whether an answer says of itself that it is for people, or nothing at all.
+fn is_text(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    media_type.is_none_or(|media_type| media_type.starts_with("text/"))
+}
+
 /// The server's own Status or, when something else answered, one that says so.
-fn status_of(code: StatusCode, body: &[u8], retry_after: Option<u32>) -> Status {
+fn status_of(code: StatusCode, body: &[u8], is_text: bool, retry_after: Option<u32>) -> Status {
     if let Ok(mut status) = serde_json::from_slice::<Status>(body)
         && status.is_failure()
     {
@@ -185,10 +193,10 @@ fn status_of(code: StatusCode, body: &[u8], retry_after: Option<u32>) -> Status 
         }
         return status;
     }
-    // Proxies and authenticators answer in plain text. What looks like an object is not shown.
+    // Proxies and authenticators answer in plain text. What may be an object is not shown.
     let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_MAX)]);
     let text = text.trim();
-    let shown = if text.starts_with(['{', '[']) { "" } else { text };
+    let shown = if !is_text || text.starts_with(['{', '[', '"']) { "" } else { text };
     let mut status = Status::failure(shown, reason_of(code)).with_code(code.as_u16());
     if let Some(seconds) = retry_after {
         status = status.with_details(StatusDetails {

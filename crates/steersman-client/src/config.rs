@@ -1,16 +1,63 @@
 //! Where the server is and who asks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kube_client::Config;
-use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::Error;
 
 /// The configuration that the environment gives: the files in `KUBECONFIG`, else `~/.kube/config`, else, in a Pod, its
 /// service account.
+///
+/// Of the files in `KUBECONFIG` the first that has an entry wins, and those that do not exist are left out. A file that is
+/// there and wrong is an error: the service account is no substitute for it.
 pub async fn config_from_environment() -> Result<Config, Error> {
-    Config::infer().await.map_err(|error| Error::Config(error.into()))
+    let paths = kubeconfig_paths();
+    let mut merged = Kubeconfig::default();
+    for path in &paths {
+        match Kubeconfig::read_from(path) {
+            Ok(file) => merged = merged.merge(file).map_err(|error| wrong(path, error))?,
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(wrong(path, error)),
+        }
+    }
+    let empty = merged.current_context.is_none() && merged.contexts.is_empty() && merged.clusters.is_empty();
+    let mut config = if empty {
+        Config::incluster().map_err(|error| {
+            let looked: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            let looked = looked.join(", ");
+            Error::Config(format!("there is no kubeconfig (looked for {looked}), and in this Pod: {error}").into())
+        })?
+    } else {
+        let config = Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await;
+        config.map_err(|error| Error::Config(error.into()))?
+    };
+    config.apply_debug_overrides();
+    Ok(config)
+}
+
+/// Where the environment says that kubeconfigs are.
+fn kubeconfig_paths() -> Vec<PathBuf> {
+    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let named: Vec<PathBuf> = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    std::env::home_dir().into_iter().map(|home| home.join(".kube").join("config")).collect()
+}
+
+/// What is wrong with a file, without its contents: there are credentials in it.
+fn wrong(path: &Path, error: KubeconfigError) -> Error {
+    match error {
+        KubeconfigError::Parse(error) => {
+            // Below the first line the text shows the place in the file.
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            Error::Config(format!("{} is no kubeconfig: {first}", path.display()).into())
+        }
+        error => Error::Config(error.into()),
+    }
 }
 
 /// What Go's `BuildConfigFromFlags(masterURL, kubeconfig)` takes: the address of the server, the file that says how to reach
@@ -28,7 +75,7 @@ pub async fn config_from_flags(master_url: Option<&str>, kubeconfig: Option<&Pat
         (None, None) => return config_from_environment().await,
         (None, Some(url)) => return Ok(Config::new(url.clone())),
         (Some(path), _) => {
-            let file = Kubeconfig::read_from(path).map_err(|error| Error::Config(error.into()))?;
+            let file = Kubeconfig::read_from(path).map_err(|error| wrong(path, error))?;
             let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
             config.map_err(|error| Error::Config(error.into()))?
         }

@@ -93,7 +93,6 @@ impl RestClient {
 }
 
 /// A request in the making.
-#[derive(Debug)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct RestRequest {
     client: Client,
@@ -108,6 +107,19 @@ pub struct RestRequest {
     headers: HeaderMap,
     timeout: Option<Duration>,
     body: Result<Bytes, Error>,
+}
+
+impl std::fmt::Debug for RestRequest {
+    /// Without the body and the headers, which may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RestRequest")
+            .field("method", &self.method)
+            .field("path", &self.path())
+            .field("query", &self.query)
+            .field("timeout", &self.timeout)
+            .field("bytes", &self.body.as_ref().map_or(0, Bytes::len))
+            .finish_non_exhaustive()
+    }
 }
 
 impl RestRequest {

@@ -75,16 +75,19 @@ impl HttpBody for Unpacked {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(frame)) => {
                     let Ok(packed) = frame.into_data() else { continue };
-                    decoder.write_all(&packed)?;
+                    if let Err(error) = decoder.write_all(&packed).and_then(|()| decoder.flush()) {
+                        self.decoder = None;
+                        return Poll::Ready(Some(Err(error.into())));
+                    }
                     if let Some(unpacked) = self.take() {
                         return Poll::Ready(Some(Ok(Frame::data(unpacked))));
                     }
                 }
                 None => {
-                    decoder.try_finish()?;
-                    let last = self.take();
+                    let finished = decoder.try_finish();
+                    let last = self.take().map(|last| Ok(Frame::data(last)));
                     self.decoder = None;
-                    return Poll::Ready(last.map(|last| Ok(Frame::data(last))));
+                    return Poll::Ready(finished.map_or_else(|error| Some(Err(error.into())), |()| last));
                 }
             }
         }

@@ -6,6 +6,7 @@
 //! - [`observe`]: counts, and hands on the server's warnings.
 //! - [`timeouts`]: gives up on a server that is silent.
 //! - [`gzip`]: lets lists come compressed.
+//! - [`token_file`]: says who asks, if a file does.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,6 +24,7 @@ pub(crate) mod observe;
 pub(crate) mod rate_limit;
 pub(crate) mod retry;
 pub(crate) mod timeouts;
+pub(crate) mod token_file;
 
 /// The body of an answer as it arrives.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -87,15 +89,22 @@ impl Purpose {
             pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
         };
         let is_true = |name| parameter(name).is_some_and(|value| !matches!(value, "0" | "false" | "False" | "FALSE"));
-        // The old paths: /api/v1/watch/… and /apis/group/version/watch/….
-        let mut segments = request.uri().path().split('/').skip(1);
-        let before = if segments.clone().next() == Some("apis") { 3 } else { 2 };
-        if is_true("watch") || segments.clone().nth(before) == Some("watch") {
+        let path: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
+        // What follows the version.
+        let path = match &path[..] {
+            ["api", _, path @ ..] | ["apis", _, _, path @ ..] => path,
+            _ => &[],
+        };
+        if is_true("watch") || path.first() == Some(&"watch") {
             return Self::Watch { bookmarks: is_true("allowWatchBookmarks") };
         }
         let upgrades = request.headers().contains_key(http::header::UPGRADE);
-        let streams = segments.any(|segment| matches!(segment, "exec" | "attach" | "portforward" | "proxy"));
-        if upgrades || streams || is_true("follow") { Self::LongRunning } else { Self::Ordinary }
+        let (["namespaces", _, _, _, subresource, ..] | [_, _, subresource, ..]) = path else {
+            return if upgrades { Self::LongRunning } else { Self::Ordinary };
+        };
+        let streams = matches!(*subresource, "exec" | "attach" | "portforward" | "proxy");
+        let follows = *subresource == "log" && is_true("follow");
+        if upgrades || streams || follows { Self::LongRunning } else { Self::Ordinary }
     }
 }
 

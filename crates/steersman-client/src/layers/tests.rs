@@ -14,4 +14,13 @@ fn what_is_a_watch() {
     assert_eq!(of("/api/v1/namespaces/a/pods/b/log?follow=true"), Purpose::LongRunning);
     assert_eq!(of("/api/v1/namespaces/a/pods/b/log"), Purpose::Ordinary);
     assert_eq!(of("/api/v1/namespaces/a/pods/b/exec?command=ls"), Purpose::LongRunning);
+    assert_eq!(of("/api/v1/namespaces/a/services/b/proxy/metrics"), Purpose::LongRunning);
+    assert_eq!(of("/api/v1/nodes/a/proxy"), Purpose::LongRunning);
+    assert_eq!(
+        of("/api/v1/namespaces/proxy/pods/exec"),
+        Purpose::Ordinary,
+        "a namespace and a Pod may have such names"
+    );
+    assert_eq!(of("/apis/apps/v1/namespaces/watch/deployments/attach/status"), Purpose::Ordinary);
+    assert_eq!(of("/version"), Purpose::Ordinary);
 }

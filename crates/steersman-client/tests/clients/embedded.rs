@@ -1,0 +1,39 @@
+//! The clients on the embedded server: what it has of what the real one has. The same is done there by `real_clients.rs`.
+
+use http::Request;
+use kube_client::client::Body;
+use steersman_client::Client;
+use steersman_testing::Embedded;
+
+use super::{builder, interop, objects};
+
+/// A client with all its layers.
+fn client(server: &Embedded) -> Client {
+    let kube = server.client();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let kube = kube.clone();
+        async move { kube.send(request).await }
+    });
+    builder().build_over(service).unwrap()
+}
+
+macro_rules! on_embedded {
+    ($($name:ident),*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            objects::$name(&client(&Embedded::start()), "default").await;
+        }
+    )*};
+}
+
+on_embedded!(typed, dynamic, metadata_only, status, eviction, two_writers);
+
+#[tokio::test]
+async fn into_kube() {
+    interop::into_kube(&client(&Embedded::start()), "default").await;
+}
+
+#[tokio::test]
+async fn from_kube() {
+    interop::from_kube(Embedded::start().client(), "default").await;
+}

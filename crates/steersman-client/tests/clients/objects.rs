@@ -1,0 +1,225 @@
+//! What can be done with objects, on any server: the embedded one here, the real one in `real_clients.rs`.
+
+use futures::future::try_join_all;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::policy::v1::Eviction;
+use serde_json::json;
+use steersman_client::{
+    Api, ApiResource, Backoff, Client, DeleteParams, Deleted, DynamicObject, GetParams, ListParams, ObjectMeta, Patch,
+    PatchParams, Place, PostParams, Preconditions, Status, retry_on_conflict,
+};
+
+pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some([("app".to_owned(), value.to_owned())].into()),
+            ..Default::default()
+        },
+        data: Some([("key".to_owned(), value.to_owned())].into()),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn value(map: &ConfigMap) -> &str {
+    map.data.as_ref().and_then(|data| data.get("key")).map_or("", String::as_str)
+}
+
+fn names<'a, K: kube_core::Resource + 'a>(items: impl IntoIterator<Item = &'a K>) -> Vec<String> {
+    items.into_iter().map(|item| item.meta().name.clone().unwrap()).collect()
+}
+
+/// Objects of a Rust type.
+pub(crate) async fn typed(client: &Client, namespace: &str) {
+    let maps = client.namespaced::<ConfigMap>(namespace);
+    let post = PostParams::default();
+    let dry = PostParams { dry_run: true, ..Default::default() };
+    maps.create(&dry, &map("dry", "run")).await.unwrap();
+    assert!(maps.get_opt("dry").await.unwrap().is_none());
+
+    let created = maps.create(&post, &map("one", "first")).await.unwrap();
+    assert!(created.metadata.uid.is_some());
+    assert!(maps.create(&post, &map("one", "first")).await.unwrap_err().is_already_exists());
+    assert_eq!(maps.get("one").await.unwrap(), created);
+    assert_eq!(maps.get_opt("one").await.unwrap().as_ref(), Some(&created));
+    assert_eq!(maps.get_with("one", &GetParams::any()).await.unwrap(), created);
+
+    let mut changed = created.clone();
+    changed.data = map("", "second").data;
+    let replaced = maps.replace("one", &post, &changed).await.unwrap();
+    assert_eq!(value(&replaced), "second");
+    assert!(maps.replace("one", &post, &created).await.unwrap_err().is_conflict(), "it has changed");
+
+    let merge = Patch::Merge(json!({"data": {"key": "third"}}));
+    assert_eq!(value(&maps.patch("one", &PatchParams::default(), &merge).await.unwrap()), "third");
+    let operations = json!([{"op": "test", "path": "/data/key", "value": "third"}, {"op": "replace", "path": "/data/key", "value": "fourth"}]);
+    let json_patch = client.rest_of("", "v1").patch().namespace(namespace).resource("configmaps").name("one");
+    let json_patch = json_patch.body("application/json-patch+json", operations.to_string());
+    assert_eq!(value(&json_patch.send_for::<ConfigMap>().await.unwrap()), "fourth");
+
+    maps.create(&post, &map("two", "other")).await.unwrap();
+    let all = maps.list(&ListParams::default().match_any()).await.unwrap();
+    let own: Vec<_> =
+        all.items.iter().filter(|map| map.data.as_ref().is_some_and(|data| data.contains_key("key"))).collect();
+    assert_eq!(names(own), ["one", "two"]);
+    let selected = maps.list(&ListParams::default().labels("app=other")).await.unwrap();
+    assert_eq!(names(&selected.items), ["two"]);
+    let everywhere = client.all_namespaces::<ConfigMap>().list(&ListParams::default()).await.unwrap();
+    assert!(everywhere.items.iter().filter(|map| map.metadata.namespace.as_deref() == Some(namespace)).count() >= 2);
+    let page = maps.list(&ListParams::default().limit(1)).await.unwrap();
+    assert!(page.items.len() == 1 && page.metadata.continue_.is_some());
+
+    let wrong = Preconditions { uid: Some("another".to_owned()), resource_version: None };
+    let conditional = DeleteParams { preconditions: Some(wrong), ..Default::default() };
+    assert!(maps.delete("one", &conditional).await.unwrap_err().is_conflict());
+    match maps.delete("one", &DeleteParams::default()).await.unwrap() {
+        Deleted::Gone(status) => assert!(status.is_success(), "{status:?}"),
+        Deleted::Object(map) => panic!("{map:?}"),
+    }
+    assert!(maps.delete("one", &DeleteParams::default()).await.unwrap_err().is_not_found());
+
+    let mut held = map("held", "held");
+    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    maps.create(&post, &held).await.unwrap();
+    match maps.delete("held", &DeleteParams::default()).await.unwrap() {
+        Deleted::Object(map) => assert!(map.metadata.deletion_timestamp.is_some()),
+        Deleted::Gone(status) => panic!("{status:?}"),
+    }
+    maps.patch("held", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}})))
+        .await
+        .unwrap();
+    assert!(maps.get_opt("held").await.unwrap().is_none());
+
+    for name in ["a", "b"] {
+        maps.create(&post, &map(name, "many")).await.unwrap();
+    }
+    maps.delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=many")).await.unwrap();
+    assert!(maps.get_opt("a").await.unwrap().is_none() && maps.get_opt("b").await.unwrap().is_none());
+    assert!(maps.get_opt("two").await.unwrap().is_some());
+}
+
+/// Objects of a kind that is known at run time only.
+pub(crate) async fn dynamic(client: &Client, namespace: &str) {
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let maps = client.dynamic(&resource, Place::Namespace(namespace.to_owned()));
+    let post = PostParams::default();
+    let mut object = DynamicObject::new("dynamic", &resource).data(json!({"data": {"key": "first"}}));
+    object.metadata.labels = Some([("app".to_owned(), "dynamic".to_owned())].into());
+    let mut created = maps.create(&post, &object).await.unwrap();
+    assert_eq!(created.data["data"]["key"], "first");
+    assert_eq!(created.types.as_ref().unwrap().kind, "ConfigMap");
+    created.data["data"]["key"] = json!("second");
+    let replaced = maps.replace("dynamic", &post, &created).await.unwrap();
+    assert_eq!(replaced.data["data"]["key"], "second");
+    assert!(maps.replace("dynamic", &post, &created).await.unwrap_err().is_conflict());
+    let merge = Patch::Merge(json!({"data": {"key": "third"}}));
+    maps.patch("dynamic", &PatchParams::default(), &merge).await.unwrap();
+    assert_eq!(maps.get("dynamic").await.unwrap().data["data"]["key"], "third");
+    let list = maps.list(&ListParams::default().labels("app=dynamic")).await.unwrap();
+    assert_eq!(names(&list.items), ["dynamic"]);
+    let everywhere = client.dynamic(&resource, Place::AllNamespaces).list(&ListParams::default()).await.unwrap();
+    assert!(names(&everywhere.items).contains(&"dynamic".to_owned()));
+    maps.delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=dynamic")).await.unwrap();
+    assert!(maps.get_opt("dynamic").await.unwrap().is_none());
+
+    let namespaces = client.dynamic(&ApiResource::erase::<Namespace>(&()), Place::Cluster);
+    assert_eq!(namespaces.get(namespace).await.unwrap().metadata.name.as_deref(), Some(namespace));
+    let typed = client.cluster::<Namespace>();
+    assert_eq!(typed.get(namespace).await.unwrap().metadata.name.as_deref(), Some(namespace));
+}
+
+/// The metadata of objects alone.
+pub(crate) async fn metadata_only(client: &Client, namespace: &str) {
+    let maps = client.namespaced::<ConfigMap>(namespace);
+    let created = maps.create(&PostParams::default(), &map("meta", "meta")).await.unwrap();
+    let metadata = maps.metadata();
+    let got = metadata.get("meta").await.unwrap();
+    assert_eq!(got.types.as_ref().unwrap().kind, "PartialObjectMetadata");
+    assert_eq!(got.metadata, created.metadata);
+    let list = metadata.list(&ListParams::default().labels("app=meta")).await.unwrap();
+    assert_eq!(names(&list.items), ["meta"]);
+    let merge = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
+    let patched = metadata.patch("meta", &PatchParams::default(), &merge).await.unwrap();
+    assert_eq!(patched.metadata.annotations.unwrap()["a"], "b");
+    assert_eq!(value(&maps.get("meta").await.unwrap()), "meta", "the rest is as it was");
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let dynamic = client.dynamic(&resource, Place::Namespace(namespace.to_owned())).metadata();
+    assert_eq!(dynamic.get("meta").await.unwrap().metadata.uid, created.metadata.uid);
+    metadata.delete("meta", &DeleteParams::default()).await.unwrap();
+    assert!(metadata.get_opt("meta").await.unwrap().is_none());
+}
+
+pub(crate) async fn deployment(client: &Client, namespace: &str, name: &str) -> Api<Deployment> {
+    let deployments = client.namespaced::<Deployment>(namespace);
+    let object = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+        },
+    });
+    deployments.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    deployments
+}
+
+/// The status is written by itself.
+pub(crate) async fn status(client: &Client, namespace: &str) {
+    let deployments = deployment(client, namespace, "with-status").await;
+    let post = PostParams::default();
+    let mut object: Deployment = deployments.status().get("with-status").await.unwrap();
+    object.spec.as_mut().unwrap().replicas = Some(7);
+    object.status.get_or_insert_default().observed_generation = Some(1);
+    let written: Deployment = deployments.status().replace("with-status", &post, &object).await.unwrap();
+    assert_eq!(written.status.as_ref().unwrap().observed_generation, Some(1));
+    assert_eq!(written.spec.unwrap().replicas, Some(1), "nothing but the status is written");
+    let merge = Patch::Merge(json!({"status": {"observedGeneration": 2}}));
+    let patched: Deployment = deployments.status().patch("with-status", &PatchParams::default(), &merge).await.unwrap();
+    assert_eq!(patched.status.unwrap().observed_generation, Some(2));
+    let stale: Result<Deployment, _> = deployments.status().replace("with-status", &post, &object).await;
+    assert!(stale.unwrap_err().is_conflict());
+}
+
+/// A Pod is evicted.
+pub(crate) async fn eviction(client: &Client, namespace: &str) {
+    let pods = client.namespaced::<Pod>(namespace);
+    let pod = json!({"metadata": {"name": "evicted"}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let eviction = Eviction {
+        metadata: ObjectMeta { name: Some("evicted".into()), namespace: Some(namespace.into()), ..Default::default() },
+        ..Default::default()
+    };
+    let post = PostParams::default();
+    let status: Status = pods.subresource("eviction").create("evicted", &post, &eviction).await.unwrap();
+    assert!(status.is_success(), "{status:?}");
+    assert!(pods.get_opt("evicted").await.unwrap().is_none(), "it never ran, so it is gone at once");
+    let again = pods.subresource("eviction").create::<_, Status>("evicted", &post, &eviction).await;
+    assert!(again.unwrap_err().is_not_found());
+}
+
+/// Several write to one object, and nothing is lost.
+pub(crate) async fn two_writers(client: &Client, namespace: &str) {
+    const EACH: usize = 5;
+    let maps = client.namespaced::<ConfigMap>(namespace);
+    maps.create(&PostParams::default(), &map("counter", "0")).await.unwrap();
+    // Enough for any order of events.
+    let mut backoff = Backoff::RETRY;
+    backoff.tries = 1000;
+    let writers = (0..2).map(|_| async {
+        for _ in 0..EACH {
+            retry_on_conflict(backoff, || async {
+                let mut counter = maps.get("counter").await?;
+                let next = value(&counter).parse::<usize>().unwrap() + 1;
+                counter.data = map("", &next.to_string()).data;
+                // So that the other gets between.
+                tokio::task::yield_now().await;
+                maps.replace("counter", &PostParams::default(), &counter).await
+            })
+            .await?;
+        }
+        Ok::<_, steersman_client::Error>(())
+    });
+    try_join_all(writers).await.unwrap();
+    assert_eq!(value(&maps.get("counter").await.unwrap()), (2 * EACH).to_string());
+}

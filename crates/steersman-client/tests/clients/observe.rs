@@ -1,0 +1,143 @@
+//! What is told of requests: metrics, warnings, and what a request says of the client.
+
+use std::sync::Arc;
+
+use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_client::{
+    Client, Error, ListParams, LogWarnings, NoWarnings, RequestMetrics, RequestSample, Warning, WarningHandler,
+};
+
+use super::{MAP, Seen, answer, builder, server};
+
+impl RequestMetrics for Seen<(Method, Option<u16>, String, u64)> {
+    fn request(&self, sample: RequestSample<'_>) {
+        let RequestSample { method, code, host, duration } = sample;
+        self.push((method.clone(), code, host.to_owned(), duration.as_secs()));
+    }
+}
+
+impl WarningHandler for Seen<Warning> {
+    fn warn(&self, warning: &Warning) {
+        self.push(warning.clone());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_is_counted_with_verb_code_and_host() {
+    let (service, _) = server(|before, _| {
+        let mut response = answer(if before == 0 { 503 } else { 200 }, MAP);
+        response.headers_mut().insert("retry-after", "5".parse().unwrap());
+        response
+    });
+    let slow = tower::service_fn(move |request| {
+        let service = service.clone();
+        async move {
+            tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            tower::ServiceExt::oneshot(service, request).await
+        }
+    });
+    let metrics = Seen::default();
+    let client = builder().metrics(metrics.clone()).build_over(slow).unwrap();
+    client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
+    client.rest().delete().abs_path("/api/v1/namespaces/default/configmaps/a").send().await.unwrap();
+    let host = "server.test:8080".to_owned();
+    let wanted = [(Method::GET, 503), (Method::GET, 200), (Method::DELETE, 200)];
+    assert_eq!(metrics.all(), wanted.map(|(method, code)| (method, Some(code), host.clone(), 2)));
+}
+
+#[tokio::test]
+async fn an_attempt_without_answer_is_counted_without_code() {
+    let fails = tower::service_fn(|_| async {
+        Err::<http::Response<http_body_util::Full<bytes::Bytes>>, tower::BoxError>("no way".into())
+    });
+    let metrics = Seen::default();
+    let client = builder().metrics(metrics.clone()).build_over(fails).unwrap();
+    let error = client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
+    assert!(error.to_string().contains("no way"), "{error}");
+    assert_eq!(metrics.all(), [(Method::GET, None, "server.test:8080".to_owned(), 0)]);
+}
+
+#[tokio::test]
+async fn warnings_go_to_the_handler_and_are_in_the_answer() {
+    let (service, _) = server(|_, _| {
+        let mut response = answer(200, MAP);
+        response.headers_mut().append("warning", r#"299 - "one, \"quoted\"", 299 agent "two""#.parse().unwrap());
+        response.headers_mut().append("warning", r#"299 - "three""#.parse().unwrap());
+        response.headers_mut().append("warning", "not a warning".parse().unwrap());
+        response
+    });
+    let warnings = Seen::default();
+    let client = builder().warnings(warnings.clone()).build_over(service.clone()).unwrap();
+    let answer = client.rest().get().abs_path("/api/v1/configmaps").send().await.unwrap();
+    let wanted = ["one, \"quoted\"", "two", "three"];
+    let texts = |warnings: Vec<Warning>| warnings.into_iter().map(|warning| warning.text).collect::<Vec<_>>();
+    assert_eq!(texts(warnings.all()), wanted);
+    assert_eq!(texts(answer.warnings()), wanted);
+    assert_eq!(answer.warnings()[1], Warning { code: 299, agent: "agent".into(), text: "two".into() });
+    // Those that come with the crate take them as well.
+    for client in [builder().warnings(NoWarnings), builder().warnings(LogWarnings::default())] {
+        client.build_over(service.clone()).unwrap().rest().get().abs_path("/version").send().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_warns_as_well() {
+    let (service, _) = server(|_, _| {
+        let mut response = answer(404, "{}");
+        response.headers_mut().append("warning", r#"299 - "gone soon""#.parse().unwrap());
+        response
+    });
+    let warnings = Seen::default();
+    let client = builder().warnings(warnings.clone()).build_over(service).unwrap();
+    client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
+    assert_eq!(warnings.len(), 1);
+}
+
+#[tokio::test]
+async fn the_user_agent_names_program_system_and_crate() {
+    let (service, seen) = server(|_, _| answer(200, MAP));
+    builder().build_over(service.clone()).unwrap().rest().get().abs_path("/version").send().await.unwrap();
+    builder().user_agent("mine/1").build_over(service).unwrap().rest().get().abs_path("/").send().await.unwrap();
+    let agents: Vec<_> = seen.all().iter().map(|request| request.headers()["user-agent"].clone()).collect();
+    let text = agents[0].to_str().unwrap();
+    assert!(text.starts_with("clients-") && text.contains(std::env::consts::OS), "{text}");
+    assert!(text.ends_with(concat!(" steersman/", env!("CARGO_PKG_VERSION"))), "{text}");
+    assert_eq!(agents[1], "mine/1");
+}
+
+#[test]
+fn a_user_agent_that_no_header_can_hold_is_refused() {
+    let (service, _) = server(|_, _| answer(200, MAP));
+    let error = builder().user_agent("two\nlines").build_over(service).unwrap_err();
+    assert!(matches!(error, Error::Config(_)), "{error}");
+}
+
+#[tokio::test]
+async fn json_is_asked_for_unless_the_request_asks_for_something() {
+    let (service, seen) = server(|_, request| {
+        answer(200, if request.uri().path().ends_with("/a") { MAP } else { r#"{"metadata":{},"items":[]}"# })
+    });
+    let client: Client = builder().build_over(service).unwrap();
+    let maps = client.namespaced::<ConfigMap>("default");
+    maps.get("a").await.unwrap();
+    maps.metadata().get("a").await.unwrap();
+    maps.metadata().list(&ListParams::default()).await.unwrap();
+    let request = client.rest().get().abs_path("/version");
+    request.header(http::header::ACCEPT, http::HeaderValue::from_static("text/plain")).send().await.unwrap();
+    let accepts: Vec<_> = seen.all().iter().map(|request| request.headers()["accept"].clone()).collect();
+    assert_eq!(accepts[0], "application/json");
+    let has = |at: usize, what: &str| accepts[at].to_str().unwrap().contains(what);
+    assert!(has(1, "as=PartialObjectMetadata;"), "{accepts:?}");
+    assert!(has(2, "as=PartialObjectMetadataList;"), "{accepts:?}");
+    assert_eq!(accepts[3], "text/plain");
+}
+
+/// Handlers are shared by all clones.
+#[test]
+fn handlers_may_be_shared() {
+    fn is_shared<T: Send + Sync + ?Sized>() {}
+    is_shared::<Arc<dyn RequestMetrics>>();
+    is_shared::<Arc<dyn WarningHandler>>();
+    is_shared::<Client>();
+}

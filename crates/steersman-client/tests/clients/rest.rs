@@ -1,0 +1,185 @@
+//! Requests of any path and verb, and what is refused before it is sent.
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::Full;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube_client::client::Body;
+use steersman_client::{
+    Api, ApiResource, Client, DeleteParams, DynamicObject, Error, ListParams, Patch, PatchParams, Place, PostParams,
+    RestRequest,
+};
+
+use super::{MAP, answer, builder, server};
+
+/// A client of a server to which nothing may be sent.
+fn mute() -> Client {
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        panic!("{} {} was sent", request.method(), request.uri());
+        #[allow(unreachable_code)]
+        Ok::<Response<Full<Bytes>>, tower::BoxError>(Response::default())
+    });
+    builder().build_over(service).unwrap()
+}
+
+async fn refused(request: RestRequest) -> String {
+    match request.send().await {
+        Err(Error::InvalidRequest(problem)) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn paths_are_made_of_their_parts() {
+    let (service, seen) = server(|_, _| answer(200, MAP));
+    let client = builder().build_over(service).unwrap();
+    let (core, apps, any) = (client.rest_of("", "v1"), client.rest_of("apps", "v1"), client.rest());
+    let cases = [
+        (core.get().resource("pods"), "GET /api/v1/pods"),
+        (core.get().namespace("").resource("pods"), "GET /api/v1/pods"),
+        (core.get().namespace("a").resource("pods"), "GET /api/v1/namespaces/a/pods"),
+        (core.post().namespace("a").resource("pods"), "POST /api/v1/namespaces/a/pods"),
+        (core.put().namespace("a").resource("pods").name("b"), "PUT /api/v1/namespaces/a/pods/b"),
+        (core.delete().resource("nodes").name("b"), "DELETE /api/v1/nodes/b"),
+        (
+            apps.patch().namespace("a").resource("deployments").name("b").subresource("status"),
+            "PATCH /apis/apps/v1/namespaces/a/deployments/b/status",
+        ),
+        (
+            core.get().namespace("a").resource("services").name("b:80").subresource("proxy").subresource("c"),
+            "GET /api/v1/namespaces/a/services/b:80/proxy/c",
+        ),
+        (core.get().resource("nodes").name("ä b"), "GET /api/v1/nodes/%C3%A4%20b"),
+        (
+            core.get().resource("pods").param("labelSelector", "a=b,c in (d)").param("limit", "5"),
+            "GET /api/v1/pods?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=5",
+        ),
+        (any.get().abs_path("/openapi/v3?x=1").param("y", "2"), "GET /openapi/v3?x=1&y=2"),
+        (any.verb(Method::OPTIONS), "OPTIONS /"),
+    ];
+    let mut wanted = Vec::new();
+    for (request, path) in cases {
+        request.send().await.unwrap();
+        wanted.push(path);
+    }
+    let sent: Vec<_> = seen.all().iter().map(|request| format!("{} {}", request.method(), request.uri())).collect();
+    assert_eq!(sent, wanted);
+}
+
+#[tokio::test]
+async fn headers_bodies_and_answers_come_through() {
+    let (service, seen) = server(|_, _| answer(201, MAP));
+    let client = builder().build_over(service).unwrap();
+    let request = client.rest_of("", "v1").post().namespace("default").resource("configmaps");
+    let request = request.header(http::header::IF_MATCH, HeaderValue::from_static("x")).json(&ConfigMap::default());
+    let answer = request.send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.content_type()), (201, Some("application/json")));
+    assert_eq!(answer.body(), MAP);
+    assert_eq!(answer.decode::<ConfigMap>().unwrap().metadata.name.as_deref(), Some("a"));
+    let headers = seen.all()[0].headers().clone();
+    assert_eq!(
+        (&headers["content-type"], &headers["if-match"]),
+        (&"application/json".parse().unwrap(), &"x".parse().unwrap())
+    );
+    let map: ConfigMap = client.rest_of("", "v1").get().resource("configmaps").send_for().await.unwrap();
+    assert_eq!(map.metadata.namespace.as_deref(), Some("default"));
+}
+
+#[tokio::test]
+async fn an_empty_namespace_is_refused_before_anything_is_sent() {
+    let client = mute();
+    let rest = client.rest_of("", "v1");
+    let create = refused(rest.post().namespace("").resource("configmaps")).await;
+    assert!(create.contains("empty namespace") && create.contains("created"), "{create}");
+    for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
+        let named = refused(rest.verb(method).namespace("").resource("configmaps").name("a")).await;
+        assert!(named.contains("empty namespace") && named.contains("by name"), "{named}");
+    }
+}
+
+#[tokio::test]
+async fn objects_in_no_namespace_are_refused_before_anything_is_sent() {
+    let client = mute();
+    let dynamic = |place| client.dynamic(&ApiResource::erase::<ConfigMap>(&()), place);
+    for maps in [client.namespaced::<ConfigMap>(""), client.all_namespaces::<ConfigMap>()] {
+        all_refused(&maps, &ConfigMap::default()).await;
+    }
+    let object = DynamicObject::new("a", &ApiResource::erase::<ConfigMap>(&()));
+    for maps in [dynamic(Place::Namespace(String::new())), dynamic(Place::AllNamespaces)] {
+        all_refused(&maps, &object).await;
+    }
+}
+
+async fn all_refused<K>(maps: &Api<K>, object: &K)
+where
+    K: kube_core::Resource + serde::de::DeserializeOwned + serde::Serialize + Clone + std::fmt::Debug,
+    K::DynamicType: Clone,
+{
+    let patch = Patch::Merge(serde_json::json!({}));
+    let (post, delete, patching) = (PostParams::default(), DeleteParams::default(), PatchParams::default());
+    let results = [
+        maps.get("a").await.map(drop),
+        maps.get_opt("a").await.map(drop),
+        maps.metadata().get("a").await.map(drop),
+        maps.create(&post, object).await.map(drop),
+        maps.replace("a", &post, object).await.map(drop),
+        maps.patch("a", &patching, &patch).await.map(drop),
+        maps.apply("a", "me", false, object).await.map(drop),
+        maps.delete("a", &delete).await.map(drop),
+        maps.delete_collection(&delete, &ListParams::default()).await,
+        maps.status().get::<serde_json::Value>("a").await.map(drop),
+        maps.status().create::<_, serde_json::Value>("a", &post, object).await.map(drop),
+        maps.status().replace::<_, serde_json::Value>("a", &post, object).await.map(drop),
+        maps.status().patch::<_, serde_json::Value>("a", &patching, &patch).await.map(drop),
+    ];
+    for (at, result) in results.into_iter().enumerate() {
+        let Err(Error::InvalidRequest(problem)) = result else { panic!("{at}: {result:?}") };
+        assert!(problem.contains("a ConfigMap the namespace has to be given"), "{at}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn bad_names_are_refused_before_anything_is_sent() {
+    let client = mute();
+    let rest = client.rest_of("", "v1");
+    for bad in ["a/b", "..", ".", "a%2Fb", ""] {
+        let named = refused(rest.get().namespace("default").resource("configmaps").name(bad)).await;
+        assert!(named.contains("name"), "{bad:?}: {named}");
+        refused(rest.get().namespace("default").resource("configmaps").name("a").subresource(bad)).await;
+        refused(rest.get().namespace("default").resource(bad)).await;
+        if !bad.is_empty() {
+            let placed = refused(rest.get().namespace(bad).resource("configmaps")).await;
+            assert!(placed.contains("namespace"), "{bad:?}: {placed}");
+        }
+    }
+    let part = refused(rest.get().resource("configmaps").subresource("status")).await;
+    assert!(part.contains("needs the name"), "{part}");
+    let path = refused(client.rest().get().abs_path("version")).await;
+    assert!(path.contains("\"version\""), "{path}");
+    refused(client.rest().get().abs_path("/a b")).await;
+}
+
+#[tokio::test]
+async fn empty_names_are_refused_before_anything_is_sent() {
+    let client = mute();
+    let maps = client.namespaced::<ConfigMap>("default");
+    let patch = Patch::Merge(serde_json::json!({}));
+    let results = [
+        maps.get("").await.map(drop),
+        maps.replace("", &PostParams::default(), &ConfigMap::default()).await.map(drop),
+        maps.patch("", &PatchParams::default(), &patch).await.map(drop),
+        maps.delete("", &DeleteParams::default()).await.map(drop),
+        client.cluster::<Namespace>().get("").await.map(drop),
+    ];
+    for (at, result) in results.into_iter().enumerate() {
+        assert!(matches!(result, Err(Error::InvalidRequest(_))), "{at}: {result:?}");
+    }
+}
+
+/// A map with keys that JSON does not have.
+#[tokio::test]
+async fn what_is_no_json_is_refused_before_anything_is_sent() {
+    let strange = std::collections::BTreeMap::from([((1, 2), 3)]);
+    let problem = refused(mute().rest().post().abs_path("/api").json(&strange)).await;
+    assert!(problem.contains("cannot be sent as JSON"), "{problem}");
+}

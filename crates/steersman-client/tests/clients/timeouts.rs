@@ -1,0 +1,195 @@
+//! Servers that are silent, and how long a client waits for them. Time stands still as soon as nothing is to come any more.
+
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use steersman_client::{Client, Error, TimeoutError, Timeouts};
+use tokio::time::{Instant, pause};
+
+use super::loopback::{Loopback, Then};
+use super::{MAP, answer, builder, server};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+const EVENT: &str = "{\"type\":\"ADDED\",\"object\":{}}\n";
+
+/// A chunk of an answer whose length is not known in advance.
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+fn chunked(text: &str) -> String {
+    format!("{HEAD}transfer-encoding: chunked\r\n\r\n{}", chunk(text))
+}
+
+/// Sends a GET, stops the clock when the server has read it, and returns the error and how long that took.
+async fn fails(mut server: Loopback, client: Client, path: &str) -> (Error, Duration) {
+    let get = client.rest().get().abs_path(path).send();
+    let get = tokio::spawn(get);
+    server.request().await;
+    pause();
+    let started = Instant::now();
+    let error = get.await.unwrap().unwrap_err();
+    (error, started.elapsed())
+}
+
+fn timeout(error: &Error) -> TimeoutError {
+    match error {
+        Error::Timeout { timeout, .. } => *timeout,
+        other => panic!("no timeout: {other}"),
+    }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn about(limit: u64, took: Duration) {
+    assert!(took <= seconds(limit + 1) && took + seconds(2) > seconds(limit), "{took:?} instead of {limit} s");
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_after_65_seconds() {
+    let server = Loopback::start([Then::hang("")]).await;
+    let (address, client) = (server.address, server.client().build().unwrap());
+    let (error, took) = fails(server, client, MAPS).await;
+    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(65)));
+    assert_eq!(error.to_string(), format!("GET http://{address}{MAPS}: no answer within 65s"));
+    about(65, took);
+}
+
+#[tokio::test]
+async fn half_a_head_is_no_answer() {
+    let server = Loopback::start([Then::hang("HTTP/1.1 200 OK\r\ncontent-ty")]).await;
+    let client = server.client().build().unwrap();
+    let (error, took) = fails(server, client, MAPS).await;
+    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(65)));
+    about(65, took);
+}
+
+#[tokio::test]
+async fn a_watch_that_does_not_start_is_given_up_sooner() {
+    let server = Loopback::start([Then::hang("")]).await;
+    let client = server.client().build().unwrap();
+    let (error, took) = fails(server, client, "/api/v1/configmaps?watch=true").await;
+    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(30)));
+    about(30, took);
+}
+
+#[tokio::test]
+async fn an_answer_that_stops_in_the_middle_of_a_chunk_is_given_up() {
+    let text = format!("{HEAD}transfer-encoding: chunked\r\n\r\n{}40\r\nhalf of", chunk("whole"));
+    let server = Loopback::start([Then::hang(&text)]).await;
+    let client = server.client().build().unwrap();
+    let mut body = client.rest().get().abs_path(MAPS).stream().await.unwrap().boxed();
+    assert_eq!(body.try_next().await.unwrap().unwrap(), "whole");
+    assert_eq!(body.try_next().await.unwrap().unwrap(), "half of");
+    pause();
+    let started = Instant::now();
+    let error = body.try_next().await.unwrap_err();
+    assert_eq!(timeout(&error), TimeoutError::Silence(seconds(60)));
+    let wanted = format!("GET http://{}{MAPS}: the answer stopped in the middle: nothing came for 60s", server.address);
+    assert_eq!(error.to_string(), wanted);
+    about(60, started.elapsed());
+}
+
+#[tokio::test]
+async fn a_whole_list_that_stops_in_the_middle_fails_too() {
+    let server = Loopback::start([Then::hang(&chunked("{\"kind\":"))]).await;
+    let mut timeouts = super::no_timeouts();
+    timeouts.silence = Some(Duration::from_millis(20));
+    let client = server.client().timeouts(timeouts).build().unwrap();
+    let error = client.rest().get().abs_path(MAPS).send().await.unwrap_err();
+    assert_eq!(timeout(&error), TimeoutError::Silence(Duration::from_millis(20)));
+}
+
+#[tokio::test]
+async fn a_watch_that_falls_silent_is_given_up() {
+    let server = Loopback::start([Then::hang(&chunked(EVENT))]).await;
+    let client = server.client().build().unwrap();
+    let path = "/api/v1/configmaps?watch=true&allowWatchBookmarks=true";
+    let mut body = client.rest().get().abs_path(path).stream().await.unwrap().boxed();
+    assert_eq!(body.try_next().await.unwrap().unwrap(), EVENT);
+    pause();
+    let started = Instant::now();
+    let error = body.try_next().await.unwrap_err();
+    assert_eq!(timeout(&error), TimeoutError::WatchSilence(seconds(180)));
+    assert!(error.to_string().ends_with(": nothing came from the watch for 180s"), "{error}");
+    about(180, started.elapsed());
+}
+
+#[tokio::test]
+async fn a_watch_without_bookmarks_may_be_silent() {
+    let server = Loopback::start([Then::hang(&chunked(EVENT))]).await;
+    let client = server.client().build().unwrap();
+    let mut body = client.rest().get().abs_path("/api/v1/configmaps?watch=1").stream().await.unwrap().boxed();
+    body.try_next().await.unwrap().unwrap();
+    pause();
+    let silence = tokio::time::timeout(seconds(3600), body.next()).await;
+    assert!(silence.is_err(), "an hour has gone by, and the watch is on");
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_may_be_silent() {
+    let server = Loopback::start([Then::hang(&chunked("line\n"))]).await;
+    let client = server.client().build().unwrap();
+    let path = "/api/v1/namespaces/default/pods/a/log?follow=true";
+    let mut body = client.rest().get().abs_path(path).stream().await.unwrap().boxed();
+    body.try_next().await.unwrap().unwrap();
+    pause();
+    assert!(tokio::time::timeout(seconds(3600), body.next()).await.is_err());
+}
+
+/// A list may take as long as it likes as long as it comes.
+#[tokio::test(start_paused = true)]
+async fn a_slow_list_is_not_silent() {
+    let slow = tower::service_fn(|_| async {
+        let parts = futures::stream::unfold(0, |sent| async move {
+            tokio::time::sleep(seconds(50)).await;
+            (sent < 10).then(|| (Ok::<_, std::io::Error>(http_body::Frame::data(bytes::Bytes::from("x"))), sent + 1))
+        });
+        Ok::<_, tower::BoxError>(http::Response::new(http_body_util::StreamBody::new(parts)))
+    });
+    let client = builder().build_over(slow).unwrap();
+    let started = Instant::now();
+    let answer = client.rest().get().abs_path(MAPS).send().await.unwrap();
+    assert_eq!(answer.body(), "xxxxxxxxxx");
+    assert!(started.elapsed() >= seconds(500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_has_its_own_limit_which_the_server_is_told() {
+    let (service, seen) = server(|_, _| answer(200, MAP));
+    let slow = tower::service_fn(move |request| {
+        let service = service.clone();
+        async move {
+            tokio::time::sleep(seconds(3)).await;
+            tower::ServiceExt::oneshot(service, request).await
+        }
+    });
+    let client = builder().build_over(slow).unwrap();
+    let get = |limit| client.rest().get().abs_path("/version").timeout(limit).send();
+    let error = get(seconds(2)).await.unwrap_err();
+    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(2)));
+    get(seconds(7)).await.unwrap();
+    assert_eq!(seen.all()[0].uri(), "/version?timeout=7s");
+}
+
+#[tokio::test]
+async fn a_server_that_nobody_runs_is_a_refused_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let config = steersman_client::Config::new(format!("http://{address}").parse().unwrap());
+    let error = Client::builder(config).build().unwrap().rest().get().abs_path(MAPS).send().await.unwrap_err();
+    assert!(error.is_connection_refused(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("GET http://{address}{MAPS}")) && text.contains("refused"), "{text}");
+}
+
+#[test]
+fn the_limits_are_those_that_are_documented() {
+    let limits = Timeouts::default();
+    let all = [limits.connect, limits.answer, limits.silence, limits.watch_start, limits.watch_silence];
+    assert_eq!(all, [30, 65, 60, 30, 180].map(|limit| Some(seconds(limit))));
+}

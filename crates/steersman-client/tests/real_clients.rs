@@ -1,0 +1,179 @@
+//! The clients on a real server.
+
+#[path = "clients/interop.rs"]
+mod interop;
+#[path = "clients/objects.rs"]
+mod objects;
+
+use k8s_openapi::api::autoscaling::v1::Scale;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use serde_json::json;
+use steersman_client::{
+    Client, Config, DeleteParams, Error, ListParams, Patch, PatchParams, PostParams, RequestMetrics, RequestSample,
+    Warning, WarningHandler,
+};
+use steersman_testing::RealServer;
+
+use objects::{deployment, map, value};
+
+async fn config() -> Config {
+    RealServer::shared().await.unwrap().config().await.unwrap()
+}
+
+/// A client with all rights, and a namespace of its own.
+async fn client_and_namespace(prefix: &str) -> (Client, String) {
+    let namespace = RealServer::shared().await.unwrap().namespace(prefix).await.unwrap();
+    (Client::builder(config().await).build().unwrap(), namespace)
+}
+
+/// A client that is somebody without rights.
+async fn jane() -> Client {
+    let mut config = config().await;
+    config.auth_info.impersonate = Some("jane".to_owned());
+    Client::builder(config).build().unwrap()
+}
+
+macro_rules! on_the_real_server {
+    ($($name:ident),*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let (client, namespace) = client_and_namespace("objects").await;
+            objects::$name(&client, &namespace).await;
+        }
+    )*};
+}
+
+on_the_real_server!(typed, dynamic, metadata_only, status, eviction, two_writers);
+
+/// How many replicas there are to be is read and written by itself. The embedded server does not have that.
+#[tokio::test]
+async fn scale() {
+    let (client, namespace) = &client_and_namespace("scale").await;
+    let deployments = deployment(client, namespace, "scaled").await;
+    let scale = deployments.subresource("scale");
+    let mut object: Scale = scale.get("scaled").await.unwrap();
+    assert_eq!(object.spec.as_ref().unwrap().replicas, Some(1));
+    object.spec.as_mut().unwrap().replicas = Some(3);
+    let written: Scale = scale.replace("scaled", &PostParams::default(), &object).await.unwrap();
+    assert_eq!(written.spec.unwrap().replicas, Some(3));
+    assert_eq!(deployments.get("scaled").await.unwrap().spec.unwrap().replicas, Some(3));
+    let merge = Patch::Merge(json!({"spec": {"replicas": 4}}));
+    let patched: Scale = scale.patch("scaled", &PatchParams::default(), &merge).await.unwrap();
+    assert_eq!(patched.spec.unwrap().replicas, Some(4));
+}
+
+/// Server-side apply: each says what it wants, and who disagrees is told.
+#[tokio::test]
+async fn apply() {
+    let (client, namespace) = client_and_namespace("apply").await;
+    let maps = client.namespaced::<ConfigMap>(&namespace);
+    let wanted = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": value}});
+    let made = maps.apply("a", "one", false, &wanted("first")).await.unwrap();
+    assert_eq!(value(&made), "first");
+    let fields = made.metadata.managed_fields.unwrap();
+    assert_eq!((fields[0].manager.as_deref(), fields[0].operation.as_deref()), (Some("one"), Some("Apply")));
+    let conflict = maps.apply("a", "two", false, &wanted("second")).await.unwrap_err();
+    assert!(conflict.is_conflict() && conflict.to_string().contains("\"one\""), "{conflict}");
+    assert_eq!(value(&maps.apply("a", "two", true, &wanted("second")).await.unwrap()), "second");
+    let strategic = Patch::Strategic(json!({"metadata": {"labels": {"a": "b"}}}));
+    let patched = maps.patch("a", &PatchParams::default(), &strategic).await.unwrap();
+    assert_eq!(patched.metadata.labels.unwrap()["a"], "b");
+}
+
+/// Who may not do something is told what, of what, and as whom.
+#[tokio::test]
+async fn a_refusal_for_lack_of_rights_names_verb_resource_and_user() {
+    let (_, namespace) = client_and_namespace("rights").await;
+    let jane = jane().await;
+    let secrets = jane.namespaced::<Secret>(&namespace);
+    let post = PostParams::default();
+    let errors = [
+        ("list", "secrets", secrets.list(&ListParams::default()).await.map(drop)),
+        ("get", "secrets", secrets.get("a").await.map(drop)),
+        ("create", "configmaps", jane.namespaced(&namespace).create(&post, &map("a", "")).await.map(drop)),
+        ("delete", "nodes", jane.cluster::<Node>().delete("a", &DeleteParams::default()).await.map(drop)),
+    ];
+    for (verb, resource, result) in errors {
+        let error = result.unwrap_err();
+        assert!(error.is_forbidden(), "{error}");
+        let wanted = format!("User \"jane\" cannot {verb} resource \"{resource}\" in API group \"\"");
+        let text = error.to_string();
+        assert!(text.contains(&wanted) && text.contains("403 Forbidden"), "{text}");
+        assert!(text.contains(RealServer::shared().await.unwrap().url()), "{text}");
+    }
+}
+
+/// Nobody knows that certificate.
+#[tokio::test]
+async fn somebody_without_a_name_is_refused() {
+    let mut config = config().await;
+    config.auth_info = Default::default();
+    let client = Client::builder(config.clone()).build().unwrap();
+    let error = client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
+    assert_eq!(error.status().unwrap().code, 401, "{error}");
+    // And whoever does not know the server's certificate does not even ask.
+    config.root_cert = None;
+    let client = Client::builder(config).build().unwrap();
+    let error = client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
+    assert!(matches!(error, Error::Transport { .. }) && error.to_string().contains("certificate"), "{error}");
+}
+
+/// A list that is long enough to come compressed, which the real server does from 128 KiB on.
+#[tokio::test]
+async fn a_long_list_comes_compressed() {
+    let (client, namespace) = client_and_namespace("gzip").await;
+    let maps = client.namespaced::<ConfigMap>(&namespace);
+    maps.create(&PostParams::default(), &map("long", &"x".repeat(60))).await.unwrap();
+    let merge = Patch::Merge(json!({"data": {"key": "long ".repeat(60_000)}}));
+    maps.patch("long", &PatchParams::default(), &merge).await.unwrap();
+    let list = maps.list(&ListParams::default()).await.unwrap();
+    assert!(list.items.iter().any(|map| value(map).len() == 300_000));
+    // So it was, indeed.
+    let request = client.rest_of("", "v1").get().namespace(namespace).resource("configmaps");
+    let packed = request.header(http::header::ACCEPT_ENCODING, http::HeaderValue::from_static("gzip"));
+    let answer = packed.send().await.unwrap();
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    assert!(answer.body().len() < 100_000, "{answer:?}");
+}
+
+struct Told(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl WarningHandler for Told {
+    fn warn(&self, warning: &Warning) {
+        self.0.lock().unwrap().push(warning.text.clone());
+    }
+}
+
+impl RequestMetrics for Told {
+    fn request(&self, sample: RequestSample<'_>) {
+        self.0.lock().unwrap().push(format!("{} {:?} {}", sample.method, sample.code, sample.host));
+    }
+}
+
+#[tokio::test]
+async fn warnings_and_metrics_come_from_the_real_thing() {
+    let (_, namespace) = client_and_namespace("told").await;
+    let (warnings, requests) = <(std::sync::Arc<_>, std::sync::Arc<_>)>::default();
+    let client = Client::builder(config().await).warnings(Told(std::sync::Arc::clone(&warnings)));
+    let client = client.metrics(Told(std::sync::Arc::clone(&requests))).build().unwrap();
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "strange": 1});
+    let create = client.rest_of("", "v1").post().namespace(namespace).resource("configmaps");
+    let answer = create.param("fieldValidation", "Warn").json(&object).send().await.unwrap();
+    assert_eq!(*warnings.lock().unwrap(), ["unknown field \"strange\""]);
+    assert_eq!(answer.warnings().len(), 1);
+    let host = RealServer::shared().await.unwrap().url().trim_start_matches("https://");
+    assert_eq!(*requests.lock().unwrap(), [format!("POST Some(201) {host}")]);
+}
+
+#[tokio::test]
+async fn into_kube() {
+    let (client, namespace) = client_and_namespace("interop").await;
+    interop::into_kube(&client, &namespace).await;
+}
+
+#[tokio::test]
+async fn from_kube() {
+    let (_, namespace) = client_and_namespace("interop").await;
+    let kube = RealServer::shared().await.unwrap().client().await.unwrap();
+    interop::from_kube(kube, &namespace).await;
+}
