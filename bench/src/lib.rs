@@ -10,4 +10,5 @@
 pub mod contestant;
 pub mod pods;
 pub mod replay;
+pub mod wire;
 pub mod workqueue;

@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-apiserver", &["steersman-wire"]),
     ("steersman-testing", &["steersman-apiserver"]),
     ("steersman-cli", &["steersman-apiserver"]),
-    ("steersman-bench", &["steersman-workqueue", "steersman-testing"]),
+    ("steersman-bench", &["steersman-wire", "steersman-workqueue", "steersman-testing"]),
     ("labs", &["steersman-workqueue"]),
     ("xtask", &[]),
 ];

@@ -29,6 +29,9 @@ pub(crate) enum Program {
 /// Everyone.
 pub(crate) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: "steersman", program: Program::Steersman, arguments: &[] },
+    Contestant { name: "byte-loop", program: Program::Steersman, arguments: &["--peer", "byte-loop"] },
+    Contestant { name: "serde_json-value", program: Program::Steersman, arguments: &["--peer", "serde_json-value"] },
+    Contestant { name: "serde_json-typed", program: Program::Steersman, arguments: &["--peer", "serde_json-typed"] },
     Contestant { name: "client-go", program: Program::Go, arguments: &["client-go"] },
     Contestant { name: "controller-runtime", program: Program::Go, arguments: &["controller-runtime"] },
     Contestant { name: "kube-rs", program: Program::KubeRs, arguments: &[] },
