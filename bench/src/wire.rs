@@ -84,7 +84,7 @@ fn scan(body: &Body) -> Result<u64> {
         list.push(chunk.clone());
         while let Some(item) = list.next_item()? {
             item_type = item_type.or_else(|| list.list().item_type());
-            let pod = Json.scan(&item?.object, &strip, item_type.as_ref())?;
+            let pod = Json.scan_item(&item?, &strip, item_type.as_ref())?;
             count += u64::from(!pod.metadata.name().is_empty());
             black_box(pod);
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::gather::{Gather, Gathered};
+use super::gather::{Gather, Gathered, Wanted};
 use super::scan;
 use super::text::unescape;
 use crate::codec::{Item, Limits, ListMeta, ListSplitter, WireError};
@@ -82,7 +82,7 @@ impl JsonListSplitter {
             (State::Start, b'{') => State::Name { may_end: true },
             (State::Start, _) => return Err(self.gather.structure("a list, which is an object")),
             (State::Name { .. }, b'"') => {
-                self.gather.begin(byte, true);
+                self.gather.begin(byte, Wanted::Value);
                 return Ok(());
             }
             (State::Name { may_end: true } | State::AfterValue, b'}') => State::End,
@@ -104,7 +104,7 @@ impl JsonListSplitter {
             (State::Item { may_end: true } | State::AfterItem, b']') => State::AfterValue,
             (State::Item { .. }, b',' | b':' | b'}' | b']') => return Err(self.gather.structure("an item")),
             (State::Item { .. }, _) => {
-                self.gather.begin(byte, true);
+                self.gather.begin(byte, Wanted::Outlined);
                 return Ok(());
             }
             (State::AfterItem, b',') => State::Item { may_end: false },
@@ -125,7 +125,7 @@ impl JsonListSplitter {
             }
         }
         let keep = matches!(name, "kind" | "apiVersion" | "metadata" | "items") || STATUS_FIELDS.contains(&name);
-        self.gather.begin(first, keep);
+        self.gather.begin(first, if keep { Wanted::Value } else { Wanted::Nothing });
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl JsonListSplitter {
                 let index = self.items;
                 self.items += 1;
                 Ok(Some(match value {
-                    Gathered::Whole(object) => Ok(Item { index, object }),
+                    Gathered::Whole(object, outline) => Ok(Item { index, object, outline }),
                     Gathered::TooLarge(beginning) => {
                         let fault = Fault::TooLarge { limit: self.gather.limit() };
                         Err(ObjectError { index: Some(index), key: scan::key(&beginning), fault })
@@ -156,7 +156,7 @@ impl JsonListSplitter {
             State::Value(name) => self.take_field(&name, value).map(|()| None),
             _ => {
                 let name = match value {
-                    Gathered::Whole(name) => name,
+                    Gathered::Whole(name, _) => name,
                     _ => return Err(self.too_large("member's name")),
                 };
                 let name = unescape(&name[1..name.len() - 1]);
@@ -173,7 +173,7 @@ impl JsonListSplitter {
 
     fn take_field(&mut self, name: &str, value: Gathered) -> Result<(), WireError> {
         let value = match value {
-            Gathered::Whole(value) => value,
+            Gathered::Whole(value, _) => value,
             Gathered::TooLarge(_) => return Err(self.too_large(name)),
             Gathered::PassedOver => return Ok(()),
         };

@@ -11,6 +11,7 @@ use super::text::unescape;
 use crate::codec::{Scanned, TypeMeta};
 use crate::metadata::{Field, Metadata, MetadataBuilder, OwnerReference};
 use crate::object_error::Fault;
+use crate::outline::Outline;
 use crate::strip::{Cut, Node, Strip};
 
 const FIELDS: usize = Field::Annotations as usize + 1;
@@ -19,8 +20,13 @@ const PAIRS_FEW: usize = 16;
 const OWNERS: &str = "metadata.ownerReferences";
 
 /// The metadata, and the object without what is left out.
-pub(super) fn scan(object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, Fault> {
-    let walk = Walk::over(object, strip)?;
+pub(super) fn scan(
+    object: &[u8],
+    outline: &Outline,
+    strip: &Strip,
+    type_meta: Option<&TypeMeta>,
+) -> Result<Scanned, Fault> {
+    let walk = Walk::over(object, outline, strip)?;
     let metadata = walk.metadata(type_meta)?;
     let object = walk.copy(type_meta);
     Ok(Scanned { metadata, object })
@@ -28,7 +34,7 @@ pub(super) fn scan(object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -
 
 /// The metadata only.
 pub(super) fn metadata(object: &[u8]) -> Result<Metadata, Fault> {
-    Walk::over(object, &Strip::nothing())?.metadata(None)
+    Walk::over(object, &Outline::default(), &Strip::nothing())?.metadata(None)
 }
 
 /// An object's key, for a message about what else is wrong with it: none if that cannot be told. The object may be cut off.
@@ -37,7 +43,7 @@ pub(super) fn key(object: &[u8]) -> Option<String> {
     let strip = Strip::nothing();
     let mut walk = Walk::new(text.as_bytes(), &strip);
     // What was found before it went wrong is what can be told.
-    let _ = walk.root();
+    let _ = walk.root(&Outline::default());
     let name = walk.text(Field::Name).ok().filter(|name| !name.is_empty())?;
     let namespace = walk.text(Field::Namespace).unwrap_or_default();
     Some(if namespace.is_empty() { name.into_owned() } else { format!("{namespace}/{name}") })
@@ -71,15 +77,18 @@ impl<'a> Walk<'a> {
         Self { object, strip, places: Default::default(), cuts: Vec::new(), inside: 0, kept: false }
     }
 
-    fn over(object: &'a [u8], strip: &'a Strip) -> Result<Self, Fault> {
+    fn over(object: &'a [u8], outline: &Outline, strip: &'a Strip) -> Result<Self, Fault> {
+        if outline.too_deep {
+            return Err(Fault::TooDeep);
+        }
         std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
         let mut walk = Self::new(object, strip);
-        walk.root()?;
+        walk.root(outline)?;
         Ok(walk)
     }
 
-    fn root(&mut self) -> Result<(), Fault> {
-        let mut cursor = Cursor::new(self.object);
+    fn root(&mut self, outline: &Outline) -> Result<(), Fault> {
+        let mut cursor = Cursor::with_outline(self.object, outline);
         cursor.peek();
         self.inside = cursor.at() + 1;
         self.kept = self.members(&mut cursor, Some(self.strip.root()), Level::Root)?;
@@ -87,7 +96,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks over the members of the object that comes next. Says whether any of them stays.
-    fn members(&mut self, cursor: &mut Cursor<'a>, node: Option<&Node>, level: Level) -> Result<bool, Fault> {
+    fn members(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level) -> Result<bool, Fault> {
         let mut object = cursor.object()?;
         let mut kept = false;
         // A member that is cut before any that stays takes the comma behind it along, any other the one before it.
@@ -122,7 +131,7 @@ impl<'a> Walk<'a> {
 
     /// Walks over a member's value, which stays, and notes where it is if it is of interest.
     #[inline]
-    fn value(&mut self, cursor: &mut Cursor<'a>, node: Option<&Node>, level: Level, name: &[u8]) -> Result<(), Fault> {
+    fn value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level, name: &[u8]) -> Result<(), Fault> {
         if level == Level::Root && name == b"metadata" {
             return self.metadata_value(cursor, node);
         }
@@ -138,7 +147,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn metadata_value(&mut self, cursor: &mut Cursor<'a>, node: Option<&Node>) -> Result<(), Fault> {
+    fn metadata_value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>) -> Result<(), Fault> {
         // When there are two, the last one counts, and all of it.
         for (place, field) in self.places.iter_mut().enumerate() {
             if place != Field::ApiVersion as usize && place != Field::Kind as usize {
