@@ -22,6 +22,8 @@ pub struct JsonListSplitter {
     list: ListMeta,
     /// Fields of the answer itself that a `Status` has, as they are written.
     status: Vec<(&'static str, Bytes)>,
+    /// Fields of the list itself that are not what they should be, and why: an error unless they come again.
+    wrong: Vec<(String, String)>,
     failed: Option<WireError>,
 }
 
@@ -58,6 +60,7 @@ impl JsonListSplitter {
             has_items: false,
             list: ListMeta::default(),
             status: Vec::new(),
+            wrong: Vec::new(),
             failed: None,
         }
     }
@@ -177,13 +180,16 @@ impl JsonListSplitter {
             Gathered::TooLarge(_) => return Err(self.too_large(name)),
             Gathered::PassedOver => return Ok(()),
         };
-        let wrong = |error: serde_json::Error| WireError::ListMeta { message: format!("{name}: {error}") };
-        match name {
-            "kind" => self.list.type_meta.kind = text(&value).map_err(wrong)?,
-            "apiVersion" => self.list.type_meta.api_version = text(&value).map_err(wrong)?,
-            "metadata" => self.take_metadata(&value).map_err(wrong)?,
+        let taken = match name {
+            "kind" => text(&value).map(|kind| self.list.type_meta.kind = kind),
+            "apiVersion" => text(&value).map(|version| self.list.type_meta.api_version = version),
+            "metadata" => self.take_metadata(&value),
             "items" if &value[..] != b"null" => return Err(self.gather.structure("items to be a list")),
-            _ => {}
+            _ => Ok(()),
+        };
+        self.wrong.retain(|(found, _)| found != name);
+        if let Err(error) = taken {
+            self.wrong.push((name.to_owned(), error.to_string()));
         }
         if let Some(name) = STATUS_FIELDS.iter().find(|field| **field == name) {
             self.status.retain(|(found, _)| found != name);
@@ -241,6 +247,9 @@ impl ListSplitter for JsonListSplitter {
         if self.state != State::End {
             let within = if self.state == State::Start { "nothing at all" } else { "a list" };
             return Err(WireError::Truncated { length: self.gather.offset(), within });
+        }
+        if let Some((name, why)) = self.wrong.first() {
+            return Err(WireError::ListMeta { message: format!("{name}: {why}") });
         }
         let kind = &self.list.type_meta.kind;
         match kind.as_str() {

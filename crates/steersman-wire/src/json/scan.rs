@@ -62,6 +62,8 @@ struct Walk<'a> {
     inside: usize,
     /// Whether anything of the object stays.
     kept: bool,
+    /// Whether `metadata` is something else than an object.
+    wrong_metadata: bool,
 }
 
 /// What the members of an object mean.
@@ -74,7 +76,15 @@ enum Level {
 
 impl<'a> Walk<'a> {
     fn new(object: &'a [u8], strip: &'a Strip) -> Self {
-        Self { object, strip, places: Default::default(), cuts: Vec::new(), inside: 0, kept: false }
+        Self {
+            object,
+            strip,
+            places: Default::default(),
+            cuts: Vec::new(),
+            inside: 0,
+            kept: false,
+            wrong_metadata: false,
+        }
     }
 
     fn over(object: &'a [u8], outline: &Outline, strip: &'a Strip) -> Result<Self, Fault> {
@@ -84,6 +94,9 @@ impl<'a> Walk<'a> {
         std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
         let mut walk = Self::new(object, strip);
         walk.root(outline)?;
+        if walk.wrong_metadata {
+            return Err(Fault::WrongType { field: "metadata", expected: "an object" });
+        }
         Ok(walk)
     }
 
@@ -154,11 +167,12 @@ impl<'a> Walk<'a> {
                 *field = None;
             }
         }
-        match cursor.peek() {
-            Some(b'{') => self.members(cursor, node, Level::Metadata).map(drop),
-            Some(b'n') => cursor.skip().map(drop),
-            _ => Err(Fault::WrongType { field: "metadata", expected: "an object" }),
+        let first = cursor.peek();
+        self.wrong_metadata = !matches!(first, Some(b'{' | b'n'));
+        if first == Some(b'{') {
+            return self.members(cursor, node, Level::Metadata).map(drop);
         }
+        cursor.skip().map(drop)
     }
 
     /// The field's bytes; none also if it is `null`.
@@ -210,7 +224,7 @@ impl<'a> Walk<'a> {
     }
 
     fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
-        let mut pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
+        let mut pairs: Vec<(Cow<'_, str>, &[u8])> = Vec::new();
         if let Some(raw) = self.raw(field) {
             let node = self.strip.root().within("metadata").and_then(|node| node.within(name));
             let mut cursor = Cursor::new(raw);
@@ -220,14 +234,14 @@ impl<'a> Walk<'a> {
                 let key = member.name.text()?;
                 let value = &raw[cursor.skip()?];
                 if !matches!(node.and_then(|node| node.at(&key)), Some(Cut::Whole)) {
-                    pairs.push((plain_text(key)?, string_or_null(value, path(field))?));
+                    pairs.push((plain_text(key)?, value));
                 }
             }
         }
         drop_duplicates(&mut pairs);
         for (key, value) in &pairs {
             metadata.part(key);
-            metadata.part(value);
+            metadata.part(&string_or_null(value, path(field))?);
         }
         metadata.parts(field);
         Ok(())
@@ -349,7 +363,7 @@ fn plain_text(name: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Fault> {
 }
 
 /// Leaves of each key the last.
-fn drop_duplicates(pairs: &mut Vec<(Cow<'_, str>, Cow<'_, str>)>) {
+fn drop_duplicates(pairs: &mut Vec<(Cow<'_, str>, &[u8])>) {
     let is_last: Vec<bool> = if pairs.len() <= PAIRS_FEW {
         let again = |place: usize| pairs[place + 1..].iter().any(|(key, _)| *key == pairs[place].0);
         if !(0..pairs.len()).any(again) {
@@ -372,27 +386,28 @@ fn owner_reference(raw: &[u8], cursor: &mut Cursor<'_>, metadata: &mut MetadataB
         return Ok(());
     }
     let mut object = cursor.object().map_err(|_| Fault::WrongType { field: OWNERS, expected: "a list of objects" })?;
-    let (mut texts, mut flags) = ([const { Cow::Borrowed("") }; 4], [false; 2]);
+    let (mut texts, mut flags) = ([&b"null"[..]; 4], [&b"null"[..]; 2]);
     while let Some(member) = cursor.member(&mut object)? {
         let name = member.name.text()?;
         let value = &raw[cursor.skip()?];
         match &*name {
-            b"apiVersion" => texts[0] = string_or_null(value, OWNERS)?,
-            b"kind" => texts[1] = string_or_null(value, OWNERS)?,
-            b"name" => texts[2] = string_or_null(value, OWNERS)?,
-            b"uid" => texts[3] = string_or_null(value, OWNERS)?,
-            b"controller" => flags[0] = flag(value)?,
-            b"blockOwnerDeletion" => flags[1] = flag(value)?,
+            b"apiVersion" => texts[0] = value,
+            b"kind" => texts[1] = value,
+            b"name" => texts[2] = value,
+            b"uid" => texts[3] = value,
+            b"controller" => flags[0] = value,
+            b"blockOwnerDeletion" => flags[1] = value,
             _ => {}
         }
     }
+    let text = |place: usize| string_or_null(texts[place], OWNERS);
     metadata.owner(&OwnerReference {
-        api_version: &texts[0],
-        kind: &texts[1],
-        name: &texts[2],
-        uid: &texts[3],
-        controller: flags[0],
-        block_owner_deletion: flags[1],
+        api_version: &text(0)?,
+        kind: &text(1)?,
+        name: &text(2)?,
+        uid: &text(3)?,
+        controller: flag(flags[0])?,
+        block_owner_deletion: flag(flags[1])?,
     });
     Ok(())
 }

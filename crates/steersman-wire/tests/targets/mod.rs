@@ -2,6 +2,9 @@
 //!
 //! `tests/codec_fuzz.rs` runs them on stable; a fuzzer can include this file as a module.
 
+// Not every test uses all of it.
+#![allow(dead_code)]
+
 use bytes::Bytes;
 use serde_json::Value as Document;
 use steersman_wire::{
