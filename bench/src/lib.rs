@@ -12,4 +12,5 @@ pub mod clients;
 pub mod contestant;
 pub mod pods;
 pub mod replay;
+pub mod wire;
 pub mod workqueue;

@@ -18,7 +18,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-apiserver", &["steersman-wire"]),
     ("steersman-testing", &["steersman-apiserver", "steersman-wire"]),
     ("steersman-cli", &["steersman-apiserver"]),
-    ("steersman-bench", &["steersman-client", "steersman-workqueue", "steersman-apiserver", "steersman-testing"]),
+    (
+        "steersman-bench",
+        &["steersman-client", "steersman-wire", "steersman-workqueue", "steersman-apiserver", "steersman-testing"],
+    ),
     ("labs", &["steersman-workqueue"]),
     ("xtask", &[]),
 ];

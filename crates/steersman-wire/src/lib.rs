@@ -14,7 +14,7 @@
 //! for chunk in body.as_bytes().chunks(16) {
 //!     list.push(chunk.to_vec().into());
 //!     while let Some(item) = list.next_item()? {
-//!         let pod = Json.scan(&item?.object, &Strip::default(), list.list().item_type().as_ref())?;
+//!         let pod = Json.scan_item(&item?, &Strip::default(), list.list().item_type().as_ref())?;
 //!         assert_eq!((pod.metadata.kind(), pod.metadata.name()), ("Pod", "web-0"));
 //!         assert_eq!(
 //!             pod.object,
@@ -73,6 +73,7 @@ mod label_selector;
 mod metadata;
 mod names;
 mod object_error;
+mod outline;
 mod quote;
 mod resource_version;
 mod selector;

@@ -7,6 +7,7 @@ use super::block::quote_or_backslash;
 use super::extent::{Nesting, is_delimiter, is_white_space};
 use super::text::unescape;
 use crate::object_error::Fault;
+use crate::outline::Outline;
 
 /// A place in a JSON text.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
+    /// Ends that are known already.
+    outline: Option<&'a Outline>,
 }
 
 /// A member's name as it is written, without the quotes.
@@ -58,7 +61,12 @@ pub(super) struct Object(Members);
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0 }
+        Self { bytes, at: 0, depth: 0, outline: None }
+    }
+
+    /// With what is already known of the text.
+    pub(super) fn with_outline(bytes: &'a [u8], outline: &'a Outline) -> Self {
+        Self { outline: Some(outline), ..Self::new(bytes) }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -185,6 +193,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn container(&mut self) -> Result<(), Fault> {
+        if let Some(end) = self.outline.and_then(|outline| outline.end_of(self.at)) {
+            self.at = end;
+            return Ok(());
+        }
         let mut nesting = Nesting::new(self.depth);
         let end = nesting.feed(&self.bytes[self.at..]);
         if nesting.too_deep() {

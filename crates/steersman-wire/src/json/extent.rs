@@ -2,6 +2,7 @@
 
 use super::DEPTH_MAX;
 use super::block::{BLOCK, Block};
+use crate::outline::{LEVELS, Outline};
 
 /// A value whose end has not come yet.
 #[derive(Debug, Clone)]
@@ -15,13 +16,19 @@ pub(super) enum Extent {
 }
 
 impl Extent {
-    /// The value that begins with this byte.
-    pub(super) fn of(first: u8) -> Self {
+    /// The value that begins with this byte; `outlined` says whether to note where its parts are.
+    pub(super) fn of(first: u8, outlined: bool) -> Self {
         match first {
             b'"' => Self::String { opened: false, escaped: false },
+            b'{' | b'[' if outlined => Self::Container(Nesting::new(0).outlined()),
             b'{' | b'[' => Self::Container(Nesting::new(0)),
             _ => Self::Scalar,
         }
+    }
+
+    /// What has been noted on the way.
+    pub(super) fn into_outline(self) -> Outline {
+        if let Self::Container(nesting) = self { nesting.into_outline() } else { Outline::default() }
     }
 
     /// Reads on, the first byte of the value included. Gives how many bytes of `bytes` belong to the value if it ends there.
@@ -64,6 +71,11 @@ pub(super) struct Nesting {
     depth: usize,
     /// The depth at which the value began.
     floor: usize,
+    /// How many bytes have been read.
+    read: usize,
+    /// What is noted on the way, if it is asked for, and how many levels that is about.
+    outline: Outline,
+    outlined: usize,
     /// All ones within a string, else zero.
     in_string: u64,
     /// 1 when the next byte is escaped.
@@ -74,7 +86,20 @@ pub(super) struct Nesting {
 impl Nesting {
     /// Starts before a bracket that stands within `floor` others.
     pub(super) fn new(floor: usize) -> Self {
-        Self { depth: floor, floor, in_string: 0, escaped: 0, too_deep: false }
+        let outline = Outline::default();
+        Self { depth: floor, floor, read: 0, outline, outlined: 0, in_string: 0, escaped: 0, too_deep: false }
+    }
+
+    /// Notes where the value's large parts are.
+    pub(super) fn outlined(self) -> Self {
+        Self { outlined: LEVELS, ..self }
+    }
+
+    /// What has been noted.
+    pub(super) fn into_outline(self) -> Outline {
+        let mut outline = self.outline;
+        outline.too_deep = self.too_deep;
+        outline
     }
 
     /// Whether there were more brackets within each other than a value may have.
@@ -90,13 +115,16 @@ impl Nesting {
             if let Some(end) = self.block(&Block::of(block), BLOCK) {
                 return Some(index * BLOCK + end);
             }
+            self.read += BLOCK;
         }
         if rest.is_empty() {
             return None;
         }
         let mut padded = [b' '; BLOCK];
         padded[..rest.len()].copy_from_slice(rest);
-        self.block(&Block::of(&padded), rest.len()).map(|end| blocks.len() * BLOCK + end)
+        let end = self.block(&Block::of(&padded), rest.len()).map(|end| blocks.len() * BLOCK + end);
+        self.read += rest.len();
+        end
     }
 
     /// `length` is how many bytes of the block are real.
@@ -107,7 +135,7 @@ impl Nesting {
         self.in_string = (strings.cast_signed() >> 63).cast_unsigned();
         let (opens, closes) = (block.opens & !strings, block.closes & !strings);
         let (opened, closed) = (opens.count_ones() as usize, closes.count_ones() as usize);
-        if self.depth > self.floor + closed && self.depth + opened <= DEPTH_MAX {
+        if self.depth > self.floor + self.outlined + closed && self.depth + opened <= DEPTH_MAX {
             self.depth = self.depth + opened - closed;
             return None;
         }
@@ -121,10 +149,19 @@ impl Nesting {
             let place = brackets.trailing_zeros();
             brackets &= brackets - 1;
             if opens >> place & 1 == 1 {
+                // The value's own bracket is on no level.
+                let level = (self.depth - self.floor).wrapping_sub(1);
+                if level < self.outlined {
+                    self.outline.begin(level, self.read + place as usize);
+                }
                 self.depth += 1;
                 self.too_deep |= self.depth > DEPTH_MAX;
             } else {
                 self.depth = self.depth.saturating_sub(1);
+                let level = self.depth.wrapping_sub(self.floor + 1);
+                if level < self.outlined {
+                    self.outline.end(level, self.read + place as usize + 1);
+                }
                 if self.depth <= self.floor {
                     return Some(place as usize + 1);
                 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::extent::{Extent, is_white_space};
 use crate::codec::{Limits, WireError};
+use crate::outline::Outline;
 
 /// The chunk that is being read, and the value that has begun in it or before it.
 #[derive(Debug)]
@@ -37,11 +38,22 @@ enum Kept {
     Nothing,
 }
 
+/// What is of interest in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Only where it ends.
+    Nothing,
+    /// The value.
+    Value,
+    /// The value, and where its parts are.
+    Outlined,
+}
+
 /// A value that has ended.
 #[derive(Debug)]
 pub(super) enum Gathered {
-    /// The value, in one piece.
-    Whole(Bytes),
+    /// The value, in one piece, and where its parts are if that was asked for.
+    Whole(Bytes, Outline),
     /// The beginning of a value that is larger than the limit.
     TooLarge(Vec<u8>),
     /// A value that was passed over.
@@ -106,10 +118,11 @@ impl Gather {
         self.value.is_some()
     }
 
-    /// Begins a value at the byte that was seen; `keep` says whether it is of interest.
-    pub(super) fn begin(&mut self, first: u8, keep: bool) {
-        let kept = if keep { Kept::All } else { Kept::Nothing };
-        self.value = Some(Begun { extent: Extent::of(first), start: self.at, pieces: Vec::new(), kept });
+    /// Begins a value at the byte that was seen; `wanted` says what is of interest.
+    pub(super) fn begin(&mut self, first: u8, wanted: Wanted) {
+        let kept = if wanted == Wanted::Nothing { Kept::Nothing } else { Kept::All };
+        let extent = Extent::of(first, wanted == Wanted::Outlined);
+        self.value = Some(Begun { extent, start: self.at, pieces: Vec::new(), kept });
     }
 
     /// Reads on in the value that has begun; none if this chunk does not have its end.
@@ -125,13 +138,13 @@ impl Gather {
         let mut value = self.value.take()?;
         let piece = value.start..self.at;
         if value.kept == Kept::All && value.pieces.is_empty() && piece.len() <= self.limit {
-            return Some(Gathered::Whole(self.chunk.slice(piece)));
+            return Some(Gathered::Whole(self.chunk.slice(piece), value.extent.into_outline()));
         }
         value.add(&self.chunk[piece], self.limit, self.largest);
         Some(match value.kept {
             Kept::All => {
                 self.largest = self.largest.max(value.pieces.len());
-                Gathered::Whole(value.pieces.into())
+                Gathered::Whole(value.pieces.into(), value.extent.into_outline())
             }
             Kept::Beginning => Gathered::TooLarge(value.pieces),
             Kept::Nothing => Gathered::PassedOver,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::gather::{Gather, Gathered};
+use super::gather::{Gather, Gathered, Wanted};
 use super::scan;
 use super::text::unescape;
 use crate::codec::{Item, Limits, ListMeta, ListSplitter, WireError};
@@ -22,6 +22,8 @@ pub struct JsonListSplitter {
     list: ListMeta,
     /// Fields of the answer itself that a `Status` has, as they are written.
     status: Vec<(&'static str, Bytes)>,
+    /// Fields of the list itself that are not what they should be, and why: an error unless they come again.
+    wrong: Vec<(String, String)>,
     failed: Option<WireError>,
 }
 
@@ -58,6 +60,7 @@ impl JsonListSplitter {
             has_items: false,
             list: ListMeta::default(),
             status: Vec::new(),
+            wrong: Vec::new(),
             failed: None,
         }
     }
@@ -82,7 +85,7 @@ impl JsonListSplitter {
             (State::Start, b'{') => State::Name { may_end: true },
             (State::Start, _) => return Err(self.gather.structure("a list, which is an object")),
             (State::Name { .. }, b'"') => {
-                self.gather.begin(byte, true);
+                self.gather.begin(byte, Wanted::Value);
                 return Ok(());
             }
             (State::Name { may_end: true } | State::AfterValue, b'}') => State::End,
@@ -104,7 +107,7 @@ impl JsonListSplitter {
             (State::Item { may_end: true } | State::AfterItem, b']') => State::AfterValue,
             (State::Item { .. }, b',' | b':' | b'}' | b']') => return Err(self.gather.structure("an item")),
             (State::Item { .. }, _) => {
-                self.gather.begin(byte, true);
+                self.gather.begin(byte, Wanted::Outlined);
                 return Ok(());
             }
             (State::AfterItem, b',') => State::Item { may_end: false },
@@ -125,7 +128,7 @@ impl JsonListSplitter {
             }
         }
         let keep = matches!(name, "kind" | "apiVersion" | "metadata" | "items") || STATUS_FIELDS.contains(&name);
-        self.gather.begin(first, keep);
+        self.gather.begin(first, if keep { Wanted::Value } else { Wanted::Nothing });
         Ok(())
     }
 
@@ -145,7 +148,7 @@ impl JsonListSplitter {
                 let index = self.items;
                 self.items += 1;
                 Ok(Some(match value {
-                    Gathered::Whole(object) => Ok(Item { index, object }),
+                    Gathered::Whole(object, outline) => Ok(Item { index, object, outline }),
                     Gathered::TooLarge(beginning) => {
                         let fault = Fault::TooLarge { limit: self.gather.limit() };
                         Err(ObjectError { index: Some(index), key: scan::key(&beginning), fault })
@@ -156,7 +159,7 @@ impl JsonListSplitter {
             State::Value(name) => self.take_field(&name, value).map(|()| None),
             _ => {
                 let name = match value {
-                    Gathered::Whole(name) => name,
+                    Gathered::Whole(name, _) => name,
                     _ => return Err(self.too_large("member's name")),
                 };
                 let name = unescape(&name[1..name.len() - 1]);
@@ -173,17 +176,20 @@ impl JsonListSplitter {
 
     fn take_field(&mut self, name: &str, value: Gathered) -> Result<(), WireError> {
         let value = match value {
-            Gathered::Whole(value) => value,
+            Gathered::Whole(value, _) => value,
             Gathered::TooLarge(_) => return Err(self.too_large(name)),
             Gathered::PassedOver => return Ok(()),
         };
-        let wrong = |error: serde_json::Error| WireError::ListMeta { message: format!("{name}: {error}") };
-        match name {
-            "kind" => self.list.type_meta.kind = text(&value).map_err(wrong)?,
-            "apiVersion" => self.list.type_meta.api_version = text(&value).map_err(wrong)?,
-            "metadata" => self.take_metadata(&value).map_err(wrong)?,
+        let taken = match name {
+            "kind" => text(&value).map(|kind| self.list.type_meta.kind = kind),
+            "apiVersion" => text(&value).map(|version| self.list.type_meta.api_version = version),
+            "metadata" => self.take_metadata(&value),
             "items" if &value[..] != b"null" => return Err(self.gather.structure("items to be a list")),
-            _ => {}
+            _ => Ok(()),
+        };
+        self.wrong.retain(|(found, _)| found != name);
+        if let Err(error) = taken {
+            self.wrong.push((name.to_owned(), error.to_string()));
         }
         if let Some(name) = STATUS_FIELDS.iter().find(|field| **field == name) {
             self.status.retain(|(found, _)| found != name);
@@ -241,6 +247,9 @@ impl ListSplitter for JsonListSplitter {
         if self.state != State::End {
             let within = if self.state == State::Start { "nothing at all" } else { "a list" };
             return Err(WireError::Truncated { length: self.gather.offset(), within });
+        }
+        if let Some((name, why)) = self.wrong.first() {
+            return Err(WireError::ListMeta { message: format!("{name}: {why}") });
         }
         let kind = &self.list.type_meta.kind;
         match kind.as_str() {

@@ -19,8 +19,9 @@ pub use watch::JsonWatchSplitter;
 
 use serde::de::DeserializeOwned;
 
-use crate::codec::{Codec, Limits, Scanned, TypeMeta, Value};
+use crate::codec::{Codec, Item, Limits, Scanned, TypeMeta, Value};
 use crate::object_error::{Fault, ObjectError};
+use crate::outline::Outline;
 use crate::{FieldPath, Metadata, Strip};
 
 /// How deep objects and lists may be nested within each other: as deep as Go's decoder reads, and so the API server.
@@ -50,7 +51,13 @@ impl Codec for Json {
     }
 
     fn scan(&self, object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
-        scan::scan(object, strip, type_meta).map_err(|fault| error(object, fault))
+        let outline = Outline::default();
+        scan::scan(object, &outline, strip, type_meta).map_err(|fault| error(object, fault))
+    }
+
+    fn scan_item(&self, item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
+        scan::scan(&item.object, &item.outline, strip, type_meta)
+            .map_err(|fault| error(&item.object, fault).at_index(item.index))
     }
 
     fn metadata(&self, object: &[u8]) -> Result<Metadata, ObjectError> {

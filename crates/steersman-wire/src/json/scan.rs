@@ -11,6 +11,7 @@ use super::text::unescape;
 use crate::codec::{Scanned, TypeMeta};
 use crate::metadata::{Field, Metadata, MetadataBuilder, OwnerReference};
 use crate::object_error::Fault;
+use crate::outline::Outline;
 use crate::strip::{Cut, Node, Strip};
 
 const FIELDS: usize = Field::Annotations as usize + 1;
@@ -19,8 +20,13 @@ const PAIRS_FEW: usize = 16;
 const OWNERS: &str = "metadata.ownerReferences";
 
 /// The metadata, and the object without what is left out.
-pub(super) fn scan(object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, Fault> {
-    let walk = Walk::over(object, strip)?;
+pub(super) fn scan(
+    object: &[u8],
+    outline: &Outline,
+    strip: &Strip,
+    type_meta: Option<&TypeMeta>,
+) -> Result<Scanned, Fault> {
+    let walk = Walk::over(object, outline, strip)?;
     let metadata = walk.metadata(type_meta)?;
     let object = walk.copy(type_meta);
     Ok(Scanned { metadata, object })
@@ -28,7 +34,7 @@ pub(super) fn scan(object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -
 
 /// The metadata only.
 pub(super) fn metadata(object: &[u8]) -> Result<Metadata, Fault> {
-    Walk::over(object, &Strip::nothing())?.metadata(None)
+    Walk::over(object, &Outline::default(), &Strip::nothing())?.metadata(None)
 }
 
 /// An object's key, for a message about what else is wrong with it: none if that cannot be told. The object may be cut off.
@@ -37,7 +43,7 @@ pub(super) fn key(object: &[u8]) -> Option<String> {
     let strip = Strip::nothing();
     let mut walk = Walk::new(text.as_bytes(), &strip);
     // What was found before it went wrong is what can be told.
-    let _ = walk.root();
+    let _ = walk.root(&Outline::default());
     let name = walk.text(Field::Name).ok().filter(|name| !name.is_empty())?;
     let namespace = walk.text(Field::Namespace).unwrap_or_default();
     Some(if namespace.is_empty() { name.into_owned() } else { format!("{namespace}/{name}") })
@@ -56,6 +62,8 @@ struct Walk<'a> {
     inside: usize,
     /// Whether anything of the object stays.
     kept: bool,
+    /// Whether `metadata` is something else than an object.
+    wrong_metadata: bool,
 }
 
 /// What the members of an object mean.
@@ -68,18 +76,32 @@ enum Level {
 
 impl<'a> Walk<'a> {
     fn new(object: &'a [u8], strip: &'a Strip) -> Self {
-        Self { object, strip, places: Default::default(), cuts: Vec::new(), inside: 0, kept: false }
+        Self {
+            object,
+            strip,
+            places: Default::default(),
+            cuts: Vec::new(),
+            inside: 0,
+            kept: false,
+            wrong_metadata: false,
+        }
     }
 
-    fn over(object: &'a [u8], strip: &'a Strip) -> Result<Self, Fault> {
+    fn over(object: &'a [u8], outline: &Outline, strip: &'a Strip) -> Result<Self, Fault> {
+        if outline.too_deep {
+            return Err(Fault::TooDeep);
+        }
         std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
         let mut walk = Self::new(object, strip);
-        walk.root()?;
+        walk.root(outline)?;
+        if walk.wrong_metadata {
+            return Err(Fault::WrongType { field: "metadata", expected: "an object" });
+        }
         Ok(walk)
     }
 
-    fn root(&mut self) -> Result<(), Fault> {
-        let mut cursor = Cursor::new(self.object);
+    fn root(&mut self, outline: &Outline) -> Result<(), Fault> {
+        let mut cursor = Cursor::with_outline(self.object, outline);
         cursor.peek();
         self.inside = cursor.at() + 1;
         self.kept = self.members(&mut cursor, Some(self.strip.root()), Level::Root)?;
@@ -87,7 +109,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks over the members of the object that comes next. Says whether any of them stays.
-    fn members(&mut self, cursor: &mut Cursor<'a>, node: Option<&Node>, level: Level) -> Result<bool, Fault> {
+    fn members(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level) -> Result<bool, Fault> {
         let mut object = cursor.object()?;
         let mut kept = false;
         // A member that is cut before any that stays takes the comma behind it along, any other the one before it.
@@ -122,7 +144,7 @@ impl<'a> Walk<'a> {
 
     /// Walks over a member's value, which stays, and notes where it is if it is of interest.
     #[inline]
-    fn value(&mut self, cursor: &mut Cursor<'a>, node: Option<&Node>, level: Level, name: &[u8]) -> Result<(), Fault> {
+    fn value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level, name: &[u8]) -> Result<(), Fault> {
         if level == Level::Root && name == b"metadata" {
             return self.metadata_value(cursor, node);
         }
@@ -138,18 +160,19 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn metadata_value(&mut self, cursor: &mut Cursor<'a>, node: Option<&Node>) -> Result<(), Fault> {
+    fn metadata_value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>) -> Result<(), Fault> {
         // When there are two, the last one counts, and all of it.
         for (place, field) in self.places.iter_mut().enumerate() {
             if place != Field::ApiVersion as usize && place != Field::Kind as usize {
                 *field = None;
             }
         }
-        match cursor.peek() {
-            Some(b'{') => self.members(cursor, node, Level::Metadata).map(drop),
-            Some(b'n') => cursor.skip().map(drop),
-            _ => Err(Fault::WrongType { field: "metadata", expected: "an object" }),
+        let first = cursor.peek();
+        self.wrong_metadata = !matches!(first, Some(b'{' | b'n'));
+        if first == Some(b'{') {
+            return self.members(cursor, node, Level::Metadata).map(drop);
         }
+        cursor.skip().map(drop)
     }
 
     /// The field's bytes; none also if it is `null`.
@@ -201,7 +224,7 @@ impl<'a> Walk<'a> {
     }
 
     fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
-        let mut pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
+        let mut pairs: Vec<(Cow<'_, str>, &[u8])> = Vec::new();
         if let Some(raw) = self.raw(field) {
             let node = self.strip.root().within("metadata").and_then(|node| node.within(name));
             let mut cursor = Cursor::new(raw);
@@ -211,14 +234,14 @@ impl<'a> Walk<'a> {
                 let key = member.name.text()?;
                 let value = &raw[cursor.skip()?];
                 if !matches!(node.and_then(|node| node.at(&key)), Some(Cut::Whole)) {
-                    pairs.push((plain_text(key)?, string_or_null(value, path(field))?));
+                    pairs.push((plain_text(key)?, value));
                 }
             }
         }
         drop_duplicates(&mut pairs);
         for (key, value) in &pairs {
             metadata.part(key);
-            metadata.part(value);
+            metadata.part(&string_or_null(value, path(field))?);
         }
         metadata.parts(field);
         Ok(())
@@ -340,7 +363,7 @@ fn plain_text(name: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Fault> {
 }
 
 /// Leaves of each key the last.
-fn drop_duplicates(pairs: &mut Vec<(Cow<'_, str>, Cow<'_, str>)>) {
+fn drop_duplicates(pairs: &mut Vec<(Cow<'_, str>, &[u8])>) {
     let is_last: Vec<bool> = if pairs.len() <= PAIRS_FEW {
         let again = |place: usize| pairs[place + 1..].iter().any(|(key, _)| *key == pairs[place].0);
         if !(0..pairs.len()).any(again) {
@@ -363,27 +386,28 @@ fn owner_reference(raw: &[u8], cursor: &mut Cursor<'_>, metadata: &mut MetadataB
         return Ok(());
     }
     let mut object = cursor.object().map_err(|_| Fault::WrongType { field: OWNERS, expected: "a list of objects" })?;
-    let (mut texts, mut flags) = ([const { Cow::Borrowed("") }; 4], [false; 2]);
+    let (mut texts, mut flags) = ([&b"null"[..]; 4], [&b"null"[..]; 2]);
     while let Some(member) = cursor.member(&mut object)? {
         let name = member.name.text()?;
         let value = &raw[cursor.skip()?];
         match &*name {
-            b"apiVersion" => texts[0] = string_or_null(value, OWNERS)?,
-            b"kind" => texts[1] = string_or_null(value, OWNERS)?,
-            b"name" => texts[2] = string_or_null(value, OWNERS)?,
-            b"uid" => texts[3] = string_or_null(value, OWNERS)?,
-            b"controller" => flags[0] = flag(value)?,
-            b"blockOwnerDeletion" => flags[1] = flag(value)?,
+            b"apiVersion" => texts[0] = value,
+            b"kind" => texts[1] = value,
+            b"name" => texts[2] = value,
+            b"uid" => texts[3] = value,
+            b"controller" => flags[0] = value,
+            b"blockOwnerDeletion" => flags[1] = value,
             _ => {}
         }
     }
+    let text = |place: usize| string_or_null(texts[place], OWNERS);
     metadata.owner(&OwnerReference {
-        api_version: &texts[0],
-        kind: &texts[1],
-        name: &texts[2],
-        uid: &texts[3],
-        controller: flags[0],
-        block_owner_deletion: flags[1],
+        api_version: &text(0)?,
+        kind: &text(1)?,
+        name: &text(2)?,
+        uid: &text(3)?,
+        controller: flag(flags[0])?,
+        block_owner_deletion: flag(flags[1])?,
     });
     Ok(())
 }

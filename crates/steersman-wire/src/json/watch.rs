@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::cursor::Cursor;
-use super::gather::{Gather, Gathered};
+use super::gather::{Gather, Gathered, Wanted};
 use super::scan;
 use super::text::unescape;
 use crate::codec::{Limits, WatchEvent, WatchSplitter, WireError};
@@ -43,10 +43,10 @@ impl JsonWatchSplitter {
                 self.in_garbage = true;
                 return Some(Err(Whose::nobody(Fault::Syntax { offset: 0, expected: "an event, which is an object" })));
             }
-            self.gather.begin(first, true);
+            self.gather.begin(first, Wanted::Value);
         }
         Some(match self.gather.proceed()? {
-            Gathered::Whole(event) => read_event(&event),
+            Gathered::Whole(event, _) => read_event(&event),
             Gathered::TooLarge(beginning) => {
                 let mut parts = Parts::default();
                 // It is cut off, so this fails; what has begun before that is known.

@@ -2,11 +2,14 @@
 //!
 //! `tests/codec_fuzz.rs` runs them on stable; a fuzzer can include this file as a module.
 
+// Not every test uses all of it.
+#![allow(dead_code)]
+
 use bytes::Bytes;
 use serde_json::Value as Document;
 use steersman_wire::{
-    Codec, Fault, FieldPath, Json, Limits, ListMeta, ListSplitter, ObjectError, Strip, Value, WatchEvent,
-    WatchSplitter, WireError,
+    Codec, Fault, FieldPath, Item, Json, Limits, ListMeta, ListSplitter, ObjectError, Scanned, Strip, Value,
+    WatchEvent, WatchSplitter, WireError,
 };
 
 type Objects<T> = Vec<Result<T, ObjectError>>;
@@ -132,13 +135,24 @@ pub(crate) fn split_list(
         splitter.push(chunk);
         loop {
             match splitter.next_item() {
-                Ok(Some(item)) => items.push(item.map(|item| item.object)),
+                Ok(Some(item)) => items.push(item.map(check_item)),
                 Ok(None) => break,
                 Err(error) => return (items, Err(error)),
             }
         }
     }
     (items, splitter.finish())
+}
+
+/// What was noted of an item while splitting makes no difference to what is read from it.
+fn check_item(item: Item) -> Bytes {
+    let (noted, alone) =
+        (Json.scan_item(&item, &Strip::default(), None), Json.scan(&item.object, &Strip::default(), None));
+    let plain = |scanned: Result<Scanned, ObjectError>| {
+        scanned.map(|scanned| (scanned.metadata, scanned.object)).map_err(|error| (error.key, error.fault))
+    };
+    assert_eq!(plain(noted), plain(alone));
+    item.object
 }
 
 /// The events of a watch that comes in chunks of these sizes, and how it ended.
