@@ -172,7 +172,9 @@ fn pod(pods: &Pods, index: u64) -> Bytes {
         pod.remove("status");
     }
     if let Some(metadata) = pod["metadata"].as_object_mut() {
-        for name in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generateName"] {
+        // Nor does it have an owner: there is none, and where garbage is collected the Pod would go at once.
+        let decided = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generateName"];
+        for name in decided.into_iter().chain(["ownerReferences"]) {
             metadata.remove(name);
         }
     }
