@@ -70,7 +70,7 @@ pub enum Error {
         /// What was asked.
         asked: Asked,
         /// Which one, and why, without its contents.
-        error: ObjectError,
+        error: Box<ObjectError>,
     },
     /// The request was wrong before it was sent.
     #[error("{0}")]

@@ -1,7 +1,5 @@
 //! Lists and watches as they arrive: one object after the other, never the whole body.
 
-use std::marker::PhantomData;
-
 use bytes::Bytes;
 use futures::{Stream, stream};
 use http::Request;
@@ -177,7 +175,7 @@ fn object_error<K>(asked: &Asked, mut error: ObjectError) -> Error {
     if let Fault::Decode { message } = &mut error.fault {
         *message = format!("it is not a {}", std::any::type_name::<K>());
     }
-    Error::Object { asked: asked.clone(), error }
+    Error::Object { asked: asked.clone(), error: Box::new(error) }
 }
 
 impl<K: Resource + DeserializeOwned> Api<K> {
@@ -241,19 +239,19 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         version: &str,
     ) -> Result<impl Stream<Item = Result<Event<K>, Error>> + Send + use<K>, Error> {
         let raw = self.watch_raw(params, version).await?;
-        let next = |state: (Option<RawWatch>, PhantomData<fn() -> K>)| async move {
-            let (Some(mut raw), kind) = state else { return None };
+        let next = |raw: Option<RawWatch>| async move {
+            let mut raw = raw?;
             match raw.next().await {
                 Ok(None) => None,
                 Ok(Some(event)) => {
                     let event = event.map_err(|error| object_error::<K>(&raw.asked, error));
-                    let event = event.and_then(|event| typed(&raw.asked, event));
-                    Some((event, (Some(raw), kind)))
+                    let event = event.and_then(|event| typed::<K>(&raw.asked, event));
+                    Some((event, Some(raw)))
                 }
-                Err(error) => Some((Err(error), (None, kind))),
+                Err(error) => Some((Err(error), None)),
             }
         };
-        Ok(stream::unfold((Some(raw), PhantomData), next))
+        Ok(stream::unfold(Some(raw), next))
     }
 }
 
