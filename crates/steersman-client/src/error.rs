@@ -195,6 +195,9 @@ pub(crate) fn chain<'e>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimeoutError {
+    /// The connection was not made.
+    #[error("no connection within {0:?}")]
+    Connect(Duration),
     /// The head of the answer did not come.
     #[error("no answer within {0:?}")]
     Answer(Duration),
@@ -210,7 +213,7 @@ impl TimeoutError {
     /// How long the client waited.
     pub fn limit(&self) -> Duration {
         match self {
-            Self::Answer(limit) | Self::Silence(limit) | Self::WatchSilence(limit) => *limit,
+            Self::Connect(limit) | Self::Answer(limit) | Self::Silence(limit) | Self::WatchSilence(limit) => *limit,
         }
     }
 }

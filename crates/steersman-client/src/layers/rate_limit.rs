@@ -23,22 +23,53 @@ struct Tokens {
     /// May be negative: so many are promised.
     left: f64,
     filled: Instant,
+    /// How many have been taken so far.
+    taken: u64,
 }
 
 impl Bucket {
     pub(crate) fn new(rate: f64, burst: u32) -> Self {
         let burst = f64::from(burst);
-        Self { rate, burst, state: Mutex::new(Tokens { left: burst, filled: Instant::now() }) }
+        Self { rate, burst, state: Mutex::new(Tokens { left: burst, filled: Instant::now(), taken: 0 }) }
     }
 
-    /// Takes a token. Says how long to wait until it is there.
-    fn take(&self) -> Duration {
+    /// Waits until there is a token.
+    async fn take(&self) {
+        let (number, wait) = self.promise();
+        let mut promise = Promise { bucket: self, number, kept: false };
+        tokio::time::sleep(wait).await;
+        promise.kept = true;
+    }
+
+    /// Takes a token. Says which one, and how long to wait until it is there.
+    fn promise(&self) -> (u64, Duration) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let filled = now.saturating_duration_since(state.filled).as_secs_f64() * self.rate;
         state.left = (state.left + filled).min(self.burst) - 1.0;
         state.filled = now;
-        Duration::try_from_secs_f64((-state.left / self.rate).max(0.0)).unwrap_or(Duration::MAX)
+        state.taken += 1;
+        let wait = Duration::try_from_secs_f64((-state.left / self.rate).max(0.0)).unwrap_or(Duration::MAX);
+        (state.taken, wait)
+    }
+}
+
+/// A token that is waited for.
+struct Promise<'b> {
+    bucket: &'b Bucket,
+    number: u64,
+    kept: bool,
+}
+
+impl Drop for Promise<'_> {
+    /// Whoever stops waiting gives the token back, unless somebody waits for the one after it: that one's time stays, and
+    /// two at that time would be too many.
+    fn drop(&mut self) {
+        let mut state = self.bucket.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.kept && state.taken == self.number {
+            state.left += 1.0;
+            state.taken -= 1;
+        }
     }
 }
 
@@ -56,7 +87,7 @@ where
 {
     async fn answer(self, request: Request<Body>) -> Answer {
         if let Some(bucket) = self.bucket.filter(|_| !matches!(Purpose::of(&request), Purpose::Watch { .. })) {
-            tokio::time::sleep(bucket.take()).await;
+            bucket.take().await;
         }
         self.inner.oneshot(request).await
     }

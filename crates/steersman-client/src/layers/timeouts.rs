@@ -1,5 +1,6 @@
 //! Giving up on a server that is silent.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{BoxError, Service, ServiceExt};
 
 use super::{Answer, AnswerBody, Purpose, service};
-use crate::error::TimeoutError;
+use crate::error::{TimeoutError, chain};
 
 /// How long a client waits. `None` means for ever, which is never a good idea: a connection can be dead without anybody
 /// being told.
@@ -61,7 +62,7 @@ where
     S::Future: Send,
 {
     async fn answer(self, request: Request<Body>) -> Answer {
-        let Timeouts { answer, silence, watch_start, watch_silence, .. } = self.timeouts;
+        let Timeouts { connect, answer, silence, watch_start, watch_silence } = self.timeouts;
         let (head, next) = match Purpose::of(&request) {
             Purpose::Watch { bookmarks } => {
                 (watch_start, watch_silence.filter(|_| bookmarks).map(TimeoutError::WatchSilence))
@@ -73,9 +74,13 @@ where
         let head = own.or(head);
         let answer = self.inner.oneshot(request);
         let response = match head {
-            None => answer.await?,
-            Some(limit) => timeout(limit, answer).await.map_err(|_| TimeoutError::Answer(limit))??,
+            None => answer.await,
+            Some(limit) => timeout(limit, answer).await.unwrap_or_else(|_| Err(TimeoutError::Answer(limit).into())),
         };
+        let response = response.map_err(|error| match connect {
+            Some(limit) if is_slow_connect(&error) => TimeoutError::Connect(limit).into(),
+            _ => error,
+        })?;
         let Some(error) = next else { return Ok(response) };
         let limit = error.limit();
         Ok(response.map(|body| Impatient { body, limit, error, sleep: Box::pin(sleep(limit)) }.boxed_unsync()))
@@ -83,6 +88,14 @@ where
 }
 
 service!(WithTimeouts);
+
+/// Whether it was the connector that gave up, and not the system.
+fn is_slow_connect(error: &BoxError) -> bool {
+    let is_connect = |error: &hyper_util::client::legacy::Error| error.is_connect();
+    let is_own = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none();
+    chain(&**error).any(|error| error.downcast_ref().is_some_and(is_connect))
+        && chain(&**error).any(|error| error.downcast_ref().is_some_and(is_own))
+}
 
 /// A body that fails when it is silent for too long.
 struct Impatient {

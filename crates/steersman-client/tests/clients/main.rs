@@ -24,6 +24,7 @@ use http_body_util::Full;
 use kube_client::client::Body;
 use steersman_client::{Client, ClientBuilder, Config, Timeouts};
 use tower::BoxError;
+use tower::util::BoxCloneSyncService;
 
 /// Where the servers of these tests are said to be.
 const SERVER: &str = "http://server.test:8080";
@@ -56,21 +57,12 @@ impl<T: Clone> Seen<T> {
     }
 }
 
-/// A server that gives `answer` to the request that comes after so many others.
+type Server = BoxCloneSyncService<Request<Body>, Response<Full<Bytes>>, BoxError>;
+
+/// A server that gives `answer` to the request that comes after so many others, and the requests that it has seen.
 fn server(
     answer: impl Fn(usize, &Request<()>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
-) -> (
-    impl tower::Service<
-        Request<Body>,
-        Response = Response<Full<Bytes>>,
-        Error = BoxError,
-        Future = impl Future<Output = Result<Response<Full<Bytes>>, BoxError>> + Send + 'static,
-    > + Clone
-    + Send
-    + Sync
-    + 'static,
-    Seen<Request<()>>,
-) {
+) -> (Server, Seen<Request<()>>) {
     let seen = Seen::default();
     let service = tower::service_fn({
         let seen = seen.clone();
@@ -79,10 +71,10 @@ fn server(
             let request = Request::from_parts(parts, ());
             let response = answer(seen.len(), &request);
             seen.push(request);
-            async move { Ok::<_, BoxError>(response) }
+            std::future::ready(Ok::<_, BoxError>(response))
         }
     });
-    (service, seen)
+    (BoxCloneSyncService::new(service), seen)
 }
 
 fn answer(code: u16, body: &'static str) -> Response<Full<Bytes>> {

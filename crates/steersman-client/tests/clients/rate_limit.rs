@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{Client, Error};
@@ -96,6 +97,30 @@ async fn one_that_waits_does_not_hold_up_another() {
     waits.await.unwrap();
     near(started.elapsed(), 1000.0);
     assert_eq!(seen.all(), ["watches", "got"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_stops_waiting_does_not_use_up_anything() {
+    let client = builder().rate_limit(1.0, 1).build_over(server(|_, _| answer(200, MAP)).0).unwrap();
+    get(&client).await;
+    let started = Instant::now();
+    for _ in 0..100 {
+        assert!(tokio::time::timeout(Duration::from_millis(1), get(&client)).await.is_err());
+    }
+    get(&client).await;
+    near(started.elapsed(), 1.0);
+    // Those who still wait keep their times, and nobody comes at the same one.
+    let started = Instant::now();
+    let mut first = Box::pin(get(&client));
+    assert!((&mut first).now_or_never().is_none());
+    let mut second = Box::pin(get(&client));
+    assert!((&mut second).now_or_never().is_none());
+    drop(first);
+    let third = async {
+        get(&client).await;
+        near(started.elapsed(), 3.0);
+    };
+    futures::future::join(second, third).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -187,6 +187,25 @@ async fn a_server_that_nobody_runs_is_a_refused_connection() {
     assert!(text.contains(&format!("GET http://{address}{MAPS}")) && text.contains("refused"), "{text}");
 }
 
+/// A server whose queue of connections is full does not even say no.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_not_made_is_given_up_after_30_seconds() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let _fills_the_queue = tokio::net::TcpStream::connect(address).await.unwrap();
+    let config = steersman_client::Config::new(format!("http://{address}").parse().unwrap());
+    let mut timeouts = super::no_timeouts();
+    timeouts.connect = Timeouts::default().connect;
+    let client = Client::builder(config).timeouts(timeouts).build().unwrap();
+    let started = Instant::now();
+    let error = client.rest().get().abs_path(MAPS).send().await.unwrap_err();
+    assert_eq!(timeout(&error), TimeoutError::Connect(seconds(30)));
+    assert_eq!(error.to_string(), format!("GET http://{address}{MAPS}: no connection within 30s"));
+    about(30, started.elapsed());
+}
+
 #[test]
 fn the_limits_are_those_that_are_documented() {
     let limits = Timeouts::default();
