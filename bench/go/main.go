@@ -24,6 +24,7 @@ var jobs = map[string]map[string]func(ask) (outcome, error){
 	"client-go": {
 		"sync":                clientGoSync,
 		"watch":               clientGoWatch,
+		"clients-get":         clientGoGets,
 		"workqueue-together":  workqueueTogether,
 		"workqueue-queued":    workqueueQueued,
 		"workqueue-dedup":     workqueueDedup,

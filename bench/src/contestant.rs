@@ -110,7 +110,12 @@ pub struct Memory {
 
 /// How much memory this process holds now.
 pub fn memory() -> Memory {
-    std::fs::read_to_string("/proc/self/status").map(|status| memory_from(&status)).unwrap_or_default()
+    memory_of("self")
+}
+
+/// How much memory the process with that id holds now.
+pub fn memory_of(process: &str) -> Memory {
+    std::fs::read_to_string(format!("/proc/{process}/status")).map(|status| memory_from(&status)).unwrap_or_default()
 }
 
 fn memory_from(status: &str) -> Memory {
@@ -135,6 +140,8 @@ pub struct Outcome {
     pub count: u64,
     /// What it took.
     pub cost: Cost,
+    /// The memory of those who did the work, where that is not this process.
+    pub memory: Option<Memory>,
     /// Figures that only this job has.
     pub figures: Vec<(&'static str, f64)>,
 }
@@ -143,7 +150,7 @@ impl Outcome {
     /// Prints the result line, with the memory that this process holds now: call it once everything has settled, and
     /// while whatever the work has built up is still there.
     pub fn report(&self) {
-        println!("{}", self.line(memory()));
+        println!("{}", self.line(self.memory.unwrap_or_else(memory)));
     }
 
     fn line(&self, memory: Memory) -> String {
@@ -198,6 +205,7 @@ mod tests {
         let outcome = Outcome {
             count: 7,
             cost: Cost { wall: Duration::from_millis(1500), cpu: Duration::from_millis(250) },
+            memory: None,
             figures: vec![("ns_per_item", 12.5)],
         };
         let line = outcome.line(Memory { resident: Some(3_000_000), peak: None });

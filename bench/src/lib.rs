@@ -7,7 +7,10 @@
 //!
 //! The protocol between the three is written down in `bench/README.md`.
 
+pub mod apiserver;
+pub mod clients;
 pub mod contestant;
 pub mod pods;
 pub mod replay;
+pub mod wire;
 pub mod workqueue;

@@ -109,7 +109,7 @@ async fn flow(ask: &Ask, shape: Shape) -> Outcome {
     if let Shape::Queued = shape {
         figures.push(("drain_ns_per_item", nanoseconds_each(draining, count)));
     }
-    Outcome { count, cost, figures }
+    Outcome { count, cost, memory: None, figures }
 }
 
 async fn dedup(ask: &Ask) -> Outcome {
@@ -130,7 +130,12 @@ async fn dedup(ask: &Ask) -> Outcome {
     queue.shut_down();
     let count = wait(workers).await;
     let cost = stopwatch.cost();
-    Outcome { count, cost, figures: vec![("adds", adds as f64), ("ns_per_item", nanoseconds_each(cost.wall, adds))] }
+    Outcome {
+        count,
+        cost,
+        memory: None,
+        figures: vec![("adds", adds as f64), ("ns_per_item", nanoseconds_each(cost.wall, adds))],
+    }
 }
 
 async fn delay(ask: &Ask) -> Outcome {
@@ -162,7 +167,7 @@ async fn delay(ask: &Ask) -> Outcome {
     let cost = stopwatch.cost();
     let bytes = memory().peak.unwrap_or(0).saturating_sub(before);
     let count = fired.load(Ordering::Relaxed);
-    Outcome { count, cost, figures: vec![("bytes_per_key", bytes as f64 / ask.size as f64)] }
+    Outcome { count, cost, memory: None, figures: vec![("bytes_per_key", bytes as f64 / ask.size as f64)] }
 }
 
 fn rate_limit(ask: &Ask) -> Result<Outcome> {
@@ -186,7 +191,7 @@ fn rate_limit(ask: &Ask) -> Result<Outcome> {
     let expected = Duration::from_millis(155 * ask.size);
     ensure!(sum == expected, "the limiter asked for {sum:?} in all, not for {expected:?}");
     let calls = ask.size * FAILURES_PER_KEY;
-    Ok(Outcome { count, cost, figures: vec![("ns_per_item", nanoseconds_each(asking, calls))] })
+    Ok(Outcome { count, cost, memory: None, figures: vec![("ns_per_item", nanoseconds_each(asking, calls))] })
 }
 
 fn nanoseconds_each(wall: Duration, count: u64) -> f64 {

@@ -11,6 +11,7 @@ mod docs;
 mod kinds;
 mod process;
 mod real_server;
+mod record;
 mod servers;
 mod step;
 mod test;
@@ -27,6 +28,8 @@ enum Task {
     Servers(servers::Args),
     /// Record the built-in kinds of a real API server for the embedded one
     Kinds,
+    /// Ask a real API server again what it fills into objects of built-in kinds and how it refuses them
+    Record,
     /// Measure steersman and its peers side by side
     Bench(bench::Args),
     /// Check what a person would otherwise have to remember: layout, wording, dependencies between crates
@@ -41,6 +44,7 @@ fn main() {
         Task::Test(args) => test::run(&args),
         Task::Servers(args) => servers::run(&args),
         Task::Kinds => kinds::run(),
+        Task::Record => record::run(),
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),
         Task::Docs(args) => docs::run(&args),

@@ -16,9 +16,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-workqueue", &[]),
     ("steersman-client", &["steersman-wire"]),
     ("steersman-apiserver", &["steersman-wire"]),
-    ("steersman-testing", &["steersman-apiserver"]),
+    ("steersman-testing", &["steersman-apiserver", "steersman-wire"]),
     ("steersman-cli", &["steersman-apiserver"]),
-    ("steersman-bench", &["steersman-workqueue", "steersman-testing"]),
+    (
+        "steersman-bench",
+        &["steersman-client", "steersman-wire", "steersman-workqueue", "steersman-apiserver", "steersman-testing"],
+    ),
     ("labs", &["steersman-workqueue"]),
     ("xtask", &[]),
 ];

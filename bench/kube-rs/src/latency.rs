@@ -63,7 +63,7 @@ pub async fn run(ask: &Ask) -> Result<()> {
     latencies.sort();
     let percentile = |percent: usize| latencies[latencies.len() * percent / 100].as_secs_f64() * 1e6;
     let figures = vec![("p50_us", percentile(50)), ("p99_us", percentile(99))];
-    Outcome { count: latencies.len() as u64, cost, figures }.report();
+    Outcome { count: latencies.len() as u64, cost, memory: None, figures }.report();
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use kube::{Client, Config};
 #[allow(dead_code)]
 #[path = "../../src/contestant.rs"]
 mod contestant;
+mod clients;
 mod latency;
 mod pods;
 
@@ -28,6 +29,7 @@ async fn main() -> Result<()> {
         "sync" => pods::sync(&ask).await,
         "watch" => pods::watch(&ask).await,
         "latency" => latency::run(&ask).await,
+        "clients-get" => clients::get(&ask).await,
         job => bail!("kube-rs knows no job called {job:?}"),
     }
 }

@@ -69,5 +69,5 @@ pub async fn watch(ask: &Ask) -> Result<()> {
 
 async fn report(count: u64, cost: Cost, figures: Vec<(&'static str, f64)>) {
     tokio::time::sleep(SETTLE).await;
-    Outcome { count, cost, figures }.report();
+    Outcome { count, cost, memory: None, figures }.report();
 }

@@ -3,23 +3,33 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use steersman_bench::contestant::{self, Ask};
-use steersman_bench::workqueue;
+use steersman_bench::{apiserver, clients, wire, workqueue};
 
 /// Does one job with steersman and reports what it cost.
 #[derive(Parser)]
 struct Args {
+    /// Do the job as this peer does it, which needs no program of its own
+    #[arg(long, value_name = "NAME", default_value = "steersman")]
+    peer: String,
     #[command(flatten)]
     ask: Ask,
+    /// Which API server the jobs `apiserver-…` are about
+    #[arg(long, value_enum, default_value = "steersman")]
+    server: apiserver::Kind,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
-    let ask = Args::parse().ask;
+    let Args { ask, peer, server } = Args::parse();
     // In a task, as a controller's event handlers are, and Go's contestants: one thread for each processor and no more.
     let outcome = tokio::spawn(async move {
         match ask.job.as_str() {
+            "wire" => wire::run(&ask, &peer),
+            job if peer != "steersman" => bail!("{peer} knows no job called {job:?}"),
             job if job.starts_with("workqueue-") => workqueue::run(&ask).await,
+            job if job.starts_with("apiserver-") => apiserver::run(&ask, server).await,
+            job if job.starts_with("clients-") => clients::run(&ask).await,
             job => bail!("steersman knows no job called {job:?} yet"),
         }
     });

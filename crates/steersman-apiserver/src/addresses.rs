@@ -8,6 +8,8 @@ use crate::builtin::Addresses;
 /// As the servers that the tests start are told.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 const NETWORK_BITS: u32 = 16;
+/// The port before the first that a dry run gives.
+const DRY_PORT: i64 = 32_768;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 /// What is taken.
@@ -19,20 +21,27 @@ pub(crate) struct Pool {
     next_port: i64,
 }
 
+/// Whether a Service could have the address: neither the network's own nor the last are anybody's.
 fn is_in_network(address: Ipv4Addr) -> bool {
-    address.to_bits() >> (32 - NETWORK_BITS) == NETWORK.to_bits() >> (32 - NETWORK_BITS)
+    let size = 1_u32 << (32 - NETWORK_BITS);
+    let place = address.to_bits().wrapping_sub(NETWORK.to_bits());
+    (1..size - 1).contains(&place)
+}
+
+/// The first address, which is the API server's own.
+fn is_taken_by_the_server(address: Ipv4Addr) -> bool {
+    address.to_bits() == NETWORK.to_bits() + 1
 }
 
 impl Addresses for Pool {
     fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, String> {
         if let Some(wanted) = wanted {
-            let address = wanted.parse().ok().filter(|address| is_in_network(*address)).ok_or_else(|| {
-                format!(
-                    "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is \
-                     {NETWORK}/{NETWORK_BITS}"
-                )
-            })?;
-            if !self.addresses.insert(address) {
+            let address = wanted
+                .parse()
+                .ok()
+                .filter(|address| is_in_network(*address))
+                .ok_or_else(|| "the provided network does not match the current range".to_owned())?;
+            if is_taken_by_the_server(address) || !self.addresses.insert(address) {
                 return Err("provided IP is already allocated".to_owned());
             }
             return Ok(address.to_string());
@@ -84,6 +93,44 @@ impl Addresses for Pool {
     }
 }
 
+/// Gives what nobody keeps, for a write that is not made: no place is looked for, and no address is found to be taken.
+pub(crate) struct DryRun<'a> {
+    pool: &'a Pool,
+    ports: Vec<i64>,
+}
+
+impl<'a> DryRun<'a> {
+    pub(crate) fn of(pool: &'a Pool) -> Self {
+        Self { pool, ports: Vec::new() }
+    }
+}
+
+impl Addresses for DryRun<'_> {
+    fn cluster_ip(&mut self, wanted: Option<&str>) -> Result<String, String> {
+        let Some(wanted) = wanted else { return Ok(NETWORK.to_string()) };
+        match wanted.parse() {
+            Ok(address) if is_in_network(address) => Ok(address.to_string()),
+            _ => Err(format!(
+                "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is \
+                 {NETWORK}/{NETWORK_BITS}"
+            )),
+        }
+    }
+
+    fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
+        let port = wanted.unwrap_or_else(|| self.ports.iter().max().copied().unwrap_or(DRY_PORT) + 1);
+        if wanted.is_some() && (self.pool.ports.contains(&port) || self.ports.contains(&port)) {
+            return Err("provided port is already allocated".to_owned());
+        }
+        self.ports.push(port);
+        Ok(port)
+    }
+
+    fn release_cluster_ip(&mut self, _: &str) {}
+
+    fn release_node_port(&mut self, _: i64) {}
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +143,11 @@ mod tests {
         assert!(pool.cluster_ip(Some(&first)).is_err());
         pool.release_cluster_ip(&first);
         assert_eq!(pool.cluster_ip(Some(&first)), Ok(first));
-        assert!(pool.cluster_ip(Some("192.0.2.1")).unwrap_err().contains("10.0.0.0/16"));
+        assert!(pool.cluster_ip(Some("192.0.2.1")).unwrap_err().contains("does not match the current range"));
+
+        for taken in ["10.0.0.0", "10.0.0.1", "10.0.255.255", "10.1.0.1"] {
+            assert!(pool.cluster_ip(Some(taken)).is_err(), "{taken}");
+        }
 
         let port = pool.node_port(None).unwrap();
         assert!(pool.node_port(Some(port)).is_err() && pool.node_port(Some(80)).is_err());

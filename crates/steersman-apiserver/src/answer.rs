@@ -8,61 +8,125 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use serde::Deserialize;
 use serde_json::Value;
 
+use crate::convert;
 use crate::kinds::Kind;
+use crate::list::{self, ListBody};
+use crate::negotiation::{self, Conversion, Encoding, MEDIA_TYPES};
 use crate::object::Object;
 use crate::status::Status;
+use crate::yaml;
 
 /// The body of an answer: bytes, or events that come one by one.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What refusals say that is understood, in the words of the real server. We speak the first.
-pub(crate) const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-
 /// An answer, or a refusal.
 pub(crate) type Answer = Result<Response<Body>, Status>;
 
+/// The group that objects belong to when they are wanted as metadata alone.
+const META: &str = "meta.k8s.io";
+
 /// In which form an object is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// As it is.
     Whole,
-    /// Its metadata alone.
-    Metadata,
+    /// As another kind than the stored one.
+    As(&'static Kind),
+    /// Its metadata alone, as of this apiVersion. What is written is of another kind than the stored one, if there is one.
+    Metadata(&'static str, Option<&'static Kind>),
+}
+
+/// What an `Accept` header asks for where objects are served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) form: Form,
+    /// Whether it is a list of metadata that was asked for, or the metadata of one object; `None` when neither was.
+    pub(crate) list: Option<bool>,
+}
+
+impl Wanted {
+    /// What an `Accept` header asks for. A form that is not served is passed over for the next one, as long as there is one.
+    pub(crate) fn read(accept: Option<&str>, watch: bool) -> Result<Self, Status> {
+        let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        let made = if watch { format!("{MEDIA_TYPES}, {streams}") } else { MEDIA_TYPES.to_owned() };
+        negotiation::check_media_type(accept, &made)?;
+        let agreed = negotiation::negotiate(accept, is_served).ok_or_else(|| Status::not_acceptable(MEDIA_TYPES))?;
+        if watch && agreed.encoding == Encoding::Yaml {
+            return Err(Status::not_acceptable(streams));
+        }
+        Ok(match agreed.conversion {
+            None => Self { form: Form::Whole, list: None },
+            Some(conversion) => {
+                let version = if conversion.version == "v1" { "meta.k8s.io/v1" } else { "meta.k8s.io/v1beta1" };
+                Self { form: Form::Metadata(version, None), list: Some(conversion.kind == "PartialObjectMetadataList") }
+            }
+        })
+    }
+
+    /// Refuses the metadata of one object where there is a list, and the other way round.
+    pub(crate) fn check_shape(self, kind: &Kind, is_list: bool) -> Result<(), Status> {
+        match (self.list, is_list) {
+            (Some(false), true) => Err(Status::not_acceptable_shape(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                go_type(kind, "List")
+            ))),
+            (Some(true), false) => Err(Status::not_acceptable_shape(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                go_type(kind, "")
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether an object can be answered with in this form.
+pub(crate) fn is_served(conversion: Option<&Conversion>) -> bool {
+    conversion.is_none_or(|conversion| {
+        conversion.group == META
+            && matches!(conversion.version.as_str(), "v1" | "v1beta1")
+            && matches!(conversion.kind.as_str(), "PartialObjectMetadata" | "PartialObjectMetadataList")
+    })
+}
+
+/// The type that the real server has for a kind, as its messages tell.
+fn go_type(kind: &Kind, suffix: &str) -> String {
+    if !kind.is_built_in() {
+        return format!("*unstructured.Unstructured{suffix}");
+    }
+    let package = match kind.group.as_str() {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    };
+    format!("*{package}.{}{suffix}", kind.kind)
 }
 
 impl Form {
-    /// What an `Accept` header asks for. A form that is not served is passed over for the next one, as long as there is one.
-    pub(crate) fn accepted(accept: Option<&HeaderValue>, watch: bool) -> Result<Self, Status> {
-        let text = accept.and_then(|value| value.to_str().ok()).unwrap_or("*/*");
-        let mut known = false;
-        for media_type in text.split(',') {
-            let mut parts = media_type.split(';').map(str::trim);
-            let name = parts.next().unwrap_or_default();
-            if !matches!(name, "" | "*/*" | "application/json") {
-                continue;
-            }
-            known = true;
-            let parameters: Vec<&str> = parts.collect();
-            match parameters.iter().find_map(|parameter| parameter.strip_prefix("as=")) {
-                None => return Ok(Self::Whole),
-                Some("PartialObjectMetadata" | "PartialObjectMetadataList") => return Ok(Self::Metadata),
-                Some(_) => {}
-            }
+    /// The kind that the client reads and writes, when it is not the stored one.
+    pub(crate) fn view(self) -> Option<&'static Kind> {
+        match self {
+            Self::As(view) => Some(view),
+            Self::Metadata(_, view) => view,
+            Self::Whole => None,
         }
-        if known {
-            return Err(Status::not_acceptable(MEDIA_TYPES));
+    }
+
+    /// The same form for a client that reads and writes another kind than the stored one.
+    pub(crate) fn of_view(self, view: &'static Kind) -> Self {
+        match self {
+            Self::Metadata(version, _) => Self::Metadata(version, Some(view)),
+            Self::Whole | Self::As(_) => Self::As(view),
         }
-        let streams = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-        Err(Status::not_available(&format!("{MEDIA_TYPES}{}", if watch { streams } else { "" })))
     }
 
     /// What stands before the body of an object.
     fn head(self, kind: &Kind) -> String {
         match self {
             Self::Whole => format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version()),
-            Self::Metadata => r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#.to_owned(),
+            Self::As(view) => format!(r#"{{"kind":"{}","apiVersion":"{}","#, view.kind, view.api_version()),
+            Self::Metadata(version, _) => format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{version}","#),
         }
     }
 
@@ -70,7 +134,11 @@ impl Form {
         to.extend_from_slice(head.as_bytes());
         match self {
             Self::Whole => to.extend_from_slice(object.body()),
-            Self::Metadata => {
+            Self::As(view) => {
+                let value = convert::from_stored(view, object.value());
+                to.extend_from_slice(Object::new(&value, object.revision(), Vec::new()).body());
+            }
+            Self::Metadata(..) => {
                 to.extend_from_slice(&object.metadata());
                 to.push(b'}');
             }
@@ -96,31 +164,43 @@ impl Form {
     }
 
     /// A list of objects. Items of built-in kinds carry no kind and no version of their own.
-    pub(crate) fn list(self, kind: &Kind, metadata: &Value, objects: &[Arc<Object>]) -> Bytes {
-        let size: usize = objects.iter().map(|object| object.body().len() + 64).sum();
-        let mut text = Vec::with_capacity(size + 256);
+    pub(crate) fn list(self, kind: &Kind, metadata: &Value, objects: Vec<Arc<Object>>) -> Response<Body> {
         let (list_kind, version) = match self {
-            Self::Whole => (kind.list_kind(), kind.api_version()),
-            Self::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
+            Self::Whole => (kind.list_kind.clone(), kind.api_version()),
+            Self::As(view) => (view.list_kind.clone(), view.api_version()),
+            Self::Metadata(version, _) => ("PartialObjectMetadataList".to_owned(), version.to_owned()),
         };
         let head = format!(r#"{{"kind":"{list_kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
+        let item_head = match self {
+            Self::Whole | Self::As(_) if kind.is_built_in() => "{".to_owned(),
+            _ => self.head(kind),
+        };
+        let size: usize = objects.iter().map(|object| object.body().len() + item_head.len() + 1).sum();
+        if matches!(self, Self::Whole) && size > list::CHUNK {
+            return with_json(ListBody::new(head.into_bytes(), item_head, objects).boxed_unsync());
+        }
+        let mut text = Vec::with_capacity(size + head.len() + 2);
         text.extend_from_slice(head.as_bytes());
-        let head = if self == Self::Whole && kind.is_built_in() { "{".to_owned() } else { self.head(kind) };
         for (place, object) in objects.iter().enumerate() {
             if place > 0 {
                 text.push(b',');
             }
-            self.write(&mut text, &head, object);
+            self.write(&mut text, &item_head, object);
         }
         text.extend_from_slice(b"]}");
-        text.into()
+        json(StatusCode::OK, text)
     }
 }
 
 /// JSON, with that code.
 pub(crate) fn json(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(text.into()).boxed_unsync());
+    let mut response = with_json(Full::new(text.into()).boxed_unsync());
     *response.status_mut() = code;
+    response
+}
+
+fn with_json(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
@@ -132,6 +212,11 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
+/// Whether the body is JSON.
+pub(crate) fn is_json(answer: &Response<Body>) -> bool {
+    answer.headers().get(CONTENT_TYPE).is_some_and(|value| value == "application/json")
+}
+
 /// The refusal as it is sent.
 pub(crate) fn refusal(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -139,13 +224,16 @@ pub(crate) fn refusal(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
-    response
+    response.warning(&status.warnings)
 }
 
 /// Adds what the client should know but need not act on.
 pub(crate) trait Warnings {
     /// Adds a header for each.
     fn warning(self, warnings: &[String]) -> Self;
+
+    /// Adds a header for each before those that are there.
+    fn warning_first(self, warnings: &[String]) -> Self;
 }
 
 impl Warnings for Response<Body> {
@@ -157,16 +245,46 @@ impl Warnings for Response<Body> {
         }
         self
     }
+
+    fn warning_first(mut self, warnings: &[String]) -> Self {
+        let later: Vec<HeaderValue> = self.headers().get_all(WARNING).iter().cloned().collect();
+        self.headers_mut().remove(WARNING);
+        let mut answer = self.warning(warnings);
+        for warning in later {
+            answer.headers_mut().append(WARNING, warning);
+        }
+        answer
+    }
 }
 
-/// The same answer, for people to read.
-pub(crate) fn indented(answer: Response<Body>) -> Response<Body> {
+/// The same answer with a body made of its JSON. Only for bodies that are in memory, so that this does not wait.
+fn rewritten(answer: Response<Body>, write: impl FnOnce(&Value) -> Option<Vec<u8>>) -> Response<Body> {
     let (parts, body) = answer.into_parts();
-    // Bodies of single answers are in memory, so that this does not wait.
     let Some(Ok(collected)) = futures::FutureExt::now_or_never(body.collect()) else {
         return Response::from_parts(parts, Full::default().boxed_unsync());
     };
     let bytes = collected.to_bytes();
-    let text = serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| serde_json::to_vec_pretty(&value).ok());
+    let mut reader = serde_json::Deserializer::from_slice(&bytes);
+    // What we have written has a bound of ours.
+    reader.disable_recursion_limit();
+    let text = Value::deserialize(&mut reader).ok().and_then(|value| write(&value));
     Response::from_parts(parts, Full::new(text.map_or(bytes, Bytes::from)).boxed_unsync())
+}
+
+/// The same answer, for people to read.
+pub(crate) fn indented(answer: Response<Body>) -> Response<Body> {
+    rewritten(answer, |value| serde_json::to_vec_pretty(value).ok())
+}
+
+/// The same answer in YAML.
+pub(crate) fn in_yaml(answer: Response<Body>) -> Response<Body> {
+    let mut answer = rewritten(answer, |value| Some(yaml::write(value).into_bytes()));
+    let media_type = HeaderValue::from_static(Encoding::Yaml.media_type());
+    answer.headers_mut().insert(CONTENT_TYPE, media_type);
+    answer
+}
+
+/// The same answer without a body, as for the method `HEAD`.
+pub(crate) fn without_body(answer: Response<Body>) -> Response<Body> {
+    answer.map(|_| Full::default().boxed_unsync())
 }

@@ -13,14 +13,14 @@ use crate::request::{Query, ResourceRequest};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
 use crate::store::Key;
-use crate::write::{decode, field_validation, is_dry_run};
+use crate::write::{field_validation, is_dry_run};
 
 impl Shared {
     /// Gives a Pod its node. The path names the Pod, or only the namespace: then the body names the Pod.
     pub(crate) fn bind(&self, request: &ResourceRequest, query: &Query, headers: &HeaderMap, body: &Bytes) -> Answer {
         let dry_run = is_dry_run(query, "CreateOptions")?;
         let kind = kinds::builtin().resource("", "v1", "bindings").expect("there are Bindings");
-        let mut binding = decode(kind, headers, body, field_validation(query, "CreateOptions")?)?;
+        let mut binding = self.decode(kind, headers, body, field_validation(query, "CreateOptions")?)?;
         metadata::settle_namespace(metadata::of(&mut binding.value), kind, &request.namespace)?;
         let name = binding.value["metadata"]["name"].as_str().unwrap_or_default();
         let of = if request.subresource.is_empty() { kind } else { pods() };

@@ -76,7 +76,8 @@ pub(crate) fn validate_create(kind: &Kind, value: &Value) -> Vec<FieldError> {
         ("", "Secret") => config::validate_secret(value, &mut errors),
         ("", "Namespace") => config::validate_namespace(value, &mut errors),
         ("", "Service") => services::validate(value, &mut errors),
-        ("", "Event") => cluster::validate_event(value, &mut errors),
+        ("", "Event") => cluster::validate_event(value, "reportingComponent", &mut errors),
+        ("events.k8s.io", "Event") => cluster::validate_new_event(value, &mut errors),
         ("", "Node") => cluster::validate_node(value, &mut errors),
         ("", "PersistentVolumeClaim") => storage::validate_claim(value, &mut errors),
         ("", "PersistentVolume") => storage::validate_volume(value, &mut errors),
@@ -105,6 +106,7 @@ pub(crate) fn validate_update(kind: &Kind, value: &Value, old: &Value) -> Vec<Fi
         ("", "ConfigMap") => config::validate_config_map_update(value, old, &mut errors),
         ("", "Secret") => config::validate_secret_update(value, old, &mut errors),
         ("", "Service") => services::validate_update(value, old, &mut errors),
+        ("events.k8s.io", "Event") => cluster::validate_new_event_update(value, old, &mut errors),
         ("", "PersistentVolumeClaim") => storage::validate_claim_update(value, old, &mut errors),
         ("apps", "StatefulSet") => workloads::validate_stateful_set_update(value, old, &mut errors),
         ("apps", "DaemonSet") => workloads::validate_daemon_set_update(value, old, &mut errors),
@@ -146,7 +148,7 @@ fn fill(kind: &Kind, value: &mut Value) {
         ("", "Service") => services::fill_service(value),
         ("", "Endpoints") => services::fill_endpoints(value),
         ("", "Node") => cluster::fill_node(value),
-        ("", "Event") => cluster::fill_event(value),
+        ("" | "events.k8s.io", "Event") => cluster::fill_event(value),
         ("", "PersistentVolumeClaim" | "PersistentVolume") | ("storage.k8s.io", "StorageClass") => {
             storage::fill(kind, value);
         }

@@ -8,6 +8,7 @@
 mod check;
 mod contents;
 mod format;
+mod go;
 mod pattern;
 mod schema;
 mod structural;
@@ -16,7 +17,7 @@ mod version;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::check::check_update;
+pub(crate) use self::check::check;
 pub(crate) use self::schema::Schema;
 pub(crate) use self::version::priority;
 use crate::status::FieldError;
@@ -47,6 +48,8 @@ pub(crate) struct Names {
 pub(crate) struct Version {
     pub(crate) name: String,
     pub(crate) served: bool,
+    /// Whether objects are stored in this version.
+    pub(crate) storage: bool,
     pub(crate) schema: Schema,
     /// Whether it has a status subresource.
     pub(crate) status: bool,
@@ -78,7 +81,7 @@ pub(crate) struct Taken<'a> {
 impl Definition {
     /// Reads a definition, or says what is wrong with it. It has been through [`fill`] and [`prepare`].
     pub(crate) fn read(crd: &Value) -> Result<Self, Vec<FieldError>> {
-        let errors = check::check(crd);
+        let errors = check(crd, None);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -99,6 +102,11 @@ impl Definition {
     /// The version of this name, when it is served.
     pub(crate) fn served(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| version.served && version.name == name)
+    }
+
+    /// The version that objects are stored in.
+    pub(crate) fn stored(&self) -> Option<&Version> {
+        self.versions.iter().find(|version| version.storage)
     }
 }
 
@@ -124,6 +132,7 @@ impl Version {
         let selectable = |field: &Value| text(field, "jsonPath").trim_start_matches('.').to_owned();
         Self {
             served: version["served"] == true,
+            storage: version["storage"] == true,
             schema: Schema::compile(&version["schema"]["openAPIV3Schema"]),
             status: version["subresources"]["status"].is_object(),
             scale: scale.is_object().then(|| Scale {
@@ -176,6 +185,15 @@ pub(crate) fn fill(crd: &mut Value) {
     // Absent and false are the same, and neither is sent back.
     if spec["preserveUnknownFields"] != true {
         spec.as_object_mut().map(|spec| spec.remove("preserveUnknownFields"));
+    }
+}
+
+/// A definition that knows of no version that objects are stored in has the one of today.
+pub(crate) fn fill_stored_versions(crd: &mut Value) {
+    let storage = list(&crd["spec"], "versions").find(|version| version["storage"] == true);
+    let Some(name) = storage.map(|version| text(version, "name")) else { return };
+    if crd["status"].is_object() && texts(&crd["status"], "storedVersions").is_empty() {
+        crd["status"]["storedVersions"] = vec![name].into();
     }
 }
 
@@ -245,22 +263,31 @@ pub(crate) fn establish(crd: &Value, taken: Taken<'_>, now: &str) -> Value {
             .unwrap_or_else(|| condition("Established", "False", now, "NotAccepted", "not all names are accepted")),
         _ => condition("Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
     };
-    let mut conditions: Vec<Value> = list(&crd["status"], "conditions").cloned().collect();
-    for condition in [names_accepted, established] {
-        match conditions.iter_mut().find(|held| held["type"] == condition["type"]) {
-            Some(held) => {
-                let since =
-                    if held["status"] == condition["status"] { held["lastTransitionTime"].clone() } else { now.into() };
-                *held = condition;
-                held["lastTransitionTime"] = since;
-            }
-            None => conditions.push(condition),
-        }
-    }
     let mut status = crd["status"].clone();
     status["acceptedNames"] = accepted.to_value();
-    status["conditions"] = conditions.into();
+    set_condition(&mut status, names_accepted);
+    set_condition(&mut status, established);
     status
+}
+
+/// Whether the status of a definition has this condition, and it is true.
+pub(crate) fn has_condition(crd: &Value, ty: &str) -> bool {
+    list(&crd["status"], "conditions").any(|condition| condition["type"] == ty && condition["status"] == "True")
+}
+
+/// Puts a condition into the status of a definition. The time of the one it had stays, as long as its status does.
+pub(crate) fn set_condition(status: &mut Value, mut condition: Value) {
+    let mut conditions: Vec<Value> = list(status, "conditions").cloned().collect();
+    match conditions.iter_mut().find(|held| held["type"] == condition["type"]) {
+        Some(held) => {
+            if held["status"] == condition["status"] {
+                condition["lastTransitionTime"] = held["lastTransitionTime"].take();
+            }
+            *held = condition;
+        }
+        None => conditions.push(condition),
+    }
+    status["conditions"] = conditions.into();
 }
 
 impl Names {
@@ -297,7 +324,8 @@ fn in_use(name: &str) -> String {
     format!("{} is already in use", crate::status::quote(name))
 }
 
-fn condition(ty: &str, status: &str, now: &str, reason: &str, message: &str) -> Value {
+/// A condition of a definition.
+pub(crate) fn condition(ty: &str, status: &str, now: &str, reason: &str, message: &str) -> Value {
     json!({"type": ty, "status": status, "lastTransitionTime": now, "reason": reason, "message": message})
 }
 

@@ -1,27 +1,45 @@
 //! The kinds of CustomResourceDefinitions: served from the moment their definition is established until it is deleted.
 
-use std::collections::BTreeMap;
+mod body;
+mod deletion;
+mod view;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::crd::{self, Definition, Taken, Version};
+use crate::crd::{self, Definition, Names, Taken, Version};
 use crate::kinds::{Group, GroupVersion, Kind, Subresource};
+use crate::request::ResourceRequest;
+use crate::store::Revision;
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// What is left of them while the definition is being deleted.
+const VERBS_WHILE_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// One established definition and the kinds that it brings, one for each version that is served.
 pub(crate) struct Custom {
     definition: Definition,
     kinds: Vec<Arc<Kind>>,
+    /// Whether the definition is being deleted.
+    pub(crate) terminating: bool,
+    /// What the versions make of objects, to find out whether that has changed.
+    shape: Value,
+    /// The versions whose objects look as they are stored.
+    as_stored: BTreeSet<String>,
+    /// Objects up to this revision were written when the versions made something else of them.
+    shaped_at: Revision,
 }
 
 impl Custom {
-    fn new(definition: Definition) -> Self {
+    fn new(crd: &Value, definition: Definition) -> Self {
+        let terminating = crd::has_condition(crd, "Terminating");
         let served = definition.versions.iter().filter(|version| version.served);
-        let kinds = served.map(|version| Arc::new(kind(&definition, version))).collect();
-        Self { definition, kinds }
+        let kinds = served.map(|version| Arc::new(kind(&definition, version, terminating))).collect();
+        Self { kinds, terminating, shape: shape(crd), as_stored: as_stored(crd), shaped_at: 0, definition }
     }
 
     /// What the definition says of one version.
@@ -39,12 +57,21 @@ impl Customs {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves what the definition says from now on. Its status says whether it is established.
-    pub(crate) fn register(&self, crd: &Value) {
-        let Ok(definition) = Definition::read(crd) else { return };
+    /// Serves what the definition says from now on, if its status says that it is established, and says whether it was
+    /// not served before. `revision` is the present one.
+    pub(crate) fn register(&self, crd: &Value, revision: Revision) -> bool {
+        if !crd::has_condition(crd, "Established") {
+            return false;
+        }
+        let Ok(mut definition) = Definition::read(crd) else { return false };
+        definition.names = Names::read(&crd["status"]["acceptedNames"]);
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let mut custom = Custom::new(crd, definition);
         let mut customs = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        customs.insert(name, Arc::new(Custom::new(definition)));
+        if let Some(before) = customs.get(&name) {
+            custom.shaped_at = if before.shape == custom.shape { before.shaped_at } else { revision };
+        }
+        customs.insert(name, Arc::new(custom)).is_none()
     }
 
     /// Serves it no longer.
@@ -61,9 +88,15 @@ impl Customs {
         self.find(group, plural)?.kinds.iter().find(|kind| kind.version == version).cloned()
     }
 
-    /// One kind of each resource.
-    pub(crate) fn resources(&self) -> Vec<Arc<Kind>> {
-        self.read(|customs| customs.values().filter_map(|custom| custom.kinds.first().cloned()).collect())
+    /// What everybody who asks for a deprecated version is warned of.
+    pub(crate) fn deprecation(&self, request: &ResourceRequest) -> Vec<String> {
+        let custom = self.find(&request.group, &request.plural);
+        let version = custom.as_ref().and_then(|custom| custom.version(&request.version));
+        version
+            .filter(|version| version.deprecated)
+            .and_then(|version| version.deprecation_warning.clone())
+            .into_iter()
+            .collect()
     }
 
     /// A kind of the resource of that group and plural.
@@ -96,6 +129,13 @@ impl Customs {
                 }
             }
         });
+        for group in &mut groups {
+            group.versions.sort_by(|one, other| {
+                Reverse(crd::priority(&one.version)).cmp(&Reverse(crd::priority(&other.version)))
+            });
+            group.preferred = group.versions.first().map(|first| first.version.clone()).unwrap_or_default();
+        }
+        groups.sort_by(|one, other| one.name.cmp(&other.name));
         groups
     }
 
@@ -116,7 +156,23 @@ impl Customs {
     }
 }
 
-fn kind(definition: &Definition, version: &Version) -> Kind {
+/// What decides how objects look to their readers.
+fn shape(crd: &Value) -> Value {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    let fields = ["name", "storage", "schema", "selectableFields"];
+    versions.map(|version| fields.map(|field| version[field].clone()).into_iter().collect::<Value>()).collect()
+}
+
+/// The versions that make of objects what the stored one does.
+fn as_stored(crd: &Value) -> BTreeSet<String> {
+    let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let look = |version: &Value| (version["schema"].clone(), version["selectableFields"].clone());
+    let stored = versions.iter().find(|version| version["storage"] == true).map(look);
+    let alike = versions.iter().filter(|version| stored.as_ref() == Some(&look(version)));
+    alike.filter_map(|version| version["name"].as_str()).map(str::to_owned).collect()
+}
+
+fn kind(definition: &Definition, version: &Version, terminating: bool) -> Kind {
     let names = &definition.names;
     let subresource = |name: &str, of: Option<(String, String)>, kind: &str| Subresource {
         name: name.to_owned(),
@@ -135,10 +191,14 @@ fn kind(definition: &Definition, version: &Version) -> Kind {
         group: definition.group.clone(),
         version: version.name.clone(),
         kind: names.kind.clone(),
+        list_kind: names.list_kind.clone(),
         plural: names.plural.clone(),
         singular: names.singular.clone(),
         namespaced: definition.namespaced,
-        verbs: VERBS.map(str::to_owned).to_vec(),
+        verbs: if terminating { &VERBS_WHILE_TERMINATING[..] } else { &VERBS[..] }
+            .iter()
+            .map(|verb| (*verb).to_owned())
+            .collect(),
         short_names: names.short_names.clone(),
         categories: names.categories.clone(),
         storage_version_hash: None,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer, Form, Warnings};
 use crate::builtin;
 use crate::clock;
+use crate::convert;
 use crate::delete_options::{DeleteOptions, is_namespace};
 use crate::garbage::Work;
 use crate::grace::{self, Grace};
@@ -49,7 +50,7 @@ impl Shared {
         let answer = match deleted? {
             Deleted::Waiting(object) => {
                 let code = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
-                answer::json(code, form.object(kind, &object))
+                answer::json(code, form.object(kind, &self.seen(kind, &object)))
             }
             Deleted::Gone(object) if returns_object(kind) => answer::json(StatusCode::OK, form.object(kind, &object)),
             Deleted::Gone(object) => {
@@ -87,7 +88,7 @@ impl Shared {
         self.collect(work);
         deleted?;
         // As they were when they were found.
-        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)).warning(&options.warnings(kind)))
+        Ok(form.list(kind, &metadata, objects).warning(&options.warnings(kind)))
     }
 
     /// Deletes an object as far as that goes at once. What follows from it is left in `work`.
@@ -103,6 +104,8 @@ impl Shared {
             options.check(kind, &current)?;
             let tried = if is_namespace(kind) {
                 self.try_delete_namespace(kind, key, &current, options, work)
+            } else if is_definition(kind) {
+                self.try_delete_definition(kind, key, &current, options, work)
             } else {
                 self.try_delete(kind, key, &current, options, work)
             };
@@ -159,11 +162,13 @@ impl Shared {
         value: &Value,
         work: &mut Work,
     ) -> Result<Arc<Object>, Status> {
-        if metadata::same(value, &current.value()) {
+        let mut value = value.clone();
+        self.to_stored(kind, &mut value);
+        if metadata::same(&value, &current.value()) {
             return Ok(Arc::clone(current));
         }
-        let fields = metadata::selectable(kind, value);
-        let put = self.store.put(&kind.id(), key, Some(current), |revision| Object::new(value, revision, fields));
+        let fields = convert::selectable(kind, &value);
+        let put = self.store.put(&kind.id(), key, Some(current), |revision| Object::new(&value, revision, fields));
         let written = put.map_err(|error| refused(&error, kind, key))?;
         work.written(kind, Some(current), &written);
         Ok(written)
@@ -202,17 +207,6 @@ impl Shared {
         }
         work.removed(kind, &gone);
         Ok(gone)
-    }
-
-    /// A definition that is gone takes its objects along.
-    fn forget_custom(&self, name: &str) {
-        let Some((plural, group)) = name.split_once('.') else { return };
-        let Some(kind) = self.customs.resources().into_iter().find(|kind| kind.group == group && kind.plural == plural)
-        else {
-            return;
-        };
-        self.customs.unregister(name);
-        self.store.remove_resource(&kind.id());
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::delete::is_definition;
 use crate::kinds::{Kind, builtin};
 use crate::object::{FOREGROUND, Object};
 use crate::request::Query;
@@ -108,7 +109,7 @@ impl DeleteOptions {
     pub(crate) fn check(&self, kind: &Kind, object: &Object) -> Result<(), Status> {
         let name = &object.key().name;
         let refuse = |what: &str, wanted: &str, found: &str, might: &str| {
-            if is_namespace(kind) {
+            if is_namespace(kind) || is_definition(kind) {
                 let why =
                     format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
                 return Err(Status::conflict(kind.named(), name, &why));

@@ -1,17 +1,63 @@
 //! Discovery: which groups, versions and resources are served.
 
-use http::StatusCode;
+mod aggregated;
+
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, Answer, Body};
 use crate::custom::Customs;
 use crate::kinds::{Group, GroupVersion, Kind, api_version, builtin};
+use crate::negotiation::{self, MEDIA_TYPES};
 use crate::request::Route;
 use crate::status::Status;
 
+/// Where the server says that it is well.
+pub(crate) const HEALTH: [&str; 6] = ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/readyz", "/readyz/ping"];
+
+fn groups(customs: &Customs) -> Vec<Group> {
+    builtin().groups.iter().cloned().chain(customs.groups()).collect()
+}
+
+/// What there is to ask for.
+pub(crate) fn paths(customs: &Customs) -> Response<Body> {
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/apis/", "/version"].iter().chain(&HEALTH).map(|path| (*path).to_owned()).collect();
+    for group in groups(customs) {
+        let root = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
+        paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));
+        if !group.name.is_empty() {
+            paths.push(root);
+        }
+    }
+    paths.sort();
+    answer::indented(answer::json(StatusCode::OK, json!({ "paths": paths }).to_string()))
+}
+
+/// All groups in one document, where that is served and the client asks for it.
+pub(crate) fn aggregated(route: &Route, customs: &Customs, accept: Option<&str>) -> Option<Response<Body>> {
+    let core = match route {
+        Route::Versions => true,
+        Route::Groups => false,
+        _ => return None,
+    };
+    let groups = groups(customs);
+    let wanted: Vec<&Group> = groups.iter().filter(|group| group.name.is_empty() == core).collect();
+    aggregated::answer(&wanted, accept)
+}
+
+/// Refuses a media type that is not made there. The documents about groups leave all of it to the finer check.
+fn check_accept(route: &Route, accept: Option<&str>) -> Result<(), Status> {
+    if !matches!(route, Route::Groups | Route::Group(_)) {
+        negotiation::check_media_type(accept, MEDIA_TYPES)?;
+    }
+    let agreed = negotiation::negotiate(accept, |conversion| conversion.is_none());
+    agreed.map(drop).ok_or_else(|| Status::not_acceptable(MEDIA_TYPES))
+}
+
 /// Answers a request for one of the discovery documents.
-pub(crate) fn answer(route: &Route, customs: &Customs) -> Answer {
-    let groups: Vec<Group> = builtin().groups.iter().cloned().chain(customs.groups()).collect();
+pub(crate) fn answer(route: &Route, customs: &Customs, accept: Option<&str>) -> Answer {
+    let groups = groups(customs);
     let find = |name: &str| groups.iter().find(|group| group.name == name);
     let document = match route {
         Route::Versions => json!({
@@ -38,8 +84,9 @@ pub(crate) fn answer(route: &Route, customs: &Customs) -> Answer {
                 found.versions.iter().find(|known| known.version == *version).ok_or_else(Status::no_such_path)?;
             resources(&api_version(group, version), found)
         }
-        Route::Resource(_) | Route::Other(_) => return Err(Status::no_such_path()),
+        Route::Root | Route::Resource(_) | Route::Other(_) => return Err(Status::no_such_path()),
     };
+    check_accept(route, accept)?;
     Ok(answer::json(StatusCode::OK, document.to_string()))
 }
 

@@ -17,7 +17,7 @@ use crate::request::{Query, ResourceRequest};
 use crate::server::Shared;
 use crate::status::{Named, Status};
 use crate::store::Key;
-use crate::write::{decode, field_validation, is_dry_run};
+use crate::write::{field_validation, is_dry_run};
 
 /// A budget with more Pods that were evicted and are not yet gone allows nothing.
 const DISRUPTED_MAX: usize = 2_000;
@@ -35,7 +35,7 @@ enum Verdict {
 impl Shared {
     pub(crate) fn evict(&self, request: &ResourceRequest, query: &Query, headers: &HeaderMap, body: &Bytes) -> Answer {
         let dry_run = is_dry_run(query, "CreateOptions")?;
-        let mut eviction = decode(&eviction(), headers, body, field_validation(query, "CreateOptions")?)?;
+        let mut eviction = self.decode(&eviction(), headers, body, field_validation(query, "CreateOptions")?)?;
         metadata::settle_namespace(metadata::of(&mut eviction.value), pods(), &request.namespace)?;
         self.check_namespace(pods(), &request.namespace, &request.name)?;
         if eviction.value["metadata"]["name"] != request.name.as_str() {

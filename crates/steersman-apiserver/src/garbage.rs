@@ -4,7 +4,7 @@
 //! that gave it something to do: each write and each removal leaves [`Work`], and the request is answered when there is none
 //! left. Work is a queue, not a recursion, so that the length of a chain of owners does not matter.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -22,7 +22,12 @@ use crate::store::{Key, ResourceId};
 
 /// What is to be done because of writes that were made.
 #[derive(Default)]
-pub(crate) struct Work(VecDeque<Task>);
+pub(crate) struct Work {
+    tasks: VecDeque<Task>,
+    /// Definitions of which the last object may have gone. They go after everything else is done: what belonged to their
+    /// objects can be told from what belongs to an unknown kind only as long as they are there.
+    definitions: BTreeSet<String>,
+}
 
 enum Task {
     /// Its owner references are new: do all of them lead somewhere?
@@ -45,6 +50,8 @@ enum Task {
     EmptyNamespace(Arc<str>),
     /// Something in a namespace went, perhaps the last thing.
     NamespaceMayGo(Arc<str>),
+    /// An object of this definition went, perhaps the last one.
+    DefinitionMayGo(String),
 }
 
 /// An object that something is to be done to, as long as it is the same one.
@@ -99,7 +106,7 @@ impl Work {
         let subject = || Subject::new(resource.clone(), after);
         if before.map_or(&[][..], Object::owners) != after.owners() {
             if !after.owners().is_empty() {
-                self.0.push_back(Task::CheckOwners(subject()));
+                self.tasks.push_back(Task::CheckOwners(subject()));
             }
             if let Some(before) = before {
                 let still_blocks = |uid: &str| after.owners().iter().any(|owner| *owner.uid == *uid && owner.blocks);
@@ -110,35 +117,51 @@ impl Work {
             return;
         }
         if protection::finalizer(kind).is_some() {
-            self.0.push_back(Task::Unprotect(subject()));
+            self.tasks.push_back(Task::Unprotect(subject()));
         }
         let orphans = |object: &Object| object.is_deleting() && finalizers(&object.value()).iter().any(|f| f == ORPHAN);
         if orphans(after) && !before.is_some_and(orphans) {
-            self.0.push_back(Task::OrphanDependents(subject()));
+            self.tasks.push_back(Task::OrphanDependents(subject()));
         } else if after.deletes_dependents() && !before.is_some_and(Object::deletes_dependents) {
-            self.0.push_back(Task::DeleteDependents(subject()));
+            self.tasks.push_back(Task::DeleteDependents(subject()));
         }
     }
 
     /// Notes what follows from a removal.
     pub(crate) fn removed(&mut self, kind: &Kind, gone: &Object) {
-        self.0.push_back(Task::OwnerGone(gone.uid().into()));
+        self.tasks.push_back(Task::OwnerGone(gone.uid().into()));
         self.wake_owners(gone, |_| true);
+        if !kind.is_built_in() {
+            self.definitions.insert(format!("{}.{}", kind.plural, kind.group));
+        }
         if kind.namespaced {
             let namespace = Arc::clone(&gone.key().namespace);
             let is_pod = kind.group.is_empty() && kind.plural == "pods";
             if is_pod {
                 let claims = protection::claims(&gone.value());
-                self.0.push_back(Task::ClaimsMayGo(claims, Arc::clone(&namespace)));
+                self.tasks.push_back(Task::ClaimsMayGo(claims, Arc::clone(&namespace)));
             }
             // Everything else waits for the Pods.
-            self.0.push_back(if is_pod { Task::EmptyNamespace(namespace) } else { Task::NamespaceMayGo(namespace) });
+            self.tasks.push_back(if is_pod {
+                Task::EmptyNamespace(namespace)
+            } else {
+                Task::NamespaceMayGo(namespace)
+            });
         }
     }
 
     /// Notes that a namespace is being deleted.
     pub(crate) fn namespace_deleted(&mut self, name: &Arc<str>) {
-        self.0.push_back(Task::EmptyNamespace(Arc::clone(name)));
+        self.tasks.push_back(Task::EmptyNamespace(Arc::clone(name)));
+    }
+
+    /// Notes that a definition is being deleted.
+    pub(crate) fn definition_deleted(&mut self, name: &str) {
+        self.definitions.insert(name.to_owned());
+    }
+
+    fn next(&mut self) -> Option<Task> {
+        self.tasks.pop_front().or_else(|| self.definitions.pop_first().map(Task::DefinitionMayGo))
     }
 
     fn wake_owners(&mut self, object: &Object, which: impl Fn(&str) -> bool) {
@@ -147,14 +170,14 @@ impl Work {
         }
         let owners = Reference::all(&object.value()).filter(|owner| which(&owner.uid)).collect::<Vec<_>>();
         let namespace = &object.key().namespace;
-        self.0.extend(owners.into_iter().map(|owner| Task::OwnerMayGo(owner, Arc::clone(namespace))));
+        self.tasks.extend(owners.into_iter().map(|owner| Task::OwnerMayGo(owner, Arc::clone(namespace))));
     }
 }
 
 impl Shared {
     /// Does all work that there is, and the work that comes of it.
     pub(crate) fn collect(&self, mut work: Work) {
-        while let Some(task) = work.0.pop_front() {
+        while let Some(task) = work.next() {
             match task {
                 Task::CheckOwners(subject) => self.with(&subject, |kind, object| {
                     let dangles = self
@@ -168,22 +191,22 @@ impl Shared {
                 Task::DeleteDependents(subject) => {
                     let dependents = self.store.dependents(&subject.uid);
                     let examine = |(resource, object): (_, Arc<Object>)| Task::Examine(Subject::new(resource, &object));
-                    work.0.extend(dependents.into_iter().map(examine));
+                    work.tasks.extend(dependents.into_iter().map(examine));
                     // After them, the owner itself.
-                    work.0.push_back(Task::Examine(subject));
+                    work.tasks.push_back(Task::Examine(subject));
                 }
                 Task::OrphanDependents(subject) => {
                     self.with(&subject, |kind, object| self.orphan_dependents(kind, object, &mut work));
                 }
                 Task::OwnerGone(uid) => {
                     for (resource, object) in self.store.dependents(&uid) {
-                        work.0.push_back(Task::Examine(Subject::new(resource, &object)));
+                        work.tasks.push_back(Task::Examine(Subject::new(resource, &object)));
                     }
                 }
                 Task::OwnerMayGo(owner, namespace) => {
                     let Ok((kind, Some(object))) = self.referenced(&owner, &namespace) else { continue };
                     if object.deletes_dependents() {
-                        work.0.push_back(Task::Examine(Subject::new(kind.id(), &object)));
+                        work.tasks.push_back(Task::Examine(Subject::new(kind.id(), &object)));
                     }
                 }
                 Task::Unprotect(subject) => {
@@ -194,12 +217,13 @@ impl Shared {
                     for name in claims {
                         let key = Key { namespace: Arc::clone(&namespace), name: name.into() };
                         if let Some(claim) = self.store.get(&kind.id(), &key) {
-                            work.0.push_back(Task::Unprotect(Subject::new(kind.id(), &claim)));
+                            work.tasks.push_back(Task::Unprotect(Subject::new(kind.id(), &claim)));
                         }
                     }
                 }
                 Task::EmptyNamespace(name) => self.empty_namespace(&name, &mut work),
                 Task::NamespaceMayGo(name) => self.namespace_may_go(&name, &mut work),
+                Task::DefinitionMayGo(name) => self.definition_may_go(&name, &mut work),
             }
         }
     }
@@ -270,7 +294,7 @@ impl Shared {
             return self.drop_finalizer(kind, owner, FOREGROUND, work);
         }
         let examined = dependents.into_iter().filter(|(_, dependent)| !dependent.is_deleting());
-        work.0.extend(examined.map(|(resource, dependent)| Task::Examine(Subject::new(resource, &dependent))));
+        work.tasks.extend(examined.map(|(resource, dependent)| Task::Examine(Subject::new(resource, &dependent))));
         Ok(())
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct Kind {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: String,
+    /// The kind of a list of them.
+    pub(crate) list_kind: String,
     /// The name of the resource, as in its path.
     pub(crate) plural: String,
     pub(crate) singular: String,
@@ -147,11 +149,6 @@ impl Kind {
         api_version(&self.group, &self.version)
     }
 
-    /// The kind of a list of them.
-    pub(crate) fn list_kind(&self) -> String {
-        format!("{}List", self.kind)
-    }
-
     /// The subresource of this name.
     pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
@@ -182,6 +179,7 @@ impl Kind {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: string(resource, "kind")?,
+            list_kind: format!("{}List", string(resource, "kind")?),
             plural: string(resource, "plural")?,
             singular: string(resource, "singular")?,
             namespaced: resource["namespaced"].as_bool().ok_or("no scope")?,

@@ -18,16 +18,16 @@
 //! # }
 //! ```
 //!
-//! What a request meets, in this order: `request` reads its path and query; `kinds` knows what is served there; `read`,
+//! What a request meets, in this order: `identity` says who asks; `request` reads its path and query; `kinds` knows what is served there; `read`,
 //! `watch`, `write` and `delete` do it; `metadata` keeps the rules of an object's life; `store` keeps the objects and the
 //! changes that led to them; `answer` encodes what comes back, and `status` the refusals.
 
 mod addresses;
 mod answer;
-mod base64;
 mod binding;
 mod builtin;
 mod clock;
+mod convert;
 mod crd;
 mod custom;
 mod delete;
@@ -37,16 +37,22 @@ mod discovery;
 mod eviction;
 mod garbage;
 mod grace;
+mod identity;
 mod kinds;
+mod list;
 mod metadata;
 mod namespace;
+mod negotiation;
 mod object;
 mod ownership;
 mod patch;
+mod patch_request;
 mod protection;
 mod read;
 mod request;
 mod resource;
+mod review;
+mod scale;
 mod schema;
 mod serve;
 mod server;
@@ -54,7 +60,9 @@ mod status;
 mod store;
 mod watch;
 mod write;
+mod yaml;
 
 pub use answer::Body;
+pub use identity::Identity;
 pub use serve::{Serve, ServeError, Serving};
 pub use server::ApiServer;

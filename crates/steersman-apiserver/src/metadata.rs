@@ -15,6 +15,9 @@ const SUFFIX_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The prefix of a generated name is cut to leave room for the suffix.
 const PREFIX_MAX: usize = 63 - SUFFIX_LENGTH;
 
+/// So many bytes the names and values of all annotations may have together.
+const ANNOTATIONS_MAX: usize = 256 << 10;
+
 /// The metadata of an object; every object that was decoded has some.
 pub(crate) fn of(value: &mut Value) -> &mut Map<String, Value> {
     if !value["metadata"].is_object() {
@@ -161,6 +164,15 @@ pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Vec<FieldError> {
         let format = name_format(kind);
         errors.extend(format.validate(name).into_iter().map(|what| FieldError::invalid("metadata.name", name, what)));
     }
+    errors.extend(check_labels(value));
+    errors.extend(ownership::check(kind, meta));
+    errors
+}
+
+/// What is wrong with the labels and the annotations of an object.
+pub(crate) fn check_labels(value: &Value) -> Vec<FieldError> {
+    let meta = &value["metadata"];
+    let mut errors = Vec::new();
     for (key, value) in meta["labels"].as_object().into_iter().flatten() {
         let texts = steersman_wire::is_qualified_name(key);
         errors.extend(texts.into_iter().map(|what| FieldError::invalid("metadata.labels", key.as_str(), what)));
@@ -172,7 +184,11 @@ pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Vec<FieldError> {
         let texts = steersman_wire::is_qualified_name(&key.to_lowercase());
         errors.extend(texts.into_iter().map(|what| FieldError::invalid("metadata.annotations", key.as_str(), what)));
     }
-    errors.extend(ownership::check(kind, meta));
+    let annotations = meta["annotations"].as_object().into_iter().flatten();
+    let size: usize = annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > ANNOTATIONS_MAX {
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_MAX));
+    }
     errors
 }
 

@@ -86,7 +86,7 @@ impl Shared {
             return self.write_conditions(name, &Remaining::default(), work);
         }
         self.delete_content(&others, name, work);
-        if self.store.is_empty_namespace(name) {
+        if self.is_empty_namespace(name) {
             return self.namespace_may_go(name, work);
         }
         let mut remaining = Remaining::default();
@@ -108,7 +108,7 @@ impl Shared {
 
     /// Lets a namespace go when nothing is left in it.
     pub(crate) fn namespace_may_go(&self, name: &str, work: &mut Work) {
-        if !self.namespace(name).is_some_and(|namespace| is_held(&namespace)) || !self.store.is_empty_namespace(name) {
+        if !self.namespace(name).is_some_and(|namespace| is_held(&namespace)) || !self.is_empty_namespace(name) {
             return;
         }
         self.write_conditions(name, &Remaining::default(), work);
@@ -138,6 +138,11 @@ impl Shared {
                 _ => return,
             }
         }
+    }
+
+    /// Whether nothing is left in a namespace that anybody could see.
+    fn is_empty_namespace(&self, name: &str) -> bool {
+        !self.namespaced_kinds().iter().any(|kind| self.store.has_any(&kind.id(), name))
     }
 
     /// One kind of each resource that is in namespaces.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::store::{Key, Revision};
@@ -120,7 +121,10 @@ impl Object {
         let mut text = Vec::with_capacity(self.body.len() + 1);
         text.push(b'{');
         text.extend_from_slice(&self.body);
-        serde_json::from_slice(&text).expect("what we encoded can be decoded")
+        let mut reader = serde_json::Deserializer::from_slice(&text);
+        // Bodies may be nested deeper than it reads by itself; they have a bound of ours.
+        reader.disable_recursion_limit();
+        Value::deserialize(&mut reader).expect("what we encoded can be decoded")
     }
 
     /// The body with another resource version.
@@ -179,6 +183,8 @@ fn encode(value: &Value, revision: Revision) -> (Bytes, (usize, usize), usize) {
         }
     }
     body.push(b'}');
+    // It stays for as long as the object does, and so would the room that it had for growing.
+    body.shrink_to_fit();
     (body.into(), version_at, metadata_end)
 }
 

@@ -4,6 +4,10 @@ use serde_json::Value;
 
 /// A JSON patch with more operations is refused.
 pub(crate) const OPERATIONS_MAX: usize = 10_000;
+/// All copies of a JSON patch together may add so many bytes.
+const COPIED_MAX: usize = 3 << 20;
+/// No value may come to lie deeper. The real server allows 10,000 levels.
+const DEPTH_MAX: usize = crate::schema::DEPTH_MAX;
 
 /// Why a patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,13 +52,42 @@ pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> 
         return Err(PatchError::TooMany(operations.len()));
     }
     let mut value = target.clone();
+    let mut copied = 0;
     for operation in operations {
-        apply_one(&mut value, operation)?;
+        apply_one(&mut value, operation, &mut copied)?;
     }
     Ok(value)
 }
 
-fn apply_one(target: &mut Value, operation: &Value) -> Result<(), PatchError> {
+/// Counts what is copied, and refuses to copy without end: each copy could double the object.
+fn count_copy(value: &Value, copied: &mut usize) -> Result<(), PatchError> {
+    *copied += value.to_string().len();
+    if *copied <= COPIED_MAX {
+        return Ok(());
+    }
+    Err(PatchError::DoesNotFit(format!(
+        "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {COPIED_MAX}"
+    )))
+}
+
+/// Refuses to put a value where it would be nested too deep.
+fn check_depth(path: &str, value: &Value) -> Result<(), PatchError> {
+    fn fits(value: &Value, room: usize) -> bool {
+        let Some(inside) = room.checked_sub(1) else { return !(value.is_object() || value.is_array()) };
+        match value {
+            Value::Array(items) => items.iter().all(|item| fits(item, inside)),
+            Value::Object(members) => members.values().all(|member| fits(member, inside)),
+            _ => true,
+        }
+    }
+    let steps = path.bytes().filter(|byte| *byte == b'/').count();
+    match DEPTH_MAX.checked_sub(steps) {
+        Some(room) if fits(value, room) => Ok(()),
+        _ => Err(PatchError::DoesNotFit("exceeded max depth".to_owned())),
+    }
+}
+
+fn apply_one(target: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), PatchError> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let misfit = |text: String| PatchError::DoesNotFit(text);
     let kind = text("op").unwrap_or("unknown");
@@ -68,7 +101,17 @@ fn apply_one(target: &mut Value, operation: &Value) -> Result<(), PatchError> {
         "move" | "copy" => {
             let from =
                 text("from").ok_or_else(|| misfit(format!("{kind} operation failed to decode from: missing field")))?;
-            let moved = if kind == "move" { remove(target, from)? } else { find(target, from, kind)?.clone() };
+            // The whole cannot be put into a part of itself.
+            if from.is_empty() {
+                return Err(missing(kind, from));
+            }
+            let moved = if kind == "move" {
+                remove(target, from)?
+            } else {
+                let found = find(target, from, kind)?;
+                count_copy(found, copied)?;
+                found.clone()
+            };
             add(target, path, moved)
         }
         other => Err(misfit(format!("Unexpected kind: {other}"))),
@@ -123,6 +166,7 @@ fn container<'a>(target: &'a mut Value, path: &str, kind: &str) -> Result<(&'a m
 }
 
 fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
+    check_depth(path, &value)?;
     if path.is_empty() {
         *target = value;
         return Ok(());
@@ -156,7 +200,11 @@ fn remove(target: &mut Value, path: &str) -> Result<Value, PatchError> {
 }
 
 fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
+    check_depth(path, &value)?;
     if path.is_empty() {
+        if !(value.is_object() || value.is_array()) {
+            return Err(missing("replace", path));
+        }
         *target = value;
         return Ok(());
     }
@@ -243,6 +291,18 @@ mod tests {
                 (result, _) => panic!("{patch}: {result:?}"),
             }
         }
+    }
+
+    #[test]
+    fn no_patch_grows_without_bound() {
+        let copy = |place: usize| json!({"op": "copy", "from": "/a", "path": format!("/a/{place}")});
+        let copies: Vec<Value> = (0..100).map(copy).collect();
+        assert!(matches!(apply(&json!({"a": {"k": "v"}}), &copies.into()), Err(PatchError::DoesNotFit(_))));
+        let deeper = |depth: usize| json!({"op": "add", "path": "/a".repeat(depth), "value": {}});
+        let fits: Vec<Value> = (1..DEPTH_MAX).map(deeper).collect();
+        assert!(apply(&json!({}), &fits.into()).is_ok());
+        let too_deep: Vec<Value> = (1..=DEPTH_MAX).map(deeper).collect();
+        assert!(matches!(apply(&json!({}), &too_deep.into()), Err(PatchError::DoesNotFit(_))));
     }
 
     #[test]

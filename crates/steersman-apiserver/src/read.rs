@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use steersman_wire::{FieldSelector, LabelSelector};
+use steersman_wire::{FieldSelector, LabelSelector, base64};
 
 use crate::answer::{self, Answer, Form};
-use crate::base64;
 use crate::kinds::Kind;
 use crate::object::Object;
 use crate::request::{Query, ResourceRequest};
@@ -48,7 +47,7 @@ impl Selection {
                 || kind.selectable.iter().any(|selectable| **selectable == *field);
             if !known {
                 // Kinds with fields of their own have a list of their own, with other words.
-                let text = if !kind.selectable.is_empty() {
+                let text = if !kind.selectable.is_empty() || !kind.is_built_in() {
                     format!("field label not supported: {field}")
                 } else {
                     let quoted = steersman_wire::quote(field);
@@ -115,25 +114,40 @@ impl Continue {
     fn token(&self) -> String {
         let revision = self.revision.map_or(-1, |revision| i64::try_from(revision).unwrap_or(i64::MAX));
         let start = format!("{}/{}\0", self.after.namespace, self.after.name);
-        base64::encode(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start}).to_string().as_bytes())
+        base64::encode_url(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start}).to_string().as_bytes())
     }
 
     fn parse(token: &str) -> Result<Self, Status> {
         let invalid =
             |what: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {what}"));
-        let bytes = base64::decode(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
+        let bytes =
+            base64::decode_url(token).map_err(|at| invalid(&format!("illegal base64 data at input byte {at}")))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let first = String::from_utf8_lossy(&bytes).chars().next().map_or(0, u32::from);
             let first = bytes.first().map_or(first, |byte| u32::from(*byte));
             invalid(&format!("invalid character '\\u{first:04x}' looking for beginning of value"))
         })?;
+        let version = value["v"].as_str().unwrap_or_default();
+        if version != "meta.k8s.io/v1" {
+            return Err(invalid(&format!("server does not recognize this encoded version {version}")));
+        }
+        let start = value["start"].as_str().unwrap_or_default();
+        if value["rv"].as_i64().unwrap_or_default() == 0 {
+            return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        if start.is_empty() {
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        if start.split('/').any(|step| matches!(step, "." | "..")) {
+            return Err(invalid(start));
+        }
         let key = value["start"].as_str().and_then(|start| start.strip_suffix('\0')?.split_once('/'));
         match (value["rv"].as_i64(), key) {
             (Some(revision), Some((namespace, name))) => Ok(Self {
                 revision: u64::try_from(revision).ok(),
                 after: Key { namespace: namespace.into(), name: name.into() },
             }),
-            _ => Err(invalid("invalid start key")),
+            _ => Err(invalid(start)),
         }
     }
 }
@@ -143,12 +157,12 @@ impl Shared {
         self.wait_for(revision(query).map_err(Status::unexpected)?)?;
         let key = request.key();
         let object = self.store.get(&kind.id(), &key).ok_or_else(|| Status::not_found(kind.named(), &request.name))?;
-        Ok(answer::json(StatusCode::OK, form.object(kind, &object)))
+        Ok(answer::json(StatusCode::OK, form.object(kind, &self.seen(kind, &object))))
     }
 
     pub(crate) fn list(&self, kind: &Kind, request: &ResourceRequest, query: &Query, form: Form) -> Answer {
         let Page { metadata, objects } = self.page(kind, request, query, false)?;
-        Ok(answer::json(StatusCode::OK, form.list(kind, &metadata, &objects)))
+        Ok(form.list(kind, &metadata, objects))
     }
 
     /// The objects that a list asks for. With `in_pages` all of them are found, yet of the state that a
@@ -181,7 +195,9 @@ impl Shared {
             }
         };
         let Snapshot { revision, objects } = snapshot;
-        let mut objects: Vec<Arc<Object>> = objects.into_iter().filter(|object| selection.matches(object)).collect();
+        let view = self.view(kind);
+        let objects = objects.iter().map(|object| view.of(object));
+        let mut objects: Vec<Arc<Object>> = objects.filter(|object| selection.matches(object)).collect();
         if let Some(after) = after {
             objects.retain(|object| *object.key() > after);
         }

@@ -52,6 +52,8 @@ pub(crate) struct ResourceRequest {
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
+    /// `/`
+    Root,
     /// `/api`
     Versions,
     /// `/apis`
@@ -72,7 +74,9 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(query: &str) -> Self {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        // What cannot be decoded is passed over, as Go does.
+        let right = |pair: &&str| !pair.is_empty() && !pair.contains(';') && is_escaped(pair);
+        let pairs = query.split('&').filter(right).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name).into_owned(), decode(value).into_owned())
         });
@@ -98,7 +102,10 @@ impl Query {
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(value) = self.get(name).filter(|value| !value.is_empty()) else { return Ok(None) };
         value.parse().map(Some).map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", crate::status::quote(value)))
+            let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+            let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let what = if number { "value out of range" } else { "invalid syntax" };
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: {what}", crate::status::quote(value)))
         })
     }
 }
@@ -129,6 +136,11 @@ fn decode(text: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Whether every percent sign begins an escape.
+fn is_escaped(text: &str) -> bool {
+    text.split('%').skip(1).all(|rest| rest.len() > 1 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit()))
+}
+
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
@@ -136,9 +148,15 @@ fn hex(digit: u8) -> Option<u8> {
 impl Route {
     /// Where the path leads, for a request with that method and query.
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
-        let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode_path).collect();
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let path = &*decode_path(path);
+        let Some(from_root) = path.strip_prefix('/') else { return Ok(Self::Other(path.to_owned())) };
+        let segments: Vec<&str> = from_root.trim_end_matches('/').split('/').collect();
         match segments[..] {
+            // Slashes that follow one another lead nowhere, but at the end.
+            [""] if from_root.is_empty() => Ok(Self::Root),
+            ["apis"] if from_root.ends_with("//") => Ok(Self::Other(path.to_owned())),
+            ["" | "apis", "", ..] | [""] => Ok(Self::Other(path.to_owned())),
+            ref all if all.contains(&"") && matches!(all[0], "api" | "apis") => Err(Status::no_such_path()),
             ["api"] => Ok(Self::Versions),
             ["apis"] => Ok(Self::Groups),
             ["apis", group] => Ok(Self::Group(group.to_owned())),
@@ -257,6 +275,14 @@ mod tests {
         assert_eq!(too_long, Err(Status::no_such_path()));
         let no_name = Route::parse(&Method::PUT, "/api/v1/namespaces/a/pods", &query);
         assert_eq!(no_name, Err(Status::no_such_method()));
+        for path in ["/api//v1", "/api/v1//pods", "/apis/apps//v1", "/apis/apps/v1//deployments"] {
+            assert_eq!(Route::parse(&Method::GET, path, &query), Err(Status::no_such_path()), "{path}");
+        }
+        for path in ["//api/v1", "/apis//apps/v1", "/apis//", "//", "/nowhere"] {
+            assert_eq!(Route::parse(&Method::GET, path, &query), Ok(Route::Other(path.to_owned())));
+        }
+        assert_eq!(Route::parse(&Method::GET, "/", &query), Ok(Route::Root));
+        assert_eq!(Route::parse(&Method::GET, "/apis/", &query), Ok(Route::Groups));
         assert_eq!(Route::parse(&Method::GET, "/healthz", &query), Ok(Route::Other("/healthz".to_owned())));
     }
 
@@ -265,8 +291,8 @@ mod tests {
         let query = Query::parse("labelSelector=a%3Db%2Cc+in+%28d%29&limit=5&limit=6&bad=%zz&x");
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
         assert_eq!(query.number("limit"), Ok(Some(5)));
-        assert_eq!((query.get("bad"), query.get("x"), query.get("none")), (Some("%zz"), Some(""), None));
+        assert_eq!((query.get("bad"), query.get("x"), query.get("none")), (None, Some(""), None));
         assert_eq!(query.all("limit").collect::<Vec<_>>(), ["5", "6"]);
-        assert!(query.number("bad").is_err());
+        assert!(query.number("labelSelector").is_err());
     }
 }

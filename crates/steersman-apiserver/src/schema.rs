@@ -9,7 +9,6 @@
 //! type. Both say it in the real server's words. Values that were read before, such as the result of a patch, go through
 //! [`decode_value`].
 
-mod base64;
 mod decode;
 mod json;
 mod quantity;
@@ -28,6 +27,7 @@ pub(crate) use self::types::{ListType, Patch};
 pub(crate) use self::types::{StructId, Types};
 
 use self::decode::Decoder;
+pub(crate) use self::json::DEPTH_MAX;
 use self::json::Json;
 use crate::kinds::builtin;
 
@@ -121,9 +121,10 @@ impl<'a> RequestBody<'a> {
         match &json {
             Json::Object(fields) => {
                 for (name, value) in fields {
-                    let of_body = match name.as_ref() {
-                        "apiVersion" => &mut body.api_version,
-                        "kind" => &mut body.kind,
+                    // Go finds these two in any case; all other fields only as they are spelled.
+                    let (name, of_body) = match name.as_ref() {
+                        name if name.eq_ignore_ascii_case("apiVersion") => ("apiVersion", &mut body.api_version),
+                        name if name.eq_ignore_ascii_case("kind") => ("kind", &mut body.kind),
                         _ => continue,
                     };
                     match value {
@@ -165,6 +166,37 @@ impl<'a> RequestBody<'a> {
     }
 }
 
+/// Reads any JSON, as Go would: of fields that come twice the last one counts. The error is Go's.
+pub(crate) fn read_value(bytes: &[u8]) -> Result<Decoded, String> {
+    let validation = FieldValidation::Warn;
+    let mut decoder = Decoder::new(&builtin().types, validation);
+    let value = decoder.untyped(Json::parse(bytes)?)?;
+    decoder.finish(value, validation).map_err(|error| error.to_string())
+}
+
+/// Says what was found before the object was read, before what was found in it.
+pub(crate) fn with_earlier(
+    decoded: Result<Decoded, DecodeError>,
+    mut found: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    if found.is_empty() || validation == FieldValidation::Ignore {
+        return decoded;
+    }
+    match decoded {
+        Ok(_) if validation == FieldValidation::Strict => Err(DecodeError::Strict(found)),
+        Ok(Decoded { value, warnings }) => {
+            found.extend(warnings);
+            Ok(Decoded { value, warnings: found })
+        }
+        Err(DecodeError::Strict(others)) => {
+            found.extend(others);
+            Err(DecodeError::Strict(found))
+        }
+        error => error,
+    }
+}
+
 /// Reads a value as a struct of a built-in kind.
 pub(crate) fn decode_value(
     value: Value,
@@ -172,6 +204,12 @@ pub(crate) fn decode_value(
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
     decode(Json::from(value), fields, validation)
+}
+
+/// Reads a value as the metadata of any object.
+pub(crate) fn decode_metadata(value: Value, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+    let fields = builtin().types.find("meta.v1.ObjectMeta");
+    decode_value(value, fields.ok_or_else(|| DecodeError::Type("metadata have no type".to_owned()))?, validation)
 }
 
 fn decode(json: Json<'_>, fields: StructId, validation: FieldValidation) -> Result<Decoded, DecodeError> {

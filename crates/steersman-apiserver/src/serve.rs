@@ -3,6 +3,7 @@
 mod certificates;
 mod connection;
 mod kubeconfig;
+mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +18,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::ApiServer;
+use crate::identity::Identity;
 use certificates::Authority;
 use connection::Connections;
+use kubeconfig::Kubeconfig;
 
 /// More connections than these are closed as they come.
 const CONNECTIONS_MAX: usize = 1024;
@@ -114,11 +117,12 @@ impl Serve {
         let url = format!("https://{}", SocketAddr::new(host, address.port()));
 
         let authority = Authority::new()?;
-        let admin = authority.user("steersman-admin", "system:masters")?;
+        let admin = authority.user(&Identity::admin())?;
         let tls = authority.tls(host)?;
         let token = certificates::token()?;
         let authority = authority.certificate();
-        let kubeconfig = kubeconfig::kubeconfig(&url, &authority, &admin, &token);
+        let parts = Kubeconfig { url: url.clone(), authority: authority.clone(), admin, token: token.clone() };
+        let kubeconfig = parts.text(None);
 
         let (stop, stopped) = watch::channel(());
         let connections = Arc::new(Connections {
@@ -130,7 +134,7 @@ impl Serve {
             stopped: Stopped(stopped),
         });
         let task = tokio::spawn(accept(listener, connections));
-        Ok(Serving { url, authority, token, kubeconfig, stop, task })
+        Ok(Serving { url, authority, token, kubeconfig, kubeconfig_parts: parts, stop, task })
     }
 }
 
@@ -193,6 +197,7 @@ pub struct Serving {
     authority: String,
     token: String,
     kubeconfig: String,
+    kubeconfig_parts: Kubeconfig,
     stop: watch::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -222,6 +227,13 @@ impl Serving {
     /// A kubeconfig with all rights, complete in itself: JSON, which is YAML. It holds a private key and the token.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
+    }
+
+    /// A kubeconfig like [that with all rights](Self::kubeconfig), whose holder asks as `identity` does.
+    ///
+    /// It does so by impersonation: whoever reads the file could do without. It is for tests, not for keeping people out.
+    pub fn kubeconfig_as(&self, identity: &Identity) -> String {
+        self.kubeconfig_parts.text(Some(identity))
     }
 
     /// Stops serving, and returns when every connection has ended.

@@ -7,18 +7,22 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::ACCEPT;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 
 use crate::addresses::Pool;
-use crate::answer::{self, Answer, Body, Form};
+use crate::answer::{self, Answer, Body, Form, Wanted, Warnings};
 use crate::clock;
+use crate::convert;
 use crate::custom::Customs;
 use crate::discovery;
+use crate::identity::Identity;
 use crate::kinds::{Kind, builtin};
+use crate::negotiation::{self, Encoding};
 use crate::request::{Query, ResourceRequest, Route, Verb};
+use crate::review::is_self_review;
+use crate::scale::SCALE;
 use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
 
@@ -34,6 +38,8 @@ pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
+    /// Who asks when a request does not say so.
+    identity: Arc<Identity>,
 }
 
 /// What all requests share.
@@ -64,7 +70,13 @@ impl ApiServer {
             addresses: Mutex::default(),
         });
         shared.create_first_namespaces();
-        Self { shared }
+        Self { shared, identity: Arc::new(Identity::admin()) }
+    }
+
+    /// The same server, which takes requests in process to come from `identity` unless they carry another one.
+    #[must_use]
+    pub fn acting_as(&self, identity: Identity) -> Self {
+        Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
     }
 
     /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
@@ -87,17 +99,22 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let shared = Arc::clone(&self.shared);
+        let (shared, identity) = (Arc::clone(&self.shared), Arc::clone(&self.identity));
         Box::pin(async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
+            let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&identity));
+            let query = Query::parse(parts.uri.query().unwrap_or_default());
             let answer = match read(body).await {
                 Ok(body) => {
-                    let query = Query::parse(parts.uri.query().unwrap_or_default());
-                    shared.answer(&parts.method, parts.uri.path(), &query, &parts.headers, &body)
+                    let path = parts.uri.path();
+                    identity.impersonating(&parts.method, path, &query, &parts.headers).and_then(|identity| {
+                        shared.answer(&identity, &parts.method, path, &query, &parts.headers, &body)
+                    })
                 }
                 Err(status) => Err(status),
             };
-            Ok(answer.unwrap_or_else(|status| answer::refusal(&status)))
+            let answer = answer.unwrap_or_else(|status| refusal(&status, &query, &parts.headers));
+            Ok(if parts.method == Method::HEAD { answer::without_body(answer) } else { answer })
         })
     }
 }
@@ -116,24 +133,33 @@ where
     }
 }
 
+/// A refusal in the way the client reads. It is never converted to another kind: who accepts nothing else gets JSON.
+fn refusal(status: &Status, query: &Query, headers: &HeaderMap) -> Response<Body> {
+    let answer = answer::refusal(status);
+    match negotiation::negotiate(negotiation::accept(headers), |conversion| conversion.is_none()) {
+        None => answer::indented(answer),
+        Some(agreed) if agreed.encoding == Encoding::Yaml => answer::in_yaml(answer),
+        Some(agreed) if negotiation::is_pretty(query, headers, &agreed) => answer::indented(answer),
+        Some(_) => answer,
+    }
+}
+
+/// An object in the way the client reads.
+fn encoded(answer: Response<Body>, query: &Query, headers: &HeaderMap) -> Response<Body> {
+    if !answer::is_json(&answer) {
+        return answer;
+    }
+    match negotiation::negotiate(negotiation::accept(headers), answer::is_served) {
+        Some(agreed) if agreed.encoding == Encoding::Yaml => answer::in_yaml(answer),
+        Some(agreed) if negotiation::is_pretty(query, headers, &agreed) => answer::indented(answer),
+        _ => answer,
+    }
+}
+
 impl Shared {
     fn answer(
         self: &Arc<Self>,
-        method: &Method,
-        path: &str,
-        query: &Query,
-        headers: &HeaderMap,
-        body: &Bytes,
-    ) -> Answer {
-        let mut answer = self.answer_plainly(method, path, query, headers, body)?;
-        if query.is_on("pretty") && query.get("watch").is_none() {
-            answer = answer::indented(answer);
-        }
-        Ok(answer)
-    }
-
-    fn answer_plainly(
-        self: &Arc<Self>,
+        identity: &Identity,
         method: &Method,
         path: &str,
         query: &Query,
@@ -141,21 +167,43 @@ impl Shared {
         body: &Bytes,
     ) -> Answer {
         match Route::parse(method, path, query)? {
-            Route::Resource(request) => self.resource(&request, query, headers, body),
-            Route::Other(path) => other(&path),
+            Route::Resource(request) => {
+                let warnings = self.customs.deprecation(&request);
+                match self.resource(identity, &request, query, headers, body) {
+                    Ok(answer) if request.verb == Verb::Watch => Ok(answer.warning_first(&warnings)),
+                    Ok(answer) => Ok(encoded(answer, query, headers).warning_first(&warnings)),
+                    Err(status) => Err(status.with_warnings(warnings)),
+                }
+            }
+            Route::Other(path) => other(method, &path, headers),
+            Route::Root => Ok(discovery::paths(&self.customs)),
             _ if method != Method::GET => Err(Status::no_such_method()),
-            route => discovery::answer(&route, &self.customs),
+            route => {
+                let accept = negotiation::accept(headers);
+                if let Some(answer) = discovery::aggregated(&route, &self.customs, accept) {
+                    return Ok(answer);
+                }
+                Ok(encoded(discovery::answer(&route, &self.customs, accept)?, query, headers))
+            }
         }
     }
 
     fn resource(
         self: &Arc<Self>,
+        identity: &Identity,
         request: &ResourceRequest,
         query: &Query,
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let kind = self.kind(&request.group, &request.version, &request.plural).ok_or_else(Status::no_such_path)?;
+        let Some(kind) = self.kind(&request.group, &request.version, &request.plural) else {
+            let is_built_in = builtin().group(&request.group).is_some();
+            return if is_built_in { Err(Status::no_such_path()) } else { Ok(no_such_page()) };
+        };
+        let is_across = matches!(request.verb, Verb::List | Verb::Watch) && request.namespace.is_empty();
+        if !kind.is_built_in() && kind.namespaced == request.namespace.is_empty() && !is_across {
+            return Ok(no_such_page());
+        }
         if !kind.namespaced && !request.namespace.is_empty() {
             return Err(Status::no_such_path());
         }
@@ -167,8 +215,13 @@ impl Shared {
             }
         }
         self.check_verb(&kind, request)?;
-        let form = Form::accepted(headers.get(ACCEPT), request.verb == Verb::Watch)?;
-        match request.verb {
+        let wanted = Wanted::read(negotiation::accept(headers), request.verb == Verb::Watch)?;
+        let (kind, form) = match convert::served(&kind) {
+            Some((stored, view)) => (stored, wanted.form.of_view(view)),
+            None => (kind, wanted.form),
+        };
+        let answer = match request.verb {
+            _ if request.subresource == SCALE => self.scale(&kind, request, query, form, headers, body),
             Verb::Get => self.get(&kind, request, query, form),
             Verb::List => self.list(&kind, request, query, form),
             Verb::Watch => self.watch(&kind, request, query, form),
@@ -176,12 +229,18 @@ impl Shared {
             Verb::Create if request.subresource == "binding" || is_bindings(&kind) => {
                 self.bind(request, query, headers, body)
             }
+            Verb::Create if is_self_review(&kind) => self.review(identity, &kind, query, headers, body),
             Verb::Create => self.create(&kind, request, query, form, headers, body),
             Verb::Update => self.update(&kind, request, query, form, headers, body),
             Verb::Patch => self.patch(&kind, request, query, form, headers, body),
             Verb::Delete => self.delete(&kind, request, query, form, body),
             Verb::DeleteCollection => self.delete_collection(&kind, request, query, form, body),
+        };
+        if answer.is_ok() && matches!(request.verb, Verb::Get | Verb::List | Verb::Create | Verb::Update | Verb::Patch)
+        {
+            wanted.check_shape(&kind, request.verb == Verb::List)?;
         }
+        answer
     }
 
     /// The kind that is served there.
@@ -220,16 +279,20 @@ impl Shared {
     fn check_verb(&self, kind: &Kind, request: &ResourceRequest) -> Result<(), Status> {
         let verb = request.verb.name();
         if request.subresource.is_empty() {
-            if !kind.has_verb(verb) {
+            // Custom resources take every verb, whatever discovery says while their definition is being deleted.
+            if kind.is_built_in() && !kind.has_verb(verb) {
                 return Err(Status::no_such_method());
             }
             return Ok(());
         }
-        let subresource = kind.subresource(&request.subresource).ok_or_else(Status::no_such_path)?;
+        let subresource = kind.subresource(&request.subresource).ok_or_else(|| {
+            if kind.is_built_in() { Status::no_such_path() } else { Status::not_found(kind.named(), &request.name) }
+        })?;
         if !subresource.verbs.iter().any(|known| known == verb) {
-            return Err(Status::no_such_method());
+            let of_custom = || Status::method_not_allowed(kind.named(), verb);
+            return Err(if kind.is_built_in() { Status::no_such_method() } else { of_custom() });
         }
-        if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding") {
+        if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding" | SCALE) {
             let named = Named { group: &kind.group, resource: &format!("{}/{}", kind.plural, request.subresource) };
             return Err(Status::method_not_allowed(named, verb));
         }
@@ -237,30 +300,59 @@ impl Shared {
     }
 }
 
+/// The answer of nobody in particular.
+fn no_such_page() -> Response<Body> {
+    answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
 /// What is asked of the server rather than of a resource.
-fn other(path: &str) -> Answer {
+fn other(method: &Method, path: &str, headers: &HeaderMap) -> Answer {
     match path {
-        "/version" | "/version/" => {
-            let version = &builtin().kubernetes;
-            let mut numbers = version.split('.');
-            let body = json!({
-                "major": numbers.next(),
-                "minor": numbers.next(),
-                "gitVersion": format!("v{version}"),
-                "gitCommit": "",
-                "gitTreeState": "clean",
-                "buildDate": "",
-                "goVersion": "",
-                "compiler": "rustc",
-                "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-            });
-            Ok(answer::json(StatusCode::OK, body.to_string()))
+        _ if path.trim_end_matches('/') == "/version" => {
+            if method != Method::GET {
+                return Err(Status::no_such_method());
+            }
+            negotiation::check_media_type(negotiation::accept(headers), Encoding::Json.media_type())?;
+            Ok(version())
         }
-        "/healthz" | "/livez" | "/readyz" | "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
-            Ok(answer::text(StatusCode::OK, "ok"))
-        }
-        _ => Ok(answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        _ if path.starts_with("/version/") => Err(Status::no_such_path()),
+        _ if discovery::HEALTH.contains(&path) => Ok(answer::text(StatusCode::OK, "ok")),
+        _ => Ok(no_such_page()),
     }
+}
+
+/// The architecture, as Go calls it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Which release the server behaves as. What it says of its build is our own.
+fn version() -> Response<Body> {
+    let version = &builtin().kubernetes;
+    let mut numbers = version.split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    // The oldest release that it can be rolled back to: the one before.
+    let before = minor.parse().unwrap_or(1_u32).saturating_sub(1).to_string();
+    let body = json!({
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": before,
+        "gitVersion": format!("v{version}"),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
+    });
+    answer::indented(answer::json(StatusCode::OK, body.to_string()))
 }
 
 /// The older way to bind a Pod.

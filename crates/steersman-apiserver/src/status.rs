@@ -15,6 +15,8 @@ pub(crate) struct Status {
     /// Where a list that cannot go on could go on.
     continue_at: Option<String>,
     pub(crate) retry_after: Option<u32>,
+    /// What the client is warned of besides.
+    pub(crate) warnings: Box<[String]>,
 }
 
 /// A group and a resource (or a kind), as messages name them: `deployments.apps`.
@@ -44,6 +46,7 @@ impl Status {
             empty_details: false,
             continue_at: None,
             retry_after: None,
+            warnings: Box::default(),
         }
     }
 
@@ -70,7 +73,7 @@ impl Status {
     }
 
     pub(crate) fn not_found(of: Named<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{of} {name:?} not found")).about(of, name)
+        Self::new(404, "NotFound", format!("{of} {} not found", quote(name))).about(of, name)
     }
 
     /// No such path, or no such resource.
@@ -95,11 +98,11 @@ impl Status {
     }
 
     pub(crate) fn already_exists(of: Named<'_>, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{of} {name:?} already exists")).about(of, name)
+        Self::new(409, "AlreadyExists", format!("{of} {} already exists", quote(name))).about(of, name)
     }
 
     pub(crate) fn conflict(of: Named<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {of} {name:?}: {why}");
+        let message = format!("Operation cannot be fulfilled on {of} {}: {why}", quote(name));
         Self::new(409, "Conflict", message).about(of, name)
     }
 
@@ -113,7 +116,7 @@ impl Status {
         let message = if name.is_empty() {
             format!("{of} is forbidden: {why}")
         } else {
-            format!("{of} {name:?} is forbidden: {why}")
+            format!("{of} {} is forbidden: {why}", quote(name))
         };
         Self::new(403, "Forbidden", message).about(of, name)
     }
@@ -122,6 +125,11 @@ impl Status {
     pub(crate) fn being_deleted(mut self) -> Self {
         self.message = format!("object is being deleted: {}", self.message);
         self
+    }
+
+    /// Forbidden, and about no resource.
+    pub(crate) fn forbidden_path(why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("forbidden: {why}")).with_empty_details()
     }
 
     /// Nothing new is created in a namespace that is being deleted.
@@ -160,7 +168,7 @@ impl Status {
         let causes = errors
             .iter()
             .map(|error| json!({"reason": error.kind.reason(), "message": error.body(), "field": error.field}));
-        Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {why}"))
+        Self::new(422, "Invalid", format!("{kind} {} is invalid: {why}", quote(name)))
             .about(kind, name)
             .causes(causes.collect())
     }
@@ -168,6 +176,11 @@ impl Status {
     pub(crate) fn method_not_allowed(of: Named<'_>, action: &str) -> Self {
         let message = format!("{action} is not supported on resources of kind \"{of}\"");
         Self::new(405, "MethodNotAllowed", message).about(of, "")
+    }
+
+    /// No custom resources are created while their definition is being deleted.
+    pub(crate) fn definition_terminating(of: Named<'_>, name: &str) -> Self {
+        Self::forbidden(of, name, "create not allowed while custom resource definition is terminating")
     }
 
     /// The server does not take this method at this path.
@@ -180,6 +193,24 @@ impl Status {
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The wanted form does not go with what was found.
+    pub(crate) fn not_acceptable_shape(message: String) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    /// The same refusal, with what the client should know besides, before what it is told already.
+    pub(crate) fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
+        warnings.extend(self.warnings);
+        self.warnings = warnings.into();
+        self
+    }
+
+    /// Something went wrong in the server.
+    pub(crate) fn internal(what: &str) -> Self {
+        let status = Self::new(500, "InternalError", format!("Internal error occurred: {what}"));
+        status.causes(vec![json!({"message": what})])
     }
 
     /// The wanted media type is none of ours.
@@ -368,7 +399,7 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// A string as Go's `%q` writes it, for the characters that come up.
+/// A string as Go's `%q` writes it.
 pub(crate) fn quote(text: &str) -> String {
-    Value::from(text).to_string()
+    steersman_wire::quote(text)
 }

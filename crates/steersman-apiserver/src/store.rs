@@ -147,6 +147,8 @@ struct State {
     revision: Revision,
     resources: HashMap<ResourceId, Resource>,
     dependents: Dependents,
+    /// Changes up to this revision are gone, also of resources that nothing was written to.
+    compacted: Revision,
 }
 
 struct Resource {
@@ -155,23 +157,26 @@ struct Resource {
     objects: BTreeMap<Key, Arc<Object>>,
     log: VecDeque<Arc<Change>>,
     log_bytes: usize,
-    /// Changes up to this revision are gone.
+    /// Changes up to this revision are gone: whoever comes now and asks for an earlier one is refused.
     compacted: Revision,
     /// No watch begins before this revision: it is when the resource was first served.
     begun: Revision,
+    /// The latest change that is gone. A follower that has seen it misses nothing, however long ago that was.
+    lost: Revision,
     /// Says which revision was written last, to wake watchers.
     written: watch::Sender<Revision>,
 }
 
 impl Resource {
-    fn new(id: ResourceId, revision: Revision) -> Self {
+    fn new(id: ResourceId, revision: Revision, compacted: Revision) -> Self {
         Self {
             id,
             objects: BTreeMap::new(),
             log: VecDeque::new(),
             log_bytes: 0,
-            compacted: 0,
+            compacted,
             begun: 0,
+            lost: compacted,
             written: watch::Sender::new(revision),
         }
     }
@@ -189,13 +194,19 @@ impl Resource {
     fn forget_first(&mut self) {
         if let Some(change) = self.log.pop_front() {
             self.log_bytes -= change.bytes();
-            self.compacted = change.revision;
+            self.compacted = self.compacted.max(change.revision);
+            self.lost = change.revision;
         }
+    }
+
+    /// Refuses a revision that is no longer known.
+    fn check(&self, revision: Revision) -> Result<(), Expired> {
+        if revision < self.compacted { Err(Expired { oldest: self.compacted }) } else { Ok(()) }
     }
 
     /// Changes after `revision`, oldest first.
     fn changes_after(&self, revision: Revision) -> Result<impl DoubleEndedIterator<Item = &Arc<Change>>, Expired> {
-        if revision < self.compacted {
+        if revision < self.lost {
             return Err(Expired { oldest: self.compacted });
         }
         let first = self.log.partition_point(|change| change.revision <= revision);
@@ -300,8 +311,11 @@ impl Store {
     ) -> Result<Snapshot, Expired> {
         let state = self.lock();
         let Some(resource) = state.resources.get(resource) else {
-            return Ok(Snapshot { revision, objects: Vec::new() });
+            let oldest = state.compacted;
+            let nothing = Snapshot { revision, objects: Vec::new() };
+            return if revision < oldest { Err(Expired { oldest }) } else { Ok(nothing) };
         };
+        resource.check(revision)?;
         let mut objects: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
         for object in resource.in_namespace(namespace) {
             objects.insert(object.key().clone(), object);
@@ -322,9 +336,9 @@ impl Store {
     pub(crate) fn follow(&self, resource: &ResourceId, revision: Revision) -> Result<Follower, Expired> {
         let mut state = self.lock();
         let entry = state.resource(resource);
-        let oldest = entry.compacted.max(entry.begun);
-        if revision < oldest {
-            return Err(Expired { oldest });
+        entry.check(revision)?;
+        if revision < entry.begun {
+            return Err(Expired { oldest: entry.begun });
         }
         let written = entry.written.subscribe();
         Ok(Follower { resource: resource.clone(), reached: revision, written })
@@ -339,25 +353,14 @@ impl Store {
             }
             resource.compacted = resource.compacted.max(revision);
         }
+        state.compacted = state.compacted.max(revision);
     }
 
     /// Says that a resource is served from now on: nobody can watch what was before.
     pub(crate) fn begin(&self, resource: &ResourceId) {
         let mut state = self.lock();
-        if !state.resources.contains_key(resource) {
-            let revision = state.revision;
-            state.resource(resource).begun = revision;
-        }
-    }
-
-    /// Forgets a resource and everything in it.
-    pub(crate) fn remove_resource(&self, resource: &ResourceId) {
-        let mut state = self.lock();
-        // Followers learn of it by the end of their channel.
-        let Some(removed) = state.resources.remove(resource) else { return };
-        for object in removed.objects.values() {
-            state.dependents.change(resource, Some(object), None);
-        }
+        let revision = state.revision;
+        state.resource(resource).begun = revision;
     }
 
     /// The objects that name this owner, by resource, namespace and name.
@@ -374,15 +377,20 @@ impl Store {
         self.lock().resources.keys().cloned().collect()
     }
 
-    /// Whether there is anything in a namespace.
-    pub(crate) fn is_empty_namespace(&self, namespace: &str) -> bool {
-        self.lock().resources.values().all(|resource| resource.range(namespace).next().is_none())
-    }
-
     /// Whether there is anything of a resource in a namespace.
     pub(crate) fn has_any(&self, resource: &ResourceId, namespace: &str) -> bool {
         let state = self.lock();
         state.resources.get(resource).is_some_and(|resource| resource.range(namespace).next().is_some())
+    }
+
+    /// Lets everybody who follows a resource go, once they have seen its changes.
+    pub(crate) fn end_followers(&self, resource: &ResourceId) {
+        let mut state = self.lock();
+        let revision = state.revision;
+        if let Some(resource) = state.resources.get_mut(resource) {
+            // They learn of it by the end of their channel.
+            resource.written = watch::Sender::new(revision);
+        }
     }
 
     /// The changes that a follower has not seen, at most `limit` of them.
@@ -402,14 +410,14 @@ impl Store {
 
 impl State {
     fn resource(&mut self, id: &ResourceId) -> &mut Resource {
-        let revision = self.revision;
-        self.resources.entry(id.clone()).or_insert_with(|| Resource::new(id.clone(), revision))
+        let (revision, compacted) = (self.revision, self.compacted);
+        self.resources.entry(id.clone()).or_insert_with(|| Resource::new(id.clone(), revision, compacted))
     }
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { revision: 1, resources: HashMap::new(), dependents: Dependents::default() }
+        Self { revision: 1, resources: HashMap::new(), dependents: Dependents::default(), compacted: 0 }
     }
 }
 

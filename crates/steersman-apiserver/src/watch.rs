@@ -59,8 +59,10 @@ impl Shared {
         }
         let (first, start) = if initial {
             let snapshot = self.store.list(&kind.id(), selection.namespace());
-            let objects = snapshot.objects.iter().filter(|object| selection.matches(object));
-            let mut lines: Vec<Bytes> = objects.map(|object| form.event(kind, "ADDED", object)).collect();
+            let view = self.view(kind);
+            let objects = snapshot.objects.iter().map(|object| view.of(object));
+            let objects = objects.filter(|object| selection.matches(object));
+            let mut lines: Vec<Bytes> = objects.map(|object| form.event(kind, "ADDED", &object)).collect();
             if streams_list == Some(true) && bookmarks {
                 lines.push(bookmark(kind, form, snapshot.revision, true));
             }
@@ -158,8 +160,8 @@ impl Watcher {
                 Ok(changes) => changes,
                 Err(expired) => return Next::Last(error(&too_old(follower.reached(), expired))),
             };
-            let lines: Vec<Bytes> =
-                changes.iter().filter_map(|change| event(&self.selection, &self.kind, self.form, change)).collect();
+            let event = |change: &Arc<Change>| event(&self.shared, &self.selection, &self.kind, self.form, change);
+            let lines: Vec<Bytes> = changes.iter().filter_map(event).collect();
             if !lines.is_empty() {
                 return Next::Lines(lines);
             }
@@ -179,22 +181,24 @@ impl Watcher {
     }
 }
 
-enum Next {
-    Lines(Vec<Bytes>),
-    Last(Bytes),
-    End,
-}
-
-/// What this watcher is told of a change, if anything.
-fn event(selection: &Selection, kind: &Kind, form: Form, change: &Change) -> Option<Bytes> {
-    let matches = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| selection.matches(object));
+/// What a watcher is told of a change, if anything.
+fn event(shared: &Shared, selection: &Selection, kind: &Kind, form: Form, change: &Change) -> Option<Bytes> {
+    let view = shared.view(kind);
+    let matches =
+        |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| selection.matches(&view.of(object)));
     let event = match (matches(&change.before), matches(&change.after)) {
         (false, true) => EventType::Added,
         (true, true) => EventType::Modified,
         (true, false) => EventType::Deleted,
         (false, false) => return None,
     };
-    Some(form.event(kind, event.name(), &*change.shown(event)?))
+    Some(form.event(kind, event.name(), &*view.of_change(change, event)?))
+}
+
+enum Next {
+    Lines(Vec<Bytes>),
+    Last(Bytes),
+    End,
 }
 
 fn bookmark(kind: &Kind, form: Form, revision: Revision, ends_initial: bool) -> Bytes {
@@ -204,7 +208,8 @@ fn bookmark(kind: &Kind, form: Form, revision: Revision, ends_initial: bool) -> 
     }
     let mut object = match form {
         Form::Whole => json!({"kind": kind.kind, "apiVersion": kind.api_version()}),
-        Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}),
+        Form::As(view) => json!({"kind": view.kind, "apiVersion": view.api_version()}),
+        Form::Metadata(version, _) => json!({"kind": "PartialObjectMetadata", "apiVersion": version}),
     };
     object["metadata"] = metadata;
     line("BOOKMARK", &object)

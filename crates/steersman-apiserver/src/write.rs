@@ -7,25 +7,29 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
+use crate::addresses::DryRun;
 use crate::answer::{self, Answer, Form, Warnings};
 use crate::builtin;
+use crate::convert;
 use crate::crd;
 use crate::delete::{is_definition, is_finished};
 use crate::garbage::Work;
 use crate::kinds::{self, Kind};
 use crate::metadata;
+use crate::negotiation::MEDIA_TYPES;
 use crate::object::Object;
 use crate::ownership;
-use crate::patch::{self, PatchError};
+use crate::patch_request::PatchRequest;
 use crate::read::parse_revision;
 use crate::request::{Query, ResourceRequest};
-use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, decode_value};
+use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, summary, with_earlier};
 use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
 use crate::store::{Key, ResourceId, WriteError};
+use crate::yaml;
 
 /// How often a patch is tried again when somebody else was quicker.
-const PATCH_TRIES: usize = 5;
+pub(crate) const PATCH_TRIES: usize = 5;
 
 /// Whether a write is to be made or only answered.
 pub(crate) fn is_dry_run(query: &Query, options: &'static str) -> Result<bool, Status> {
@@ -47,9 +51,23 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let dry_run = is_dry_run(query, "CreateOptions")?;
-        let validation = field_validation(query, "CreateOptions")?;
-        let Decoded { mut value, mut warnings } = decode(kind, headers, body, validation)?;
+        let wish = Wish::read(query, "CreateOptions")?.seen_as(form);
+        let Decoded { value, mut warnings } = self.decode(wish.view.unwrap_or(kind), headers, body, wish.validation)?;
+        let value = wish.stored(value);
+        let answer = self.create_decoded(kind, request, form, wish, value, &mut warnings);
+        told(answer, warnings)
+    }
+
+    fn create_decoded(
+        &self,
+        kind: &Kind,
+        request: &ResourceRequest,
+        form: Form,
+        wish: Wish,
+        mut value: Value,
+        warnings: &mut Vec<String>,
+    ) -> Answer {
+        let dry_run = wish.dry_run;
         let meta = metadata::of(&mut value);
         metadata::settle_namespace(meta, kind, &request.namespace)?;
         if meta.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
@@ -58,18 +76,25 @@ impl Shared {
         metadata::generate_name(meta);
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         self.check_namespace(kind, &request.namespace, &name)?;
+        if !kind.is_built_in() && self.customs.find(&kind.group, &kind.plural).is_some_and(|custom| custom.terminating)
+        {
+            return Err(Status::definition_terminating(kind.named(), &name));
+        }
         metadata::fill_new(meta, kind, &self.now());
-        warnings.extend(self.prepare(kind, &mut value, None, "", validation)?);
+        warnings.extend(self.prepare(kind, &mut value, None, "", wish)?);
+        self.to_stored(kind, &mut value);
         let key = Key { namespace: request.namespace.as_str().into(), name: name.as_str().into() };
-        let fields = metadata::selectable(kind, &value);
+        let fields = convert::selectable(kind, &value);
         let object = if dry_run {
             if self.store.get(&kind.id(), &key).is_some() {
                 return Err(self.name_is_taken(kind, &key));
             }
             // What was not written has no version.
-            value["kind"] = kind.kind.as_str().into();
-            value["apiVersion"] = kind.api_version().into();
-            return Ok(answer::json(StatusCode::CREATED, value.to_string()).warning(&warnings));
+            let shown = form.view().unwrap_or(kind);
+            let mut value = convert::from_stored(shown, value);
+            value["kind"] = shown.kind.as_str().into();
+            value["apiVersion"] = shown.api_version().into();
+            return Ok(answer::json(StatusCode::CREATED, value.to_string()));
         } else {
             let written = self.store.put(&kind.id(), &key, None, |revision| Object::new(&value, revision, fields));
             let object = written.map_err(|_| self.name_is_taken(kind, &key))?;
@@ -79,7 +104,7 @@ impl Shared {
             self.collect(work);
             object
         };
-        Ok(answer::json(StatusCode::CREATED, form.object(kind, &object)).warning(&warnings))
+        Ok(answer::json(StatusCode::CREATED, form.object(kind, &self.seen(kind, &object))))
     }
 
     pub(crate) fn update(
@@ -91,37 +116,31 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let dry_run = is_dry_run(query, "UpdateOptions")?;
-        let validation = field_validation(query, "UpdateOptions")?;
-        let Decoded { mut value, mut warnings } = decode(kind, headers, body, validation)?;
-        let meta = metadata::of(&mut value);
-        metadata::settle_namespace(meta, kind, &request.namespace)?;
-        let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
-        if name.is_empty() {
-            let text = format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                request.name
-            );
-            return Err(Status::bad_request(text));
-        }
-        check_name(name, request)?;
+        let wish = Wish::read(query, "UpdateOptions")?.seen_as(form);
+        let Decoded { value, mut warnings } = self.decode(wish.view.unwrap_or(kind), headers, body, wish.validation)?;
+        let value = wish.stored(value);
+        let written = self.update_decoded(kind, request, wish, value, &mut warnings);
+        let seen = written.map(|object| self.seen(kind, &object));
+        told(seen.map(|object| answer::json(StatusCode::OK, form.object(kind, &object))), warnings)
+    }
+
+    fn update_decoded(
+        &self,
+        kind: &Kind,
+        request: &ResourceRequest,
+        wish: Wish,
+        mut value: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Arc<Object>, Status> {
+        check_identity(&mut value, kind, request)?;
         let current = self.current(kind, request)?;
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if matches!(version, "" | "0") && kind.insists_on_version() {
             let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
             return Err(Status::invalid(kind.named(), &request.name, &[error]));
         }
-        if let Some(uid) = value["metadata"]["uid"].as_str().filter(|uid| *uid != current.uid()) {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
-                 failed: UID in precondition: {uid}, UID in object meta: {}",
-                kind.storage_path(&request.key()),
-                current.uid()
-            );
-            return Err(Status::conflict(kind.named(), &request.name, &why));
-        }
-        let object = self.replace(kind, request, &current, value, Wish { dry_run, validation }, &mut warnings)?;
-        Ok(answer::json(StatusCode::OK, form.object(kind, &object)).warning(&warnings))
+        check_uid(&value, kind, request, &current)?;
+        self.replace(kind, request, &current, value, wish, warnings)
     }
 
     pub(crate) fn patch(
@@ -133,42 +152,24 @@ impl Shared {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Answer {
-        let dry_run = is_dry_run(query, "PatchOptions")?;
-        let validation = field_validation(query, "PatchOptions")?;
-        let media_type = media_type(headers);
-        if !matches!(media_type, "application/json-patch+json" | "application/merge-patch+json") {
-            return Err(Status::unsupported_patch());
-        }
-        if query.is_on("force") {
-            let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
-            return Err(Status::invalid(Named { group: "meta.k8s.io", resource: "PatchOptions" }, "", &[error]));
-        }
-        let patch = read_patch(media_type, body)?;
+        let wish = Wish::read(query, "PatchOptions")?.seen_as(form);
+        let view = wish.view.unwrap_or(kind);
+        let patch = PatchRequest::read(kind, query, headers, body)?;
         for attempt in 1.. {
             let current = self.current(kind, request)?;
-            let mut value = current.value();
-            value["kind"] = kind.kind.as_str().into();
-            value["apiVersion"] = kind.api_version().into();
-            if media_type == "application/merge-patch+json" {
-                patch::merge(&mut value, patch.clone());
-            } else {
-                value = patch::apply(&value, &patch).map_err(|error| refuse_patch(&error))?;
-            }
-            let mut warnings = Vec::new();
-            if let Some(fields) = kind.fields {
-                let decoded = decode_value(value, fields, validation).map_err(|error| {
-                    let error = FieldError::invalid("patch", "<object>", error.to_string());
-                    Status::invalid(Named { group: "", resource: "" }, "", &[error])
-                })?;
-                (value, warnings) = (decoded.value, decoded.warnings);
-            }
+            let value = patch.apply(convert::from_stored(view, self.seen(kind, &current).value()), view)?;
+            let Decoded { value, mut warnings } = self.decode_patched(view, &patch, value, wish.validation)?;
+            let mut value = wish.stored(value);
             let meta = metadata::of(&mut value);
             metadata::settle_namespace(meta, kind, &request.namespace)?;
             check_name(meta.get("name").and_then(Value::as_str).unwrap_or_default(), request)?;
             metadata::check_kept(kind, &value, &current.value())?;
-            match self.replace(kind, request, &current, value, Wish { dry_run, validation }, &mut warnings) {
-                Err(status) if status.code == 409 && attempt < PATCH_TRIES && !names_version(&patch) => {}
-                result => return Ok(answer::json(StatusCode::OK, form.object(kind, &*result?)).warning(&warnings)),
+            match self.replace(kind, request, &current, value, wish, &mut warnings) {
+                Err(status) if status.code == 409 && attempt < PATCH_TRIES && !patch.insists_on_version() => {}
+                result => {
+                    let seen = result.map(|object| self.seen(kind, &object));
+                    return told(seen.map(|object| answer::json(StatusCode::OK, form.object(kind, &object))), warnings);
+                }
             }
         }
         Err(Status::modified(kind.named(), &request.name))
@@ -180,13 +181,13 @@ impl Shared {
         if deleting { status.being_deleted() } else { status }
     }
 
-    fn current(&self, kind: &Kind, request: &ResourceRequest) -> Result<Arc<Object>, Status> {
+    pub(crate) fn current(&self, kind: &Kind, request: &ResourceRequest) -> Result<Arc<Object>, Status> {
         let found = self.store.get(&kind.id(), &request.key());
         found.ok_or_else(|| Status::not_found(kind.named(), &request.name))
     }
 
     /// Puts `value` in the place of `current`, as far as the request may change it.
-    fn replace(
+    pub(crate) fn replace(
         &self,
         kind: &Kind,
         request: &ResourceRequest,
@@ -196,7 +197,7 @@ impl Shared {
         warnings: &mut Vec<String>,
     ) -> Result<Arc<Object>, Status> {
         let name = &request.name;
-        let old = current.value();
+        let old = self.seen(kind, current).value();
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         let version = if version.is_empty() { 0 } else { parse_revision(version).map_err(Status::unexpected)? };
         // Zero insists on nothing.
@@ -204,21 +205,17 @@ impl Shared {
             return Err(Status::modified(kind.named(), name));
         }
         if request.subresource == "status" {
-            let status = value.as_object_mut().and_then(|value| value.remove("status"));
-            value = old.clone();
-            match status {
-                Some(status) => value["status"] = status,
-                None => drop(value.as_object_mut().map(|value| value.remove("status"))),
-            }
+            value = with_status(kind, value, &old);
         } else if kind.has_status() {
             match old.get("status") {
                 Some(status) => value["status"] = status.clone(),
                 None => drop(value.as_object_mut().map(|value| value.remove("status"))),
             }
         }
-        let Wish { dry_run, validation } = wish;
-        warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, validation)?);
+        let dry_run = wish.dry_run;
+        warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, wish)?);
         metadata::keep(&mut value, &old, kind);
+        self.to_stored(kind, &mut value);
         let key = request.key();
         let mut work = Work::default();
         if is_finished(kind, &value, current) && !dry_run {
@@ -226,10 +223,10 @@ impl Shared {
             self.collect(work);
             return Ok(Arc::new(Object::new(&value, current.revision(), Vec::new())));
         }
-        if metadata::same(&value, &old) {
+        if metadata::same(&value, &current.value()) {
             return Ok(Arc::clone(current));
         }
-        let fields = metadata::selectable(kind, &value);
+        let fields = convert::selectable(kind, &value);
         if dry_run {
             return Ok(Arc::new(Object::new(&value, current.revision(), fields)));
         }
@@ -251,66 +248,57 @@ impl Shared {
         value: &mut Value,
         old: Option<&Value>,
         subresource: &str,
-        validation: FieldValidation,
+        wish: Wish,
     ) -> Result<Vec<String>, Status> {
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut warnings = Vec::new();
         let mut errors = Vec::new();
         if is_definition(kind) {
+            crd::fill_stored_versions(value);
             if subresource.is_empty() {
                 crd::fill(value);
                 crd::prepare(value, old);
                 warnings = crd::warnings(value);
-                errors.extend(crd::Definition::read(value).err().unwrap_or_default());
-                errors.extend(old.map(|old| crd::check_update(value, old)).unwrap_or_default());
+                errors.extend(crd::check(value, old));
             }
         } else if kind.is_built_in() {
             match old {
                 None => {
                     builtin::prepare_for_create(kind, value);
-                    errors.extend(builtin::validate_create(kind, value));
+                    errors.extend(builtin::validate_create(wish.view.unwrap_or(kind), value));
                 }
                 Some(old) => {
                     builtin::prepare_for_update(kind, value, old, subresource);
                     match subresource {
-                        "" => errors.extend(builtin::validate_update(kind, value, old)),
+                        "" => errors.extend(builtin::validate_update(wish.view.unwrap_or(kind), value, old)),
                         "finalize" => errors.extend(ownership::check_namespace_finalizers(value)),
                         _ => {}
                     }
                 }
             }
-        } else if let Some(custom) = self.customs.find(&kind.group, &kind.plural)
-            && let Some(version) = custom.version(&kind.version)
-        {
-            if old.is_none() && kind.has_status() {
-                value.as_object_mut().map(|value| value.remove("status"));
+        } else {
+            if let Some(given) = value["kind"].as_str().filter(|given| *given != kind.kind) {
+                let error = FieldError::invalid("kind", given, format!("must be {}", kind.kind));
+                return Err(Status::invalid(Named { group: &kind.group, resource: given }, &name, &[error]));
             }
-            let schema = &version.schema;
-            let unknown = schema.prune(value);
-            schema.default(value);
-            match validation {
-                FieldValidation::Ignore => {}
-                FieldValidation::Warn => warnings.extend(unknown),
-                FieldValidation::Strict if unknown.is_empty() => {}
-                FieldValidation::Strict => {
-                    let error = DecodeError::Strict(unknown);
-                    return Err(Status::bad_request(error.message(&kind.kind, &kind.kind, &kind.version, &[])));
-                }
-            }
-            warnings.extend(version.deprecation_warning.clone());
-            errors.extend(match old {
-                None => schema.validate(value),
-                Some(old) if subresource == "status" => schema.validate_status(value, old),
-                Some(old) => schema.validate_update(value, old),
-            });
+            (warnings, errors) = self.check_custom(kind, value, old, subresource);
         }
         let mut all = metadata::check(kind, value, &name);
         all.extend(old.map(|old| metadata::check_finalizers(value, old)).unwrap_or_default());
+        if old.is_some() {
+            let again = metadata::check_labels(value);
+            all.extend((1..kind.label_checks(subresource)).flat_map(|_| again.iter().cloned()));
+        }
         all.extend(errors);
         if all.is_empty() && kind.is_built_in() && subresource.is_empty() {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            all = builtin::allocate(kind, value, old, &mut *addresses).err().unwrap_or_default();
-            if let Some(old) = old {
+            let allocated = if wish.dry_run {
+                builtin::allocate(kind, value, old, &mut DryRun::of(&addresses))
+            } else {
+                builtin::allocate(kind, value, old, &mut *addresses)
+            };
+            all = allocated.err().unwrap_or_default();
+            if let Some(old) = old.filter(|_| !wish.dry_run) {
                 builtin::release(kind, old, Some(value), &mut *addresses);
             }
         }
@@ -318,7 +306,7 @@ impl Shared {
     }
 
     /// A definition is established, and served, as soon as it is written.
-    fn definition_written(&self, kind: &Kind, key: &Key) {
+    pub(crate) fn definition_written(&self, kind: &Kind, key: &Key) {
         if !is_definition(kind) {
             return;
         }
@@ -331,11 +319,38 @@ impl Shared {
             let _ =
                 self.store.put(&kind.id(), key, Some(&object), |revision| Object::new(&value, revision, Vec::new()));
         }
-        let conditions = value["status"]["conditions"].as_array().into_iter().flatten();
-        if conditions.into_iter().any(|one| one["type"] == "Established" && one["status"] == "True") {
-            self.customs.register(&value);
+        if self.customs.register(&value, self.store.revision()) {
             let text = |name: &str| value["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
             self.store.begin(&ResourceId { group: text("/group").into(), plural: text("/names/plural").into() });
+        }
+    }
+
+    /// Reads the body of a create or an update.
+    pub(crate) fn decode(
+        &self,
+        kind: &Kind,
+        headers: &HeaderMap,
+        body: &Bytes,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Status> {
+        let document = read_document(kind, headers, body)?;
+        if kind.is_built_in() {
+            return decode(kind, body, document, validation);
+        }
+        self.decode_custom(kind, body, document, validation)
+    }
+
+    /// Reads what a patch has made of an object.
+    pub(crate) fn decode_patched(
+        &self,
+        kind: &Kind,
+        patch: &PatchRequest,
+        value: Value,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Status> {
+        match kind.fields {
+            Some(fields) => patch.decode(kind, fields, value, validation),
+            None => self.decode_patched_custom(kind, patch, value, validation),
         }
     }
 
@@ -353,66 +368,110 @@ impl Shared {
     }
 }
 
+/// The old object with the status of `value`, and with as much of its metadata as the kind lets through here.
+fn with_status(kind: &Kind, mut value: Value, old: &Value) -> Value {
+    let mut kept = old.clone();
+    match value.as_object_mut().and_then(|value| value.remove("status")) {
+        Some(status) => kept["status"] = status,
+        None => drop(kept.as_object_mut().map(|kept| kept.remove("status"))),
+    }
+    if let Some(fields) = kind.metadata_kept_by_status() {
+        for field in fields {
+            match old["metadata"].get(field) {
+                Some(before) => value["metadata"][field] = before.clone(),
+                None => drop(metadata::of(&mut value).remove(*field)),
+            }
+        }
+        kept["metadata"] = value["metadata"].take();
+    }
+    kept
+}
+
+/// The name and the namespace of what is written are those of the path.
+pub(crate) fn check_identity(value: &mut Value, kind: &Kind, request: &ResourceRequest) -> Result<(), Status> {
+    let meta = metadata::of(value);
+    metadata::settle_namespace(meta, kind, &request.namespace)?;
+    check_name(meta.get("name").and_then(Value::as_str).unwrap_or_default(), request)
+}
+
+/// Refuses to put an object in the place of another one of that name.
+pub(crate) fn check_uid(value: &Value, kind: &Kind, request: &ResourceRequest, current: &Object) -> Result<(), Status> {
+    let Some(uid) = value["metadata"]["uid"].as_str().filter(|uid| *uid != current.uid()) else { return Ok(()) };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: {uid}, UID in object meta: {}",
+        kind.storage_path(&request.key()),
+        current.uid()
+    );
+    Err(Status::conflict(kind.named(), &request.name, &why))
+}
+
+/// The answer with what the client should know besides, be it a refusal or not.
+pub(crate) fn told(answer: Answer, warnings: Vec<String>) -> Answer {
+    match answer {
+        Ok(answer) => Ok(answer.warning(&warnings)),
+        Err(status) => Err(status.with_warnings(warnings)),
+    }
+}
+
 fn check_name(name: &str, request: &ResourceRequest) -> Result<(), Status> {
     if name == request.name {
         return Ok(());
+    }
+    if name.is_empty() {
+        let text =
+            format!("the name of the object ({} based on URL) was undeterminable: name must be provided", request.name);
+        return Err(Status::bad_request(text));
     }
     let text = format!("the name of the object ({name}) does not match the name on the URL ({})", request.name);
     Err(Status::bad_request(text))
 }
 
-/// Whether the writer of a patch insists on a version.
-fn names_version(patch: &Value) -> bool {
-    !patch["metadata"]["resourceVersion"].is_null()
-}
-
-/// A patch of the right shape.
-fn read_patch(media_type: &str, body: &Bytes) -> Result<Value, Status> {
-    let wrong = |what: String| Status::bad_request(format!("error decoding patch: {what}"));
-    let patch: Value = match RequestBody::parse(body) {
-        Err(DecodeError::Unreadable(what)) if serde_json::from_slice::<Value>(body).is_err() => {
-            return Err(wrong(what));
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return "" };
+    // What is no media type at all is shown whole: nobody takes it.
+    let Ok(value) = value.to_str() else { return "?" };
+    let mut parts = value.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let right = |parameter: &str| match parameter.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            let value = value.trim();
+            let quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
+            quoted || !(value.is_empty() || value.contains('"'))
         }
-        _ => serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?,
+        _ => parameter.is_empty(),
     };
-    let shape = match &patch {
-        Value::Object(_) => "object",
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
-    };
-    let merge = media_type == "application/merge-patch+json";
-    match shape {
-        "object" if merge => Ok(patch),
-        "array" if !merge => Ok(patch),
-        "null" => Err(Status::bad_request("Invalid JSON Patch")),
-        _ if merge => {
-            Err(wrong(format!("json: cannot unmarshal {shape} into Go value of type map[string]interface {{}}")))
-        }
-        _ => Err(wrong(format!("json: cannot unmarshal {shape} into Go value of type []handlers.jsonPatchOp"))),
-    }
-}
-
-fn refuse_patch(error: &PatchError) -> Status {
-    match error {
-        PatchError::Malformed(text) => Status::bad_request(text.clone()),
-        PatchError::TooMany(_) => Status::too_large(error.to_string()),
-        PatchError::DoesNotFit(_) => Status::unprocessable(),
-    }
-}
-
-fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
+    if (name.is_empty() && !value.is_empty()) || !parts.all(right) { value } else { name }
 }
 
 /// How a write is wished.
 #[derive(Clone, Copy)]
-struct Wish {
-    dry_run: bool,
-    validation: FieldValidation,
+pub(crate) struct Wish {
+    pub(crate) dry_run: bool,
+    pub(crate) validation: FieldValidation,
+    /// The kind that the client writes, when it is stored as another.
+    pub(crate) view: Option<&'static Kind>,
+}
+
+impl Wish {
+    /// Reads the parameters of a request, which are these options to the real server.
+    pub(crate) fn read(query: &Query, options: &'static str) -> Result<Self, Status> {
+        Ok(Self { dry_run: is_dry_run(query, options)?, validation: field_validation(query, options)?, view: None })
+    }
+
+    /// The same wish of a client that sees objects in this form.
+    fn seen_as(mut self, form: Form) -> Self {
+        self.view = form.view();
+        self
+    }
+
+    /// What the client wrote, as it is stored.
+    fn stored(self, value: Value) -> Value {
+        match self.view {
+            Some(view) => convert::to_stored(view, value),
+            None => value,
+        }
+    }
 }
 
 /// What a request says of fields that are unknown or come twice.
@@ -424,24 +483,32 @@ pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<F
     })
 }
 
-/// Reads the body of a create or an update.
-pub(crate) fn decode(
+pub(crate) fn unknown_format(accepted: &str) -> String {
+    format!("the body of the request was in an unknown format - accepted media types include: {accepted}")
+}
+
+/// Reads the YAML of a body, unless it is JSON.
+fn read_document(kind: &Kind, headers: &HeaderMap, body: &Bytes) -> Result<Option<yaml::Document>, Status> {
+    match media_type(headers) {
+        "" | "application/json" | "*/*" => Ok(None),
+        "application/yaml" => read_yaml(kind, body).map(Some),
+        _ => Err(Status::unsupported_media_type(unknown_format(MEDIA_TYPES))),
+    }
+}
+
+/// Reads the body of a create or an update of a built-in kind.
+fn decode(
     kind: &Kind,
-    headers: &HeaderMap,
     body: &Bytes,
+    document: Option<yaml::Document>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    if !matches!(media_type(headers), "" | "application/json" | "*/*") {
-        let text = format!(
-            "the body of the request was in an unknown format - accepted media types include: {}",
-            answer::MEDIA_TYPES
-        );
-        return Err(Status::unsupported_media_type(text));
-    }
     let refuse = |error: &DecodeError, of: &str, version: &str| {
         Status::bad_request(error.message(&kind.kind, of, version, body))
     };
-    let parsed = RequestBody::parse(body).map_err(|error| refuse(&error, &kind.kind, &kind.version))?;
+    let json = document.as_ref().map(|document| Bytes::from(document.value.to_string()));
+    let parsed = RequestBody::parse(json.as_ref().unwrap_or(body));
+    let parsed = parsed.map_err(|error| refuse(&error, &kind.kind, &kind.version))?;
     let expected = kind.api_version();
     // Bodies of built-in kinds need not name what the path says.
     let given_kind = if parsed.kind.is_empty() { kind.kind.clone() } else { parsed.kind.clone() };
@@ -453,25 +520,55 @@ pub(crate) fn decode(
         Some(fields) => parsed.decode(fields, validation),
         None => parsed.into_value(validation),
     };
+    let decoded = match document {
+        Some(document) => with_duplicates(decoded, document.duplicates, validation),
+        None => decoded,
+    };
     let version = given_version.rsplit('/').next().unwrap_or_default();
     let mut decoded = decoded.map_err(|error| refuse(&error, &given_kind, version))?;
     metadata::of(&mut decoded.value);
     Ok(decoded)
 }
 
+/// Reads a body of YAML.
+fn read_yaml(kind: &Kind, body: &Bytes) -> Result<yaml::Document, Status> {
+    yaml::read(body).map_err(|what| {
+        let summary = summary(body);
+        let kind = &kind.kind;
+        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {what} ({summary})"))
+    })
+}
+
+/// Says what came twice in a body of YAML, before anything else.
+pub(crate) fn with_duplicates(
+    decoded: Result<Decoded, DecodeError>,
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    if duplicates.is_empty() || validation != FieldValidation::Strict {
+        return with_earlier(decoded, duplicates, validation);
+    }
+    let together = format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "));
+    with_earlier(decoded, vec![together], validation)
+}
+
 /// A body of another kind than the path asks for.
 fn wrong_kind(kind: &Kind, given_kind: &str, given_version: &str) -> Status {
+    let version = given_version.rsplit('/').next().unwrap_or_default();
+    let why = why_wrong_kind(kind, given_kind, given_version);
+    Status::bad_request(format!("{given_kind} in version \"{version}\" cannot be handled as a {}: {why}", kind.kind))
+}
+
+/// Why an object of that kind cannot stand for one of the kind that the path asks for.
+pub(crate) fn why_wrong_kind(kind: &Kind, given_kind: &str, given_version: &str) -> String {
     let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
     let known = kinds::builtin().kind(group, version, given_kind).is_some()
         || given_kind.strip_suffix("List").is_some_and(|item| kinds::builtin().kind(group, version, item).is_some());
-    let why = if known {
-        let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
-        format!("converting ({version}.{given_kind}) to ({package}.{}): unknown conversion", kind.kind)
-    } else {
-        unregistered(given_kind, given_version)
-    };
-    let text = format!("{given_kind} in version \"{version}\" cannot be handled as a {}: {why}", kind.kind);
-    Status::bad_request(text)
+    if !known {
+        return unregistered(given_kind, given_version);
+    }
+    let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
+    format!("converting ({version}.{given_kind}) to ({package}.{}): unknown conversion", kind.kind)
 }
 
 /// What the real server says of a kind that it does not know there, down to the line of its source.

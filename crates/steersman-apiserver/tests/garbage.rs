@@ -98,3 +98,75 @@ async fn a_namespace_takes_everything_along() {
     }
     assert_eq!(names(&server).await, ["bystander"]);
 }
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+
+async fn define_widgets(server: &ApiServer) {
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {
+        "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+    }});
+    let (status, answer) = send(server, Method::POST, DEFINITIONS, definition).await;
+    assert_eq!(status, StatusCode::CREATED, "{answer}");
+}
+
+async fn create_widget(server: &ApiServer, metadata: Value) -> String {
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata});
+    let (status, created) = send(server, Method::POST, WIDGETS, widget).await;
+    assert_eq!(status, StatusCode::CREATED, "{created}");
+    created["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_belongs_to_the_objects_of_a_definition_goes_with_it() {
+    let server = ApiServer::new();
+    define_widgets(&server).await;
+    let first = create_widget(&server, json!({"name": "first"})).await;
+    let owner =
+        |uid: &str, name: &str| json!([{"apiVersion": "example.com/v1", "kind": "Widget", "name": name, "uid": uid}]);
+    let second = create_widget(&server, json!({"name": "second", "ownerReferences": owner(&first, "first")})).await;
+    let maps = [("of-first", owner(&first, "first")), ("of-second", owner(&second, "second"))];
+    for (name, owners) in maps {
+        let map = json!({"metadata": {"name": name, "ownerReferences": owners}});
+        assert_eq!(send(&server, Method::POST, MAPS, map).await.0, StatusCode::CREATED);
+    }
+    create(&server, "bystander", None).await;
+    delete(&server, &format!("{DEFINITIONS}/widgets.example.com"), "Background").await;
+    assert_eq!(send(&server, Method::GET, DEFINITIONS, Value::Null).await.1["items"], json!([]));
+    assert_eq!(names(&server).await, ["bystander"]);
+}
+
+#[tokio::test]
+async fn a_definition_waits_for_its_last_object() {
+    let server = ApiServer::new();
+    define_widgets(&server).await;
+    let uid = create_widget(&server, json!({"name": "held", "finalizers": ["example.com/held"]})).await;
+    let owners = json!([{"apiVersion": "example.com/v1", "kind": "Widget", "name": "held", "uid": uid}]);
+    let map = json!({"metadata": {"name": "child", "ownerReferences": owners}});
+    assert_eq!(send(&server, Method::POST, MAPS, map).await.0, StatusCode::CREATED);
+    delete(&server, &format!("{DEFINITIONS}/widgets.example.com"), "Background").await;
+    let (_, mut held) = send(&server, Method::GET, &format!("{WIDGETS}/held"), Value::Null).await;
+    assert_eq!(names(&server).await, ["child"]);
+    held["metadata"]["finalizers"] = json!([]);
+    let (status, answer) = send(&server, Method::PUT, &format!("{WIDGETS}/held"), held).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(names(&server).await, Vec::<String>::new());
+    assert_eq!(send(&server, Method::GET, DEFINITIONS, Value::Null).await.1["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_definition_that_is_forced_to_go_leaves_its_objects_where_nobody_sees_them() {
+    let server = ApiServer::new();
+    define_widgets(&server).await;
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    create_widget(&server, json!({"name": "held", "finalizers": ["example.com/held"]})).await;
+    delete(&server, &path, "Background").await;
+    let (_, mut definition) = send(&server, Method::GET, &path, Value::Null).await;
+    definition["metadata"]["finalizers"] = json!([]);
+    assert_eq!(send(&server, Method::PUT, &path, definition).await.0, StatusCode::OK);
+    assert_eq!(send(&server, Method::GET, &path, Value::Null).await.0, StatusCode::NOT_FOUND);
+    define_widgets(&server).await;
+    let (_, widgets) = send(&server, Method::GET, WIDGETS, Value::Null).await;
+    assert_eq!(widgets["items"].as_array().map(Vec::len), Some(1));
+}

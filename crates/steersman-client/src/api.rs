@@ -9,7 +9,7 @@ use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::params::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams};
-use kube_core::{DynamicObject, ObjectList, Resource, Status};
+use kube_core::{DynamicObject, Resource, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -157,7 +157,7 @@ impl<K: Resource> Api<K> {
     }
 }
 
-fn request(built: Result<Request<Vec<u8>>, kube_core::request::Error>) -> Result<Request<Body>, Error> {
+pub(crate) fn request(built: Result<Request<Vec<u8>>, kube_core::request::Error>) -> Result<Request<Body>, Error> {
     built.map(|request| request.map(Body::from)).map_err(|error| Error::InvalidRequest(error.to_string()))
 }
 
@@ -190,19 +190,6 @@ impl<K: Resource + DeserializeOwned> Api<K> {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Reads objects, all together. Nothing is decoded twice and no more than one list is in memory.
-    pub async fn list(&self, params: &ListParams) -> Result<ObjectList<K>, Error>
-    where
-        K: Clone,
-    {
-        let requests = self.requests();
-        let built = match self.form {
-            Form::Full => requests.list(params),
-            Form::Metadata => requests.list_metadata(params),
-        };
-        self.client.ask_for(request(built)?).await
     }
 
     /// Creates an object.

@@ -244,9 +244,11 @@ fn socks<C>(proxy: &Uri, connector: C) -> SocksV5<C> {
 fn tunnel<C>(proxy: &Uri, connector: C) -> Result<Tunnel<C>, Error> {
     let tunnel = Tunnel::new(proxy.clone(), connector);
     let Some(user) = credentials(proxy) else { return Ok(tunnel) };
-    let mut value =
-        HeaderValue::from_str(&format!("Basic {}", crate::text::base64(&crate::text::percent_decoded(user))))
-            .map_err(|error| Error::Config(error.into()))?;
+    let mut value = HeaderValue::from_str(&format!(
+        "Basic {}",
+        steersman_wire::base64::encode(&crate::text::percent_decoded(user))
+    ))
+    .map_err(|error| Error::Config(error.into()))?;
     value.set_sensitive(true);
     Ok(tunnel.with_auth(value))
 }

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
 use crate::builder::{ClientBuilder, boxed};
+use crate::discovery::Cache;
 use crate::error::{Asked, DecodeError, Error, TimeoutError, TransportError, chain};
 use crate::layers::{AnswerBody, Transport};
 
@@ -44,6 +45,8 @@ pub struct Client {
     transport: Transport,
     server: Arc<str>,
     default_namespace: Arc<str>,
+    /// What the server serves, for all clones.
+    pub(crate) served: Arc<Cache>,
 }
 
 impl std::fmt::Debug for Client {
@@ -67,7 +70,12 @@ impl Client {
     }
 
     pub(crate) fn new(transport: Transport, server: &str, default_namespace: &str) -> Self {
-        Self { transport, server: server.trim_end_matches('/').into(), default_namespace: default_namespace.into() }
+        Self {
+            transport,
+            server: server.trim_end_matches('/').into(),
+            default_namespace: default_namespace.into(),
+            served: Arc::default(),
+        }
     }
 
     /// The namespace of the configuration's context; `default` if it has none.

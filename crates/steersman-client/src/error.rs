@@ -1,11 +1,15 @@
 //! What can go wrong, and what was asked of which server when it did.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use kube_core::Status;
+use steersman_wire::ObjectError;
 use tower::BoxError;
+
+use crate::rest_mapper::MappingError;
 
 /// What was asked of which server. It holds no body and no header, so that it can be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +64,26 @@ pub enum Error {
         /// What is wrong with it, and where, without its contents.
         problem: DecodeError,
     },
+    /// One object of the answer cannot be read; its neighbours can.
+    #[error("{asked}: {error}")]
+    Object {
+        /// What was asked.
+        asked: Asked,
+        /// Which one, and why, without its contents.
+        error: Box<ObjectError>,
+    },
     /// The request was wrong before it was sent.
     #[error("{0}")]
     InvalidRequest(String),
     /// The configuration of the client is wrong.
     #[error("the client cannot be set up: {0}")]
     Config(#[source] BoxError),
+    /// It could not be found out what the server serves. All who waited for the same answer share the reason.
+    #[error("what the server serves is not known: {0}")]
+    Discovery(#[source] Arc<Error>),
+    /// The server serves no such kind, or more than one that could be meant.
+    #[error(transparent)]
+    Mapping(#[from] Box<MappingError>),
 }
 
 impl Error {
@@ -73,8 +91,14 @@ impl Error {
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Api { status, .. } => Some(status),
+            Self::Discovery(error) => error.status(),
             _ => None,
         }
+    }
+
+    /// The server serves no such kind, resource or category.
+    pub fn is_no_match(&self) -> bool {
+        matches!(self, Self::Mapping(problem) if problem.is_no_match())
     }
 
     /// The object, or the path, does not exist.
@@ -118,8 +142,13 @@ impl Error {
 
     /// Nobody listens at the server's address.
     pub fn is_connection_refused(&self) -> bool {
-        let Self::Transport { source, .. } = self else { return false };
-        source.io().is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+        match self {
+            Self::Transport { source, .. } => {
+                source.io().is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+            }
+            Self::Discovery(error) => error.is_connection_refused(),
+            _ => false,
+        }
     }
 }
 

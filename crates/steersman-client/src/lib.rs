@@ -6,6 +6,8 @@
 //! | [`Api`] of a type ([`Client::namespaced`], [`Client::all_namespaces`], [`Client::cluster`]) | objects of a Rust type: every `k8s-openapi` kind, every `CustomResource` |
 //! | [`Api`] of [`DynamicObject`] ([`Client::dynamic`]) | objects of a kind that is known at run time only |
 //! | [`Api`] of [`PartialObjectMeta`] ([`Api::metadata`]) | the metadata of objects, which is all that many controllers want |
+//! | [`DiscoveryClient`] ([`Client::discovery`]) | which groups, versions and kinds the server serves |
+//! | [`RestMapper`] ([`Client::mapper`]) | the resource of a kind, and the kind of a name such as `deploy`; [`Client::dynamic_kind`] |
 //!
 //! Where the server is and who asks comes from [`Config`]: see [`config_from_environment`] and [`config_from_flags`].
 
@@ -14,9 +16,12 @@ mod builder;
 mod client;
 mod config;
 mod conflict;
+mod discovery;
 mod error;
 mod layers;
 mod rest;
+mod rest_mapper;
+mod stream;
 mod text;
 mod warning;
 
@@ -29,13 +34,20 @@ pub use kube_core::params::{
 };
 pub use kube_core::{DynamicObject, GroupVersionKind, GroupVersionResource, ObjectList, ObjectMeta, Status};
 
+pub use steersman_wire::{Limits, ListMeta, ObjectError, WatchEvent};
+
 pub use api::{Api, Deleted, Place, Subresource};
 pub use builder::ClientBuilder;
 pub use client::Client;
 pub use config::{config_from_environment, config_from_flags};
 pub use conflict::{Backoff, retry_on_conflict};
+pub use discovery::{
+    Cause, Discovery, DiscoveryClient, Failure, ServedGroup, ServedResource, ServedSubresource, ServedVersion,
+};
 pub use error::{Asked, DecodeError, Error, TimeoutError, TransportError};
 pub use layers::observe::{RequestMetrics, RequestSample};
 pub use layers::timeouts::Timeouts;
 pub use rest::{RestAnswer, RestClient, RestRequest};
+pub use rest_mapper::{MappingError, RestMapper};
+pub use stream::{Event, RawList, RawWatch};
 pub use warning::{LogWarnings, NoWarnings, Warning, WarningHandler};

@@ -1,5 +1,5 @@
 use kube_client::Client;
-use steersman_apiserver::ApiServer;
+use steersman_apiserver::{ApiServer, Identity};
 
 /// An API server in this process, for as long as somebody holds it or a client of it.
 ///
@@ -30,6 +30,17 @@ impl Embedded {
     /// A client with all rights. It belongs to the runtime it is made in.
     pub fn client(&self) -> Client {
         Client::new(self.server.clone(), "default")
+    }
+
+    /// A client that is `name`, a member of `groups` (and of `system:authenticated`). It belongs to the runtime it is made
+    /// in. There are no access rules yet: it may do what anybody may.
+    pub fn user<G: Into<String>>(&self, name: &str, groups: impl IntoIterator<Item = G>) -> Client {
+        Client::new(self.server.acting_as(Identity::new(name, groups)), "default")
+    }
+
+    /// The server itself, to be called without a client or to be put on a socket.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
     }
 
     /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
-use kube_client::{Api, Client, Error, ResourceExt};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Api, Client, Config, Error, ResourceExt};
 use serde_json::json;
+use steersman_apiserver::Identity;
 use steersman_testing::Embedded;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -60,6 +63,40 @@ async fn an_object_lives_its_whole_life() {
         }
         other => panic!("expected the deletion, got {other:?}"),
     }
+}
+
+/// Who the server says that a client is.
+async fn who(client: &Client) -> serde_json::Value {
+    let review = SelfSubjectReview::default();
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = reviews.create(&PostParams::default(), &review).await.unwrap();
+    serde_json::to_value(review.status.unwrap().user_info).unwrap()
+}
+
+#[tokio::test]
+async fn a_client_is_who_it_was_made_for() {
+    let server = Embedded::start();
+    let admin = json!({"username": "steersman-admin", "groups": ["system:masters", "system:authenticated"]});
+    assert_eq!(who(&server.client()).await, admin);
+    let jane = json!({"username": "jane", "groups": ["developers", "testers", "system:authenticated"]});
+    assert_eq!(who(&server.user("jane", ["developers", "testers"])).await, jane);
+
+    // Over a socket too.
+    let serving = server.server().serve().start().await.unwrap();
+    let identity = Identity::new("jane", ["developers", "testers"]);
+    let kubeconfig: Kubeconfig = serde_json::from_str(&serving.kubeconfig_as(&identity)).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    assert_eq!(who(&Client::try_from(config).unwrap()).await, jane);
+}
+
+#[tokio::test]
+async fn a_client_that_is_no_master_cannot_be_somebody_else() {
+    let jane = Embedded::start().user("jane", ["developers"]);
+    let request = http::Request::get("/api/v1/pods").header("impersonate-user", "root").body(Vec::new()).unwrap();
+    let error = jane.request_text(request).await.unwrap_err();
+    let words = "User \"jane\" cannot impersonate-on:user-info:list resource \"pods\" in API group \"\" at the cluster";
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(code(error), 403);
 }
 
 #[tokio::test]

@@ -1,5 +1,33 @@
 //! Kubernetes on the wire, without any I/O.
 //!
+//! Objects arrive in lists and watch streams. A [`Codec`] knows one encoding of them; [`Json`] is the first. Its splitters are given
+//! a body chunk by chunk and give the bytes of one object after the other, most of them without a copy. What a cache wants to
+//! know of an object is read from those bytes without decoding them: its [`Metadata`], and single fields by their
+//! [`FieldPath`]; on the same way what nobody reads is left out ([`Strip`]).
+//!
+//! ```
+//! use steersman_wire::{Codec, Json, Limits, ListSplitter, Strip};
+//!
+//! let body = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[
+//!     {"metadata":{"name":"web-0","managedFields":[]},"spec":{"nodeName":"n1"}}]}"#;
+//! let mut list = Json.split_list(Limits::default());
+//! for chunk in body.as_bytes().chunks(16) {
+//!     list.push(chunk.to_vec().into());
+//!     while let Some(item) = list.next_item()? {
+//!         let pod = Json.scan_item(&item?, &Strip::default(), list.list().item_type().as_ref())?;
+//!         assert_eq!((pod.metadata.kind(), pod.metadata.name()), ("Pod", "web-0"));
+//!         assert_eq!(
+//!             pod.object,
+//!             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0"},"spec":{"nodeName":"n1"}}"#
+//!         );
+//!         let node = Json.read(&pod.object, &"spec.nodeName".parse()?)?;
+//!         assert_eq!(node.as_ref().and_then(|node| node.as_str()), Some("n1"));
+//!     }
+//! }
+//! assert_eq!(list.finish()?.resource_version, "7");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A request for objects says which ones: a [`LabelSelector`] on their labels, a [`FieldSelector`] on their fields. Both are
 //! parsed from the text of a query parameter, and asked about an object through a closure that looks up one label or field,
 //! so that it does not matter how the object is kept.
@@ -34,21 +62,39 @@
 //! What is accepted, what it means and every error text are those of apimachinery v0.36, because people and programs know
 //! them and the servers they talk to use them. `tests/apimachinery.rs` holds this crate to a table of its answers.
 
+pub mod base64;
+mod codec;
+mod field_path;
 mod field_selector;
+mod json;
 mod json_selector;
 mod label_parser;
 mod label_selector;
+mod metadata;
 mod names;
+mod object_error;
+mod outline;
 mod quote;
 mod resource_version;
 mod selector;
+mod status;
+mod strip;
 
+pub use codec::{
+    Codec, Item, Limits, ListMeta, ListSplitter, Scanned, TypeMeta, Value, WatchEvent, WatchSplitter, WireError,
+};
+pub use field_path::{FieldPath, InvalidFieldPath};
 pub use field_selector::{FieldRequirement, FieldSelector};
+pub use json::{Json, JsonListSplitter, JsonWatchSplitter};
 pub use label_selector::{LabelRequirement, LabelSelector};
+pub use metadata::{Metadata, OwnerReference};
 pub use names::{
     NameFormat, is_dns1035_label, is_dns1123_label, is_dns1123_subdomain, is_path_segment_name, is_path_segment_prefix,
     is_qualified_name, is_valid_label_value,
 };
+pub use object_error::{Fault, ObjectError};
 pub use quote::quote;
 pub use resource_version::{InvalidResourceVersion, ResourceVersion, compare_resource_version};
 pub use selector::{Operator, SelectorError};
+pub use status::Status;
+pub use strip::Strip;

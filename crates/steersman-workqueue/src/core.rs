@@ -122,6 +122,8 @@ pub struct Core<T> {
     delays: Delays,
     /// Room for what is taken from there. Empty.
     due: Vec<Entry>,
+    /// Hashes of what comes next.
+    ahead: Vec<u32>,
     limiter: Box<dyn RateLimiter<T>>,
     metrics: Option<Box<dyn Metrics>>,
     /// What one point of priority is worth, in nanoseconds.
@@ -169,6 +171,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
             processing: Processing::default(),
             delays: Delays::new(),
             due: Vec::new(),
+            ahead: Vec::new(),
             limiter: Box::new(limiter),
             metrics: None,
             ageing: nanoseconds(Self::AGEING_DEFAULT),
@@ -216,6 +219,23 @@ impl<T: Hash + Eq + Clone> Core<T> {
         };
         let id = self.slots.find_or_insert(key);
         self.schedule(id, options.priority, delay, now);
+    }
+
+    /// Brings what [`add`](Self::add) of these keys and [`finish`](Self::finish) of these tickets will need into the
+    /// processor's cache, if it is probably not there.
+    pub(crate) fn look_ahead<'a>(&mut self, next: impl Iterator<Item = Result<&'a T, &'a Ticket>>)
+    where
+        T: 'a,
+    {
+        if !self.slots.is_large() {
+            return;
+        }
+        self.ahead.clear();
+        self.ahead.extend(next.map(|next| match next {
+            Ok(key) => self.slots.hash(key),
+            Err(ticket) => self.slots.hash_of(ticket.slot),
+        }));
+        self.slots.look_ahead(&self.ahead);
     }
 
     /// Merges one more add into what is known of the key.

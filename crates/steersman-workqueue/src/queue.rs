@@ -247,6 +247,10 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     /// Takes in what was put down.
     pub(crate) fn take_in(&self, state: &mut State<T>, time: Instant) {
         loop {
+            state.core.look_ahead(state.arriving.iter().map(|arrival| match arrival {
+                Arrival::Add(key) => Ok(key),
+                Arrival::Done(ticket) => Err(ticket),
+            }));
             while let Some(arrival) = state.arriving.pop_front() {
                 match arrival {
                     Arrival::Add(key) => {

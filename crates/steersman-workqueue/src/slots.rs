@@ -6,6 +6,8 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
+/// With more keys than this it is worth looking ahead.
+const LARGE: usize = 1 << 14;
 /// An empty queue keeps room for this many keys and gives the rest back.
 const KEPT_WHEN_EMPTY: usize = 1 << 12;
 
@@ -128,6 +130,29 @@ impl<T: Hash + Eq> Slots<T> {
         };
         vacant.insert(Entry { id, hash });
         SlotId(id)
+    }
+
+    /// The hash of a key.
+    pub(crate) fn hash(&self, key: &T) -> u32 {
+        self.hasher.hash_one(key) as u32
+    }
+
+    /// The hash of the key in a slot.
+    pub(crate) fn hash_of(&self, id: SlotId) -> u32 {
+        self.slots[id.0 as usize].hash
+    }
+
+    /// Whether the table is so large that a place in it is probably not in the processor's cache.
+    pub(crate) fn is_large(&self) -> bool {
+        self.by_key.len() > LARGE
+    }
+
+    /// Looks at the places of keys with these hashes, and does nothing. The places are anywhere in memory; looked at one
+    /// right after the other they come all together, and are there when they are needed one by one.
+    pub(crate) fn look_ahead(&self, hashes: &[u32]) {
+        let found =
+            hashes.iter().filter(|hash| self.by_key.find(widen(**hash), |entry| entry.hash == **hash).is_some());
+        std::hint::black_box(found.count());
     }
 
     /// Frees a slot that is in no list, and gives its key back.

@@ -16,7 +16,7 @@ pub(crate) struct Contestant {
 /// A program that does jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Program {
-    /// `bench/src/bin/steersman-contestant.rs`.
+    /// `bench/src/bin/steersman-contestant.rs`, which also is the load that API servers are measured with.
     Steersman,
     /// `bench/go`.
     Go,
@@ -29,6 +29,11 @@ pub(crate) enum Program {
 /// Everyone.
 pub(crate) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: "steersman", program: Program::Steersman, arguments: &[] },
+    Contestant { name: "steersman-in-process", program: Program::Steersman, arguments: &["--server", "in-process"] },
+    Contestant { name: "kube-apiserver", program: Program::Steersman, arguments: &["--server", "kube-apiserver"] },
+    Contestant { name: "byte-loop", program: Program::Steersman, arguments: &["--peer", "byte-loop"] },
+    Contestant { name: "serde_json-value", program: Program::Steersman, arguments: &["--peer", "serde_json-value"] },
+    Contestant { name: "serde_json-typed", program: Program::Steersman, arguments: &["--peer", "serde_json-typed"] },
     Contestant { name: "client-go", program: Program::Go, arguments: &["client-go"] },
     Contestant { name: "controller-runtime", program: Program::Go, arguments: &["controller-runtime"] },
     Contestant { name: "kube-rs", program: Program::KubeRs, arguments: &[] },

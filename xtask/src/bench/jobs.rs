@@ -28,10 +28,39 @@ pub(crate) struct Job {
     /// The figures that are compared, the most important first: the smaller the better. The first is also what is
     /// plotted, and every contestant must report it.
     pub(crate) costs: &'static [&'static str],
+    /// What our figures should come to.
+    pub(crate) goals: &'static [Goal],
     /// Whether an answer shows that the work was really done. Says what is wrong if not.
     pub(crate) check: fn(&Asked, &Answer) -> Result<(), String>,
     /// A run that takes longer has failed.
     pub(crate) time_limit: Duration,
+}
+
+/// What one figure of one of our contestants should come to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Goal {
+    pub(crate) contestant: &'static str,
+    pub(crate) figure: &'static str,
+    pub(crate) limit: Limit,
+}
+
+/// What a figure should not exceed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Limit {
+    /// This value.
+    Value(f64),
+    /// This many times what that peer needs.
+    Times(f64, &'static str),
+}
+
+impl Goal {
+    const fn value(contestant: &'static str, figure: &'static str, value: f64) -> Self {
+        Self { contestant, figure, limit: Limit::Value(value) }
+    }
+
+    const fn times(contestant: &'static str, figure: &'static str, times: f64) -> Self {
+        Self { contestant, figure, limit: Limit::Times(times, "kube-apiserver") }
+    }
 }
 
 /// The server that a job needs.
@@ -88,8 +117,25 @@ const WORKQUEUE: Job = Job {
     full: Scale::of(&[1_000, 10_000, 100_000, 1_000_000]),
     quick: Scale::of(&[1_000, 100_000]),
     costs: &["ns_per_item"],
+    goals: &[],
     check: count_is_size_times_repeats,
     time_limit: Duration::from_secs(120),
+};
+
+/// An API server job; the entries below say what is different. Each run starts a server of its own.
+const APISERVER: Job = Job {
+    name: "",
+    about: "",
+    task: "",
+    server: Server::None,
+    contestants: &["steersman", "kube-apiserver"],
+    workers: 16,
+    full: Scale::of(&[10_000]),
+    quick: Scale::of(&[1_000]),
+    costs: &["wall_s"],
+    goals: &[],
+    check: count_is_size,
+    time_limit: Duration::from_secs(240),
 };
 
 /// Every job.
@@ -104,6 +150,7 @@ pub(crate) const JOBS: &[Job] = &[
         full: Scale::of(&[20_000]),
         quick: Scale::of(&[5_000]),
         costs: &["wall_s", "rss_mb"],
+        goals: &[],
         check: count_is_size,
         time_limit: Duration::from_secs(120),
     },
@@ -117,6 +164,7 @@ pub(crate) const JOBS: &[Job] = &[
         full: Scale::of(&[10_000]).with_events(30_000),
         quick: Scale::of(&[1_000]).with_events(5_000),
         costs: &["wall_s", "cpu_s"],
+        goals: &[],
         check: count_is_events,
         time_limit: Duration::from_secs(180),
     },
@@ -130,8 +178,37 @@ pub(crate) const JOBS: &[Job] = &[
         full: Scale::of(&[1_000]),
         quick: Scale::of(&[300]),
         costs: &["p50_us", "p99_us"],
+        goals: &[],
         check: count_is_size,
         time_limit: Duration::from_secs(180),
+    },
+    Job {
+        name: "clients-get",
+        about: "one ConfigMap read again and again, one read after the other, on a real server; processor time is the client's",
+        task: "clients-get",
+        server: Server::Real,
+        contestants: &["steersman", "client-go", "kube-rs"],
+        workers: 1,
+        full: Scale::of(&[1_000]),
+        quick: Scale::of(&[200]),
+        costs: &["cpu_s", "wall_s"],
+        goals: &[],
+        check: count_is_size,
+        time_limit: Duration::from_secs(120),
+    },
+    Job {
+        name: "wire",
+        about: "a list of Pods split into items, metadata read, managedFields left out; one thread, from memory",
+        task: "wire",
+        server: Server::None,
+        contestants: &["steersman", "byte-loop", "serde_json-value", "serde_json-typed"],
+        workers: 1,
+        full: Scale::of(&[20_000]),
+        quick: Scale::of(&[5_000]),
+        costs: &["ns_per_item", "peak_mb"],
+        goals: &[],
+        check: count_is_size_times_repeats,
+        time_limit: Duration::from_secs(120),
     },
     Job {
         name: "workqueue-together-1",
@@ -189,6 +266,54 @@ pub(crate) const JOBS: &[Job] = &[
         check: count_is_half_of_size,
         ..WORKQUEUE
     },
+    Job {
+        name: "apiserver-start",
+        about: "from nothing to the first answer, a list of namespaces",
+        task: "apiserver-start",
+        contestants: &["steersman", "steersman-in-process", "kube-apiserver"],
+        full: Scale::of(&[1]),
+        quick: Scale::of(&[1]),
+        goals: &[Goal::value("steersman", "wall_s", 0.1), Goal::value("steersman-in-process", "wall_s", 0.02)],
+        ..APISERVER
+    },
+    Job {
+        name: "apiserver-create",
+        about: "Pods of 7.8 KB created by 16 writers; processor time and memory are the server's, with etcd's",
+        task: "apiserver-create",
+        costs: &["cpu_us_per_write", "wall_s", "rss_mb", "peak_mb"],
+        goals: &[
+            Goal::times("steersman", "cpu_us_per_write", 0.1),
+            Goal::times("steersman", "rss_mb", 0.1),
+            Goal::times("steersman", "peak_mb", 0.1),
+        ],
+        ..APISERVER
+    },
+    Job {
+        name: "apiserver-list",
+        about: "Pods of 7.8 KB listed as JSON, plain and with gzip asked for, to the last byte; times are of one list",
+        task: "apiserver-list",
+        costs: &["list_ms", "list_cpu_ms", "gzip_ms", "gzip_cpu_ms"],
+        goals: &[
+            Goal::times("steersman", "list_ms", 0.05),
+            Goal::times("steersman", "list_cpu_ms", 0.05),
+            Goal::times("steersman", "gzip_ms", 0.05),
+            Goal::times("steersman", "gzip_cpu_ms", 0.05),
+        ],
+        ..APISERVER
+    },
+    Job {
+        name: "apiserver-watch",
+        about: "watchers that are all told of each of the Pods created; in process, processor time includes the watchers'",
+        task: "apiserver-watch",
+        contestants: &["steersman", "steersman-in-process", "kube-apiserver"],
+        full: Scale::of(&[1_000]).with_events(1_000),
+        quick: Scale::of(&[100]).with_events(100),
+        costs: &["cpu_s", "wall_s"],
+        goals: &[Goal::times("steersman", "cpu_s", 1.0 / 3.0), Goal::times("steersman-in-process", "cpu_s", 0.1)],
+        check: count_is_size_times_events,
+        time_limit: Duration::from_secs(600),
+        ..APISERVER
+    },
 ];
 
 fn expect(what: &str, found: u64, expected: u64) -> Result<(), String> {
@@ -201,6 +326,10 @@ fn count_is_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
 
 fn count_is_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, asked.events)
+}
+
+fn count_is_size_times_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    expect("the count", answer.count, asked.size * asked.events)
 }
 
 fn count_is_half_of_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
@@ -294,6 +423,8 @@ mod tests {
         assert_eq!(check("sync", &answer(99, &[])), Err("the count is 99, not 100".to_owned()));
         assert_eq!(check("watch", &answer(30, &[])), Ok(()));
         assert!(check("watch", &answer(100, &[])).is_err());
+        assert_eq!(check("apiserver-watch", &answer(3000, &[])), Ok(()));
+        assert!(check("apiserver-watch", &answer(2999, &[])).is_err());
         assert_eq!(check("workqueue-ratelimit", &answer(50, &[])), Ok(()));
         assert!(check("workqueue-ratelimit", &answer(100, &[])).is_err());
     }
@@ -329,6 +460,10 @@ mod tests {
             assert!(!job.costs.is_empty() && !job.contestants.is_empty() && !job.about.is_empty(), "{}", job.name);
             for name in job.contestants {
                 assert!(CONTESTANTS.iter().any(|contestant| contestant.name == *name), "{} has {name}", job.name);
+            }
+            for goal in job.goals {
+                assert!(job.contestants.contains(&goal.contestant), "{} has a goal for nobody: {goal:?}", job.name);
+                assert!(job.costs.contains(&goal.figure), "{} has a goal for no cost: {goal:?}", job.name);
             }
         }
     }

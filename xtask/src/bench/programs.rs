@@ -11,7 +11,7 @@ use super::contestants::Program;
 use super::jobs::Server;
 use super::plan::Plan;
 use crate::step::Progress;
-use crate::{process, workspace};
+use crate::{process, servers, workspace};
 
 /// The programs of a plan, ready to run.
 pub(crate) struct Programs {
@@ -31,7 +31,13 @@ impl Programs {
         let release = workspace::metadata()?.target_directory.join("release");
         if plan.needs(Server::Replay) || needed.iter().any(|(program, _)| *program == Program::Steersman) {
             let mut command = workspace::cargo();
-            build("steersman-bench", command.args(["build", "--release", "--package", "steersman-bench"]))?;
+            command.args(["build", "--release", "--package", "steersman-bench", "--package", "steersman-cli"]);
+            build("steersman-bench", &mut command)?;
+        }
+        if needed.iter().any(|(_, names)| names.contains(&"kube-apiserver")) {
+            for program in [servers::Program::Etcd, servers::Program::KubeApiserver] {
+                servers::provide(program)?;
+            }
         }
         let mut contestants = BTreeMap::new();
         for (program, _) in needed {

@@ -49,7 +49,10 @@ impl Setting<'_> {
                 command.args(contestant.arguments).arg(job.task).args(["--size", &size.to_string()]);
                 command.args(["--workers", &job.workers.to_string()]);
                 if let Some(replay) = &replay {
-                    command.args(["--url", &replay.url(), "--events", &scale.events.to_string()]);
+                    command.args(["--url", &replay.url()]);
+                }
+                if scale.events > 0 {
+                    command.args(["--events", &scale.events.to_string()]);
                 }
                 if scale.window > 0 {
                     command.args(["--window", &scale.window.to_string()]);

@@ -2,7 +2,7 @@
 
 use super::contestants::is_ours;
 use super::figures::{COMMON, Row, ratio};
-use super::jobs::{Job, Scale};
+use super::jobs::{Goal, Job, Limit, Scale};
 
 /// What stands in a cell that was not measured.
 const UNMEASURED: &str = "–";
@@ -46,7 +46,7 @@ impl Table {
             title: title(job, scale, rows.first().map_or(0, |row| row.size)),
             header: columns.iter().map(|column| column.title.clone()).collect(),
             rows: (0..rows.len()).map(|row| columns.iter().map(|column| column.cells[row].clone()).collect()).collect(),
-            remarks: vec![format!("{rounds} {remark}")],
+            remarks: std::iter::once(format!("{rounds} {remark}")).chain(goals(job, rows)).collect(),
         }
     }
 
@@ -126,6 +126,25 @@ impl Column {
             None => UNMEASURED.to_owned(),
         })
     }
+}
+
+/// A remark for each goal of the job whose figures were measured: what it is, what came out, and whether that will do.
+fn goals(job: &Job, rows: &[&Row]) -> Vec<String> {
+    job.goals.iter().filter_map(|goal| outcome(goal, rows)).collect()
+}
+
+fn outcome(goal: &Goal, rows: &[&Row]) -> Option<String> {
+    let figure = |contestant: &str| rows.iter().find(|row| row.contestant == contestant)?.median(goal.figure);
+    let ours = figure(goal.contestant)?;
+    let Goal { contestant, figure: name, .. } = goal;
+    let (what, found, limit, unit) = match goal.limit {
+        Limit::Value(limit) => (format!("{contestant}: {name}"), ours, limit, ""),
+        Limit::Times(limit, peer) => {
+            (format!("{contestant} ÷ {peer}: {name}"), ratio(ours, figure(peer)?)?, limit, "×")
+        }
+    };
+    let verdict = if found <= limit { "met" } else { "missed" };
+    Some(format!("Goal {verdict}: {what} is {}{unit}, at most {}{unit} is wanted.", number(found), number(limit)))
 }
 
 /// The columns that compare, and a remark that says which way. Where we take part, the question is what we cost compared
@@ -241,6 +260,25 @@ mod tests {
         assert_eq!(cell(&table, "curl", "steersman ÷ this: wall_s"), "10.0×");
         assert_eq!(cell(&table, "curl", "steersman ÷ this: rss_mb"), "–");
         assert_eq!(cell(&table, "steersman", "steersman ÷ this: wall_s"), "–");
+    }
+
+    #[test]
+    fn goals_are_told_with_what_came_of_them() {
+        let job = Job {
+            goals: &[
+                Goal { contestant: "steersman", figure: "wall_s", limit: Limit::Times(0.1, "client-go") },
+                Goal { contestant: "steersman", figure: "rss_mb", limit: Limit::Value(60.0) },
+                Goal { contestant: "steersman", figure: "cpu_s", limit: Limit::Value(1.0) },
+            ],
+            ..*JOBS.iter().find(|job| job.name == "sync").expect("the job exists")
+        };
+        let ours = row("steersman", &[("wall_s", 1.0), ("rss_mb", 50.0)]);
+        let theirs = row("client-go", &[("wall_s", 4.0)]);
+        let expected = [
+            "Goal missed: steersman ÷ client-go: wall_s is 0.250×, at most 0.100× is wanted.",
+            "Goal met: steersman: rss_mb is 50.0, at most 60.0 is wanted.",
+        ];
+        assert_eq!(goals(&job, &[&ours, &theirs]), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use steersman_wire::{is_qualified_name, is_valid_label_value};
 
-use super::fields::{Default, each_wrong, fill_all, get, items, not_negative, one_of, put, text};
+use super::fields::{Default, each_wrong, fill_all, get, items, not_negative, number, one_of, put, text};
 use crate::status::FieldError;
 
 const NODE: &[(&str, Default)] = &[
@@ -99,7 +99,8 @@ pub(super) fn validate_lease(value: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Events that carry a time of their own are of the newer kind, and are checked more strictly.
-pub(super) fn validate_event(value: &Value, errors: &mut Vec<FieldError>) {
+/// `component` is what the group of the request calls the reporting controller.
+pub(super) fn validate_event(value: &Value, component: &str, errors: &mut Vec<FieldError>) {
     let (namespace, of) = (text(value, "metadata.namespace"), text(value, "involvedObject.namespace"));
     let cluster_wide = of.is_empty() && matches!(namespace, "" | "default");
     if value["eventTime"].is_null() {
@@ -112,11 +113,11 @@ pub(super) fn validate_event(value: &Value, errors: &mut Vec<FieldError>) {
     if namespace != of && !cluster_wide {
         errors.push(FieldError::invalid("involvedObject.namespace", of, "does not match event.namespace"));
     }
-    let component = text(value, "reportingComponent");
-    if component.is_empty() {
-        errors.push(FieldError::required("reportingComponent", ""));
+    let reporting = text(value, "reportingComponent");
+    if reporting.is_empty() {
+        errors.push(FieldError::required(component, ""));
     }
-    each_wrong(component, "reportingComponent", is_qualified_name(component), errors);
+    each_wrong(reporting, component, is_qualified_name(reporting), errors);
     for (field, max) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
         let found = text(value, field);
         if found.is_empty() {
@@ -127,6 +128,70 @@ pub(super) fn validate_event(value: &Value, errors: &mut Vec<FieldError>) {
     }
     if text(value, "message").len() > 1024 {
         errors.push(FieldError::invalid("message", "", "can have at most 1024 characters"));
+    }
+}
+
+/// Events that are written by way of `events.k8s.io` have to be of the newer kind in everything.
+pub(super) fn validate_new_event(value: &Value, errors: &mut Vec<FieldError>) {
+    validate_event(value, "reportingController", errors);
+    validate_series(value, errors);
+    if value["eventTime"].is_null() {
+        errors.push(FieldError::required("eventTime", ""));
+    }
+    let kind = text(value, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        errors.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
+    }
+    let source = &value["source"];
+    let set = [
+        ("firstTimestamp", !value["firstTimestamp"].is_null()),
+        ("lastTimestamp", !value["lastTimestamp"].is_null()),
+        ("count", number(value, "count") != 0),
+        ("source", !text(source, "component").is_empty() || !text(source, "host").is_empty()),
+    ];
+    for (field, _) in set.iter().filter(|(_, is_set)| *is_set) {
+        errors.push(FieldError::invalid(*field, "", "needs to be unset"));
+    }
+}
+
+/// What happened cannot happen differently later; only the series of it goes on.
+pub(super) fn validate_new_event_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    validate_event(value, "reportingController", errors);
+    if value["series"] != old["series"] {
+        validate_series(value, errors);
+    }
+    let fields = [
+        ("involvedObject", "involvedObject"),
+        ("reason", "reason"),
+        ("message", "message"),
+        ("source", "source"),
+        ("firstTimestamp", "firstTimestamp"),
+        ("lastTimestamp", "lastTimestamp"),
+        ("count", "count"),
+        ("reason", "reason"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    for (field, name) in fields {
+        if value[field] != old[field] {
+            errors.push(FieldError::invalid(name, value[field].clone(), "field is immutable"));
+        }
+    }
+}
+
+fn validate_series(value: &Value, errors: &mut Vec<FieldError>) {
+    let series = &value["series"];
+    if series.is_object() {
+        if number(series, "count") < 2 {
+            errors.push(FieldError::invalid("series.count", "", "should be at least 2"));
+        }
+        if series["lastObservedTime"].is_null() {
+            errors.push(FieldError::required("series.lastObservedTime", ""));
+        }
     }
 }
 

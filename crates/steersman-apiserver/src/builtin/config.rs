@@ -1,6 +1,7 @@
 //! ConfigMaps, Secrets, Namespaces and limits.
 
 use serde_json::Value;
+use steersman_wire::base64;
 
 use super::fields::{self, each, get, get_mut, items, members, object, put, remove, text};
 use super::workloads::immutable;
@@ -20,7 +21,7 @@ const SECRET_TYPES: &[(&str, &[&str], bool)] = &[
 
 pub(super) fn fill_secret(value: &mut Value) {
     let texts: Vec<(String, String)> = members(value, "stringData")
-        .map(|(key, text)| (key.clone(), base64(text.as_str().unwrap_or_default().as_bytes())))
+        .map(|(key, text)| (key.clone(), base64::encode(text.as_str().unwrap_or_default().as_bytes())))
         .collect();
     remove(value, "stringData");
     if !texts.is_empty() {
@@ -174,32 +175,11 @@ pub(super) fn validate_secret_update(value: &Value, old: &Value, errors: &mut Ve
     validate_secret(value, errors);
 }
 
-/// Bytes as JSON has them.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = (0..3).fold(0_usize, |bits, at| bits << 8 | usize::from(chunk.get(at).copied().unwrap_or_default()));
-        for at in 0..4 {
-            let sextet = bits >> (18 - 6 * at) & 63;
-            text.push(if at <= chunk.len() { char::from(ALPHABET[sextet]) } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn bytes_are_written_as_json_has_them() {
-        for (given, expected) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(given.as_bytes()), expected);
-        }
-    }
 
     #[test]
     fn a_config_map_holds_no_more_than_a_mebibyte() {

@@ -3,29 +3,28 @@
 //! The paths look odd at times. The real server first moves what all versions have in common to the top, as the first
 //! release of this API had it, so that the schema of a single version is at fault as `spec.validation`.
 
-use serde_json::{Value, json};
-use steersman_wire::{NameFormat, is_dns1035_label, is_dns1123_subdomain};
+use serde_json::Value;
+use steersman_wire::{is_dns1035_label, is_dns1123_subdomain};
 
-use super::{list, structural, text, texts};
+use super::{go, list, structural, text, texts};
 use crate::status::FieldError;
 
 /// How many fields of a version may be selected by.
 const SELECTABLE_FIELDS_MAX: usize = 8;
 
-/// What is wrong with a definition that has been filled in.
-pub(super) fn check(crd: &Value) -> Vec<FieldError> {
+/// What is wrong with a definition that has been filled in, and with its change from `old`. That its name is one is for
+/// others to see.
+pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &crd["spec"];
     let (group, names) = (text(spec, "group"), &spec["names"]);
     let name = text(&crd["metadata"], "name");
-    for why in NameFormat::DnsSubdomain.validate(&name) {
-        errors.push(FieldError::invalid("metadata.name", name.as_str(), why));
-    }
-    if name != format!("{}.{group}", text(names, "plural")) {
+    if old.is_none() && name != format!("{}.{group}", text(names, "plural")) {
         let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid("metadata.name", name.as_str(), detail));
+        errors.push(FieldError::invalid("metadata.name", name, detail));
     }
     check_spec(spec, &group, &mut errors);
+    errors.extend(old.map(|old| check_update(crd, old)).unwrap_or_default());
     check_stored_versions(crd, &mut errors);
     if is_protected(&group) {
         check_approval(crd, &mut errors);
@@ -39,9 +38,8 @@ pub(super) fn check(crd: &Value) -> Vec<FieldError> {
 }
 
 /// What may not change from `old` to `crd`: what decides where objects are stored.
-pub(crate) fn check_update(crd: &Value, old: &Value) -> Vec<FieldError> {
-    let is_established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
-    let established = list(&old["status"], "conditions").any(is_established);
+fn check_update(crd: &Value, old: &Value) -> Vec<FieldError> {
+    let established = super::has_condition(old, "Established");
     let always = ["/spec/group", "/spec/names/plural"];
     let once_established = ["/spec/scope", "/spec/names/kind"];
     let fields = once_established.iter().filter(|_| established).chain(&always);
@@ -99,15 +97,23 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Vec<FieldError>) {
     }
     let seen = |index: usize, version: &Value| versions[..index].iter().any(|other| other["name"] == version["name"]);
     let shown = || {
-        let version = |version: &&Value| shown_version(version, &common);
-        versions.iter().map(version).collect::<Vec<Value>>()
+        let without_common = |version: &&Value| {
+            let mut version = (*version).clone();
+            for name in ["schema", "subresources", "additionalPrinterColumns", "selectableFields"] {
+                if common(name).is_some() {
+                    version[name] = Value::Null;
+                }
+            }
+            version
+        };
+        go::versions(&versions.iter().map(without_common).collect::<Vec<Value>>())
     };
     if versions.iter().enumerate().any(|(index, version)| seen(index, version)) {
-        errors.push(FieldError::invalid("spec.versions", shown(), "must contain unique version names"));
+        errors.push(FieldError::invalid_literal("spec.versions", shown(), "must contain unique version names"));
     }
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid("spec.versions", shown(), detail));
+        errors.push(FieldError::invalid_literal("spec.versions", shown(), detail));
     }
     if let Some(version) = versions.first() {
         check_label(&text(version, "name"), "spec.version", errors);
@@ -130,22 +136,6 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Vec<FieldError>) {
         }
     }
     check_conversion(&spec["conversion"], errors);
-}
-
-/// A version as messages show it. What has been moved to the top is gone from it.
-fn shown_version<'a>(version: &Value, common: &impl Fn(&str) -> Option<&'a Value>) -> Value {
-    let own = |name: &str| if common(name).is_some() { Value::Null } else { version[name].clone() };
-    json!({
-        "Name": text(version, "name"),
-        "Served": version["served"] == true,
-        "Storage": version["storage"] == true,
-        "Deprecated": version["deprecated"] == true,
-        "DeprecationWarning": version["deprecationWarning"],
-        "Schema": own("schema"),
-        "Subresources": own("subresources"),
-        "AdditionalPrinterColumns": own("additionalPrinterColumns"),
-        "SelectableFields": own("selectableFields"),
-    })
 }
 
 fn one_of(value: &str, accepted: &[&str], field: &str, errors: &mut Vec<FieldError>) {

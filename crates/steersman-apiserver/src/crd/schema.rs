@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 
 use super::format::Format;
 use super::pattern;
+use crate::schema::{FieldValidation, decode_metadata};
+use crate::status::FieldError;
 
 /// The fields of every object, which no schema needs to name.
 pub(super) const TYPE_AND_METADATA: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -102,6 +104,11 @@ impl Schema {
         of_metadata.sort();
         unknown.extend(of_metadata);
         unknown.into_iter().map(|path| format!("unknown field {}", crate::status::quote(&path))).collect()
+    }
+
+    /// What of an embedded object is not of the type that every object has there.
+    pub(crate) fn wrong_type_of_embedded(&self, object: &Value) -> Option<FieldError> {
+        wrong_type(object, &self.root, "")
     }
 
     /// Fills in defaults. A null where none is allowed gives way to the default, or is dropped.
@@ -232,40 +239,22 @@ pub(super) fn prune(value: &mut Value, node: Option<&Node>, resource: bool, path
     }
 }
 
-/// The fields of `metadata`.
-const METADATA: [&str; 15] = [
-    "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "labels",
-    "managedFields",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
-
-/// Drops unknown fields from the metadata of embedded objects.
+/// Reads the metadata of embedded objects as those of every object, which drops unknown fields. What is of a wrong type
+/// stays as it is.
 fn prune_metadata(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
             if node.embedded_resource
-                && let Some(Value::Object(metadata)) = fields.get_mut("metadata")
+                && let Some(metadata) = fields.get_mut("metadata").filter(|metadata| metadata.is_object())
+                && let Ok(decoded) = decode_metadata(metadata.clone(), FieldValidation::Warn)
             {
-                metadata.retain(|name, _| {
-                    let known = METADATA.contains(&name.as_str());
-                    if !known {
-                        unknown.push(format!("{}.{name}", join("metadata")));
-                    }
-                    known
-                });
+                *metadata = decoded.value;
+                if metadata["creationTimestamp"].is_null() {
+                    metadata.as_object_mut().map(|metadata| metadata.remove("creationTimestamp"));
+                }
+                let names = decoded.warnings.iter().filter_map(|text| text.split('"').nth(1));
+                unknown.extend(names.map(|name| format!("{}.{name}", join("metadata"))));
             }
             for (name, value) in fields {
                 if let Some(node) = node.field(name) {
@@ -280,6 +269,36 @@ fn prune_metadata(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<
             }
         }
         _ => {}
+    }
+}
+
+fn wrong_type(value: &Value, node: &Node, path: &str) -> Option<FieldError> {
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            let field = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            match name.as_str() {
+                "apiVersion" | "kind" if node.embedded_resource && !value.is_string() => {
+                    return Some(FieldError::invalid(field, value.clone(), "must be a string"));
+                }
+                "metadata" if node.embedded_resource => {
+                    if let Err(error) = decode_metadata(value.clone(), FieldValidation::Ignore) {
+                        return Some(FieldError::invalid(field, value.clone(), error.to_string()));
+                    }
+                }
+                _ => {}
+            }
+            match (node.properties.get(name), &node.additional) {
+                (Some(node), _) => wrong_type(value, node, &field),
+                (None, Additional::Schema(node)) => wrong_type(value, node, &format!("{path}[{name}]")),
+                (None, _) => None,
+            }
+        }),
+        Value::Array(values) => {
+            let node = node.items.as_ref()?;
+            let mut items = values.iter().enumerate();
+            items.find_map(|(index, value)| wrong_type(value, node, &format!("{path}[{index}]")))
+        }
+        _ => None,
     }
 }
 

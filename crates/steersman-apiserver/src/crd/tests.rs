@@ -457,14 +457,16 @@ fn names_that_others_have_are_not_accepted() {
 #[test]
 fn what_decides_where_objects_are_stored_cannot_change() {
     let mut old = crd(&json!({}));
+    fill(&mut old);
+    prepare(&mut old, None);
     let mut new = old.clone();
     new["spec"]["scope"] = "Cluster".into();
     new["spec"]["group"] = "b.com".into();
     let group = r#"spec.group: Invalid value: "b.com": field is immutable"#;
-    assert_eq!(shown(&check_update(&new, &old)), group);
+    assert_eq!(shown(&check(&new, Some(&old))), group);
     old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
     let scope = r#"spec.scope: Invalid value: "Cluster": field is immutable"#;
-    assert_eq!(shown(&check_update(&new, &old)), format!("[{scope}, {group}]"));
+    assert_eq!(shown(&check(&new, Some(&old))), format!("[{scope}, {group}]"));
 }
 
 #[test]

@@ -322,18 +322,22 @@ impl Check<'_> {
         let native = |fits: bool| if fits { number } else { Numeric::Float(number.as_f64()) };
         if let Some(factor) = node.multiple_of {
             let fits = range(&mut outcome, Numeric::Float(factor), "MultipleOf");
-            let (is_multiple, factor) = match native(fits) {
+            // The factor of an integer loses its fraction.
+            let whole = factor as i64;
+            let (is_positive, is_multiple, shown, value) = match native(fits) {
                 Numeric::Int(number) => {
-                    let factor = factor as i64;
-                    (factor > 0 && number % factor == 0, factor.to_string())
+                    (whole > 0, whole > 0 && number % whole == 0, whole.to_string(), Numeric::Int(whole))
                 }
                 Numeric::Float(number) => {
                     let times = if factor < 1.0 { 1.0 / factor * number } else { number / factor };
-                    (factor > 0.0 && is_integer(times), go_float(factor))
+                    (factor > 0.0, is_integer(times), go_float(factor), Numeric::Float(factor))
                 }
             };
-            if !is_multiple {
-                let message = format!("{path} in body should be a multiple of {factor}");
+            if !is_positive {
+                let message = format!("factor MultipleOf declared for {path} must be positive: {shown}");
+                self.invalid(&mut outcome, path, value.value(), message);
+            } else if !is_multiple {
+                let message = format!("{path} in body should be a multiple of {shown}");
                 self.invalid(&mut outcome, path, native(fits).value(), message);
             }
         }

@@ -7,11 +7,12 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
+use steersman_wire::base64;
 
 use super::json::{self, Json};
 use super::time::{self, Precision};
 use super::types::{Field, StructId, Type, Types};
-use super::{DecodeError, Decoded, FieldValidation, base64, quantity};
+use super::{DecodeError, Decoded, FieldValidation, quantity};
 
 /// More unknown and duplicate fields are not told.
 const STRICT_ERRORS_MAX: usize = 100;

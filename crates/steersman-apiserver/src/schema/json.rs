@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Number, Value};
 
 /// Deeper nesting is refused. Go allows 10,000 levels; nothing that is stored needs them, and readers of the value recurse.
-const DEPTH_MAX: usize = 512;
+pub(crate) const DEPTH_MAX: usize = 512;
 
 /// A JSON value that remembers how it was written.
 #[derive(Clone, Debug, PartialEq)]

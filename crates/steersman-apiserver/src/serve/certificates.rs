@@ -13,6 +13,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::ServeError;
+use crate::identity::Identity;
 
 /// A certificate and its key, as PEM.
 pub(super) struct Signed {
@@ -37,10 +38,12 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate that makes its holder `user`, a member of `group`.
-    pub(super) fn user(&self, user: &str, group: &str) -> Result<Signed, ServeError> {
-        let mut params = named(user);
-        params.distinguished_name.push(DnType::OrganizationName, group);
+    /// A certificate that makes its holder this user, a member of the first of its groups.
+    pub(super) fn user(&self, user: &Identity) -> Result<Signed, ServeError> {
+        let mut params = named(user.name());
+        if let Some(group) = user.groups().first() {
+            params.distinguished_name.push(DnType::OrganizationName, group.as_str());
+        }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let (certificate, key) = self.sign(params)?;
         Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem() })

@@ -20,9 +20,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
-use super::{Limits, Log, Stopped};
+use super::{Limits, Log, Stopped, subject};
 use crate::ApiServer;
 use crate::answer::{self, Body};
+use crate::identity::Identity;
 use crate::status::Status;
 
 /// A client that is gone without a word is asked this often whether it is there, and given this long to say so.
@@ -56,17 +57,17 @@ impl Connections {
         let (_, session) = stream.get_ref();
         let http2 = session.alpn_protocol() == Some(b"h2");
         // Certificates of other authorities do not get through the handshake.
-        let certified = session.peer_certificates().is_some();
-        let admitted = Arc::new(AtomicBool::new(certified));
+        let certified = session.peer_certificates().and_then(|chain| subject::identity(chain.first()?));
+        let admitted = Arc::new(AtomicBool::new(certified.is_some()));
 
         let builder = self.builder(http2);
         let service = service_fn(|request: Request<Incoming>| {
-            let (connections, admitted) = (Arc::clone(&self), Arc::clone(&admitted));
+            let (connections, admitted, certified) = (Arc::clone(&self), Arc::clone(&admitted), certified.clone());
             async move {
                 // A token counts for its request only: a connection may carry the requests of several clients.
-                let known = certified || connections.has_token(request.headers());
-                admitted.fetch_or(known, Ordering::Relaxed);
-                Ok::<_, Infallible>(connections.answer(request, known).await)
+                let identity = certified.or_else(|| connections.token_holder(request.headers()));
+                admitted.fetch_or(identity.is_some(), Ordering::Relaxed);
+                Ok::<_, Infallible>(connections.answer(request, identity).await)
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -99,13 +100,14 @@ impl Connections {
         if http2 { builder.http2_only() } else { builder.http1_only() }
     }
 
-    async fn answer(&self, request: Request<Incoming>, known: bool) -> Response<Body> {
+    async fn answer(&self, mut request: Request<Incoming>, identity: Option<Identity>) -> Response<Body> {
         let began = Instant::now();
         let line = self.log.is_some().then(|| {
             let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
             format!("{} {path}", request.method())
         });
-        let response = if known {
+        let response = if let Some(identity) = identity {
+            request.extensions_mut().insert(identity);
             let Ok(response) = self.server.clone().call(request).await;
             response.map(|body| self.until_stop(body))
         } else {
@@ -118,15 +120,12 @@ impl Connections {
         response
     }
 
-    /// Whether the request bears the token.
-    fn has_token(&self, headers: &HeaderMap) -> bool {
-        let Some(header) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else { return false };
-        match header.trim().split_once(' ') {
-            Some((scheme, token)) => {
-                scheme.eq_ignore_ascii_case("bearer") && same(token.trim().as_bytes(), self.token.as_bytes())
-            }
-            None => false,
-        }
+    /// Who the request comes from, if it bears the token.
+    fn token_holder(&self, headers: &HeaderMap) -> Option<Identity> {
+        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
+        let (scheme, token) = header.trim().split_once(' ')?;
+        let right = scheme.eq_ignore_ascii_case("bearer") && same(token.trim().as_bytes(), self.token.as_bytes());
+        right.then(Identity::admin)
     }
 
     /// A body that is all there stays as it is; one that is still being made, as a watch's, ends when the server stops.

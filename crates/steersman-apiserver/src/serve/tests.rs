@@ -331,3 +331,32 @@ async fn the_objects_outlive_the_socket() {
     let again = server.serve().start().await.unwrap();
     maps(&again).await.get("kept").await.unwrap();
 }
+
+/// Who the server says that a client of this kubeconfig is.
+async fn who(kubeconfig: &str) -> Value {
+    let client = Client::try_from(config(kubeconfig).await).unwrap();
+    let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+    let request = request.header("content-type", "application/json").body(b"{}".to_vec()).unwrap();
+    let review: Value = client.request(request).await.unwrap();
+    review["status"]["userInfo"].clone()
+}
+
+#[tokio::test]
+async fn a_certificate_a_token_and_a_wish_say_who_somebody_is() {
+    let serving = start().await;
+    let mut kubeconfig: Value = serde_json::from_str(serving.kubeconfig()).unwrap();
+    let by_certificate = who(serving.kubeconfig()).await;
+    assert_eq!(by_certificate["username"], "steersman-admin");
+    assert_eq!(by_certificate["groups"], serde_json::json!(["system:masters", "system:authenticated"]));
+    let credential = &by_certificate["extra"]["authentication.kubernetes.io/credential-id"][0];
+    assert!(credential.as_str().is_some_and(|text| text.starts_with("X509SHA256=")), "{by_certificate}");
+
+    kubeconfig["users"][0]["user"] = serde_json::json!({"token": serving.token()});
+    let by_token = who(&kubeconfig.to_string()).await;
+    assert_eq!(by_token, serde_json::json!({"username": "steersman-admin", "groups": by_certificate["groups"]}));
+
+    let jane = crate::Identity::new("jane", ["developers", "testers"]);
+    let groups = serde_json::json!(["developers", "testers", "system:authenticated"]);
+    let by_wish = who(&serving.kubeconfig_as(&jane)).await;
+    assert_eq!(by_wish, serde_json::json!({"username": "jane", "groups": groups}));
+}

@@ -6,14 +6,18 @@ use super::case::{Area, Case, case};
 
 mod crds;
 mod deletion;
+mod forms;
 mod garbage;
+mod hostile;
 mod http;
+mod identity;
 mod kinds;
 mod list;
 mod objects;
 mod patch;
 mod pods;
 mod resources;
+mod schemas;
 mod watch;
 
 /// Every case with its area.
@@ -23,13 +27,17 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::ListAndWatch, watch::cases()),
         (Area::Crds, crds::cases()),
         (Area::Crds, resources::cases()),
+        (Area::Crds, schemas::cases()),
         (Area::Deletion, deletion::cases()),
         (Area::Deletion, garbage::cases()),
         (Area::Deletion, pods::cases()),
         (Area::Rest, objects::cases()),
         (Area::Rest, patch::cases()),
         (Area::Rest, kinds::cases()),
+        (Area::Rest, forms::cases()),
         (Area::Rest, http::cases()),
+        (Area::Rest, identity::cases()),
+        (Area::Rest, hostile::cases()),
     ];
     areas.into_iter().flat_map(|(area, cases)| cases.into_iter().map(move |case| (area, case))).collect()
 }

@@ -1,22 +1,33 @@
-//! Bytes in JSON: standard base64 with padding, read with Go's leniency and error messages.
+//! Bytes as text: base64 with padding as JSON has it, read with Go's leniency, and base64 for URLs, without padding.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The bytes as base64.
-pub(crate) fn encode(bytes: &[u8]) -> String {
+/// Standard base64, with padding.
+pub fn encode(bytes: &[u8]) -> String {
+    let mut text = write(bytes, STANDARD);
+    text.extend(std::iter::repeat_n('=', text.len().next_multiple_of(4) - text.len()));
+    text
+}
+
+/// Base64 for URLs, without padding.
+pub fn encode_url(bytes: &[u8]) -> String {
+    write(bytes, URL)
+}
+
+fn write(bytes: &[u8], alphabet: &[u8; 64]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let sextet = bits >> (18 - 6 * place) & 63;
-            text.push(if place <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
+        for place in 0..=chunk.len() {
+            text.push(char::from(alphabet[(bits >> (18 - 6 * place) & 0x3f) as usize]));
         }
     }
     text
 }
 
-/// The bytes of base64. Line ends are skipped, as Go does, and bits that are left over at the end are not looked at.
-pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
+/// The bytes of standard base64, or what Go says is wrong. Line ends are skipped, as Go does, and bits that are left over at the end are not looked at.
+pub fn decode(text: &str) -> Result<Vec<u8>, String> {
     let corrupt = |at: usize| format!("illegal base64 data at input byte {at}");
     let text = text.as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
@@ -72,6 +83,23 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// The bytes of base64 for URLs, or the place of the first character that is wrong.
+pub fn decode_url(text: &str) -> Result<Vec<u8>, usize> {
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    for (chunk_at, chunk) in text.as_bytes().chunks(4).enumerate() {
+        let mut bits = 0_u32;
+        for (place, character) in chunk.iter().enumerate() {
+            let value = URL.iter().position(|known| known == character).ok_or(chunk_at * 4 + place)?;
+            bits |= (value as u32) << (18 - 6 * place);
+        }
+        if chunk.len() == 1 {
+            return Err(chunk_at * 4 + 1);
+        }
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,5 +137,24 @@ mod tests {
             let expected = expected.map(<[u8]>::to_vec).map_err(|at| format!("illegal base64 data at input byte {at}"));
             assert_eq!(decode(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn padding_is_as_rfc_4648_says() {
+        let cases =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")];
+        for (plain, encoded) in cases {
+            assert_eq!(encode(plain.as_bytes()), encoded);
+            assert_eq!(encode_url(plain.as_bytes()), encoded.trim_end_matches('='));
+            assert_eq!(decode_url(encoded.trim_end_matches('=')).as_deref(), Ok(plain.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn urls_have_an_alphabet_of_their_own() {
+        let bytes = [0xfb, 0xff, 0xfe];
+        assert_eq!((encode(&bytes), encode_url(&bytes)), ("+//+".to_owned(), "-__-".to_owned()));
+        assert_eq!(decode_url("-__-").as_deref(), Ok(&bytes[..]));
+        assert_eq!((decode_url("Zm9*"), decode_url("***"), decode_url("Z")), (Err(3), Err(0), Err(1)));
     }
 }

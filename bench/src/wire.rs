@@ -1,0 +1,157 @@
+//! The job `wire`: a list of Pods in chunks, as it comes from a connection, becomes metadata and bodies without
+//! `managedFields`. What the peers do instead stands in `bench/README.md`.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use k8s_openapi::List;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+use steersman_wire::{Codec, Json, Limits, ListSplitter, Strip};
+
+use crate::contestant::{Ask, Cost, Outcome, Stopwatch};
+use crate::pods::{Pods, Shape};
+
+/// What hyper reads at once when a server sends as fast as it can.
+const CHUNK: usize = 16 * 1024;
+/// How long the repetitions take together at least.
+const ENOUGH_WORK: Duration = Duration::from_millis(1500);
+
+/// Does the job as `contestant` does it.
+pub fn run(ask: &Ask, contestant: &str) -> Result<Outcome> {
+    let body = Body::new(ask.size);
+    let job: fn(&Body) -> Result<u64> = match contestant {
+        "steersman" => scan,
+        "byte-loop" => byte_loop,
+        "serde_json-value" => values,
+        "serde_json-typed" => typed,
+        other => bail!("nobody called {other:?} reads lists"),
+    };
+    let (mut count, mut repeats, mut least) = (0, 0, Duration::MAX);
+    let stopwatch = Stopwatch::start();
+    let mut cost = Cost::default();
+    while cost.wall < ENOUGH_WORK {
+        let started = Instant::now();
+        count += job(&body)?;
+        least = least.min(started.elapsed());
+        repeats += 1;
+        cost = stopwatch.cost();
+    }
+    let figures = vec![
+        ("repeats", f64::from(repeats)),
+        // The least of the repetitions: what others do on the machine only ever adds to it.
+        ("ns_per_item", least.as_nanos() as f64 / ask.size as f64),
+        ("mb_per_s", body.bytes.len() as f64 / least.as_secs_f64() / 1e6),
+    ];
+    Ok(Outcome { count, cost, memory: None, figures })
+}
+
+/// A list of Pods, in one piece and in chunks.
+struct Body {
+    bytes: Bytes,
+    chunks: Vec<Bytes>,
+    /// Where each Pod is.
+    pods: Vec<std::ops::Range<usize>>,
+}
+
+impl Body {
+    fn new(size: u64) -> Self {
+        let pods = Pods::new(Shape::Plain);
+        let mut text = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":["#.to_vec();
+        let mut places = Vec::new();
+        for index in 0..size {
+            if index > 0 {
+                text.push(b',');
+            }
+            let start = text.len();
+            pods.write(index, 1_000_000 + index, &mut text);
+            places.push(start..text.len());
+        }
+        text.extend_from_slice(b"]}");
+        let chunks = text.chunks(CHUNK).map(Bytes::copy_from_slice).collect();
+        Self { bytes: text.into(), chunks, pods: places }
+    }
+}
+
+/// Ours: metadata read, `managedFields` left out, the rest copied into an allocation of its own.
+fn scan(body: &Body) -> Result<u64> {
+    let (mut count, strip) = (0, Strip::default());
+    let mut list = Json.split_list(Limits::default());
+    let mut item_type = None;
+    for chunk in &body.chunks {
+        list.push(chunk.clone());
+        while let Some(item) = list.next_item()? {
+            item_type = item_type.or_else(|| list.list().item_type());
+            let pod = Json.scan_item(&item?, &strip, item_type.as_ref())?;
+            count += u64::from(!pod.metadata.name().is_empty());
+            black_box(pod);
+        }
+    }
+    list.finish()?;
+    Ok(count)
+}
+
+/// One byte after another, and nothing but the ends of the items: what is written first.
+fn byte_loop(body: &Body) -> Result<u64> {
+    let (mut count, mut depth, mut in_string, mut escaped) = (0, 0_i32, false, false);
+    let mut item = Vec::new();
+    for chunk in &body.chunks {
+        for byte in chunk {
+            if depth > 2 || (depth == 2 && *byte == b'{') {
+                item.push(*byte);
+            }
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                b'{' | b'[' if !in_string => depth += 1,
+                b'}' | b']' if !in_string => {
+                    depth -= 1;
+                    if depth == 2 && !item.is_empty() {
+                        count += 1;
+                        black_box(std::mem::take(&mut item));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Each Pod, which someone else has found, as a tree without `managedFields`.
+fn values(body: &Body) -> Result<u64> {
+    let mut count = 0;
+    for place in &body.pods {
+        let mut pod: Value = serde_json::from_slice(&body.bytes[place.clone()])?;
+        let metadata = pod["metadata"].as_object_mut().context("a Pod has metadata")?;
+        ensure!(metadata.remove("managedFields").is_some(), "a Pod has managedFields");
+        count += u64::from(metadata["name"].is_string());
+        black_box(pod);
+    }
+    Ok(count)
+}
+
+/// The whole list at once, in the types of `k8s-openapi`.
+fn typed(body: &Body) -> Result<u64> {
+    let mut list: List<Pod> = serde_json::from_slice(&body.bytes)?;
+    for pod in &mut list.items {
+        pod.metadata.managed_fields = None;
+    }
+    Ok(black_box(list).items.iter().filter(|pod| pod.metadata.name.is_some()).count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everyone_reads_every_pod() {
+        let body = Body::new(50);
+        for job in [scan, byte_loop, values, typed] {
+            assert_eq!(job(&body).expect("the list can be read"), 50);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Reviews: objects that are a question, and are answered rather than stored.
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use serde_json::json;
+
+use crate::answer::{self, Answer, Warnings};
+use crate::identity::Identity;
+use crate::kinds::Kind;
+use crate::request::Query;
+use crate::schema::Decoded;
+use crate::server::Shared;
+use crate::write::{field_validation, is_dry_run};
+
+/// Whether this is the kind that asks who asks.
+pub(crate) fn is_self_review(kind: &Kind) -> bool {
+    kind.group == "authentication.k8s.io" && kind.kind == "SelfSubjectReview"
+}
+
+impl Shared {
+    /// Says who asks. What the question holds does not matter, as long as it is one.
+    pub(crate) fn review(
+        &self,
+        identity: &Identity,
+        kind: &Kind,
+        query: &Query,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Answer {
+        is_dry_run(query, "CreateOptions")?;
+        let Decoded { warnings, .. } = self.decode(kind, headers, body, field_validation(query, "CreateOptions")?)?;
+        let mut user = json!({"username": identity.name()});
+        if !identity.uid().is_empty() {
+            user["uid"] = identity.uid().into();
+        }
+        if !identity.groups().is_empty() {
+            user["groups"] = json!(identity.groups());
+        }
+        if !identity.extra().is_empty() {
+            user["extra"] = json!(identity.extra());
+        }
+        let object = json!({
+            "kind": kind.kind,
+            "apiVersion": kind.api_version(),
+            "metadata": {"creationTimestamp": self.now()},
+            "status": {"userInfo": user},
+        });
+        Ok(answer::json(StatusCode::CREATED, object.to_string()).warning(&warnings))
+    }
+}

@@ -1,0 +1,400 @@
+//! The scale subresource: how many replicas an object wants and has, in one form for every kind that can be scaled.
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use serde_json::{Map, Value, json};
+use steersman_wire::LabelSelector;
+
+use crate::answer::{self, Answer, Form};
+use crate::crd::Scale as Paths;
+use crate::kinds::{Kind, builtin};
+use crate::metadata;
+use crate::object::Object;
+use crate::patch_request::PatchRequest;
+use crate::request::{Query, ResourceRequest, Verb};
+use crate::schema::Decoded;
+use crate::server::Shared;
+use crate::status::{FieldError, Named, Status};
+use crate::write::{self, PATCH_TRIES, Wish};
+
+/// The name of the subresource, and of its paths.
+pub(crate) const SCALE: &str = "scale";
+
+/// What a patch sees of an object that does not say how many replicas it wants.
+const UNSET: i64 = i32::MIN as i64;
+
+/// What the real server says of a Scale for a custom resource that it cannot read, whatever is wrong with it.
+const UNREADABLE: &str = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
+
+impl Shared {
+    /// Answers a request for the scale of an object.
+    pub(crate) fn scale(
+        &self,
+        kind: &Kind,
+        request: &ResourceRequest,
+        query: &Query,
+        form: Form,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Answer {
+        let scaled = Scaled { kind, scale: scale_kind(kind), paths: self.scale_paths(kind) };
+        match request.verb {
+            Verb::Get => {
+                let object = self.seen(kind, &self.current(kind, request)?);
+                let value = object.value();
+                if let Some(paths) = &scaled.paths
+                    && paths.wanted(&value).map_err(Status::unexpected)?.is_none()
+                {
+                    let what = format!("the spec replicas field {:?} does not exist", paths.spec_replicas_path);
+                    return Err(Status::internal(&what));
+                }
+                scaled.answer(form, &object)
+            }
+            Verb::Update => self.update_scale(&scaled, request, query, form, headers, body),
+            Verb::Patch => self.patch_scale(&scaled, request, query, form, headers, body),
+            _ => Err(Status::no_such_method()),
+        }
+    }
+
+    /// Where a custom resource has what its scale tells; `None` for built-in kinds.
+    fn scale_paths(&self, kind: &Kind) -> Option<Paths> {
+        self.customs.find(&kind.group, &kind.plural)?.version(&kind.version)?.scale.clone()
+    }
+
+    fn update_scale(
+        &self,
+        scaled: &Scaled<'_>,
+        request: &ResourceRequest,
+        query: &Query,
+        form: Form,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Answer {
+        let wish = Wish::read(query, "UpdateOptions")?;
+        let decoded = self.decode(&scaled.scale, headers, body, wish.validation);
+        let Decoded { mut value, mut warnings } = decoded.map_err(|status| match scaled.paths {
+            Some(_) if status.code == 400 => Status::bad_request(UNREADABLE),
+            _ => status,
+        })?;
+        write::check_identity(&mut value, scaled.kind, request)?;
+        let current = self.current(scaled.kind, request)?;
+        write::check_uid(&value, scaled.kind, request, &current)?;
+        let object = scaled.applied(&value, &self.seen(scaled.kind, &current).value())?;
+        let plain = ResourceRequest { subresource: String::new(), ..request.clone() };
+        let written = self.replace(scaled.kind, &plain, &current, object, wish, &mut warnings);
+        write::told(written.and_then(|object| scaled.answer(form, &self.seen(scaled.kind, &object))), warnings)
+    }
+
+    fn patch_scale(
+        &self,
+        scaled: &Scaled<'_>,
+        request: &ResourceRequest,
+        query: &Query,
+        form: Form,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Answer {
+        let wish = Wish::read(query, "PatchOptions")?;
+        let patch = PatchRequest::read(scaled.kind, query, headers, body)?;
+        let plain = ResourceRequest { subresource: String::new(), ..request.clone() };
+        for attempt in 1.. {
+            let current = self.current(scaled.kind, request)?;
+            let old = self.seen(scaled.kind, &current).value();
+            let mut before = scaled.scale_of(&old)?;
+            if let Some(paths) = &scaled.paths
+                && paths.wanted(&old).map_err(Status::unexpected)?.is_none()
+            {
+                before["spec"]["replicas"] = UNSET.into();
+            }
+            let patched = patch.apply(before, &scaled.scale)?;
+            let Decoded { mut value, mut warnings } =
+                self.decode_patched(&scaled.scale, &patch, patched, wish.validation)?;
+            write::check_identity(&mut value, scaled.kind, request)?;
+            let object = scaled.applied(&value, &old)?;
+            match self.replace(scaled.kind, &plain, &current, object, wish, &mut warnings) {
+                Err(status) if status.code == 409 && attempt < PATCH_TRIES && !patch.insists_on_version() => {}
+                result => {
+                    let seen = result.map(|object| self.seen(scaled.kind, &object));
+                    return write::told(seen.and_then(|object| scaled.answer(form, &object)), warnings);
+                }
+            }
+        }
+        Err(Status::modified(scaled.kind.named(), &request.name))
+    }
+}
+
+/// A kind that can be scaled.
+struct Scaled<'a> {
+    kind: &'a Kind,
+    /// The kind of its scale.
+    scale: Kind,
+    /// Where a custom resource has its fields. Built-in kinds have them in one place.
+    paths: Option<Paths>,
+}
+
+impl Scaled<'_> {
+    fn answer(&self, form: Form, object: &Object) -> Answer {
+        let scale = Object::new(&self.scale_of(&object.value())?, object.revision(), Vec::new());
+        Ok(answer::json(StatusCode::OK, form.object(&self.scale, &scale)))
+    }
+
+    /// What the scale of an object says.
+    fn scale_of(&self, value: &Value) -> Result<Value, Status> {
+        let (wanted, has, selector) = match &self.paths {
+            Some(paths) => {
+                let read = || -> Result<_, String> {
+                    Ok((paths.wanted(value)?.unwrap_or(0), paths.has(value)?, paths.selector(value)?))
+                };
+                read().map_err(Status::unexpected)?
+            }
+            None => {
+                let number = |part: &str| value[part]["replicas"].as_i64().unwrap_or(0);
+                (number("spec"), number("status"), self.selector(value)?)
+            }
+        };
+        let meta = &value["metadata"];
+        let fields = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+        let kept = fields.iter().filter_map(|field| Some(((*field).to_owned(), meta.get(field)?.clone())));
+        let mut scale = json!({
+            "metadata": kept.collect::<Map<_, _>>(),
+            "spec": {},
+            "status": {"replicas": has},
+        });
+        if wanted != 0 {
+            scale["spec"]["replicas"] = wanted.into();
+        }
+        if !selector.is_empty() {
+            scale["status"]["selector"] = selector.into();
+        }
+        Ok(scale)
+    }
+
+    /// The selector of a built-in kind as text.
+    fn selector(&self, value: &Value) -> Result<String, Status> {
+        let selector = &value["spec"]["selector"];
+        let selector = match self.kind.plural.as_str() {
+            "replicationcontrollers" => json!({ "matchLabels": selector }),
+            _ => selector.clone(),
+        };
+        let read = LabelSelector::from_json(&selector).map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(read.to_string())
+    }
+
+    /// The old object with as many replicas as the scale wants.
+    fn applied(&self, scale: &Value, old: &Value) -> Result<Value, Status> {
+        let wanted = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+        let mut value = old.clone();
+        match &self.paths {
+            Some(paths) => {
+                if wanted == UNSET {
+                    let path = &paths.spec_replicas_path;
+                    return Err(Status::bad_request(format!("the spec replicas field {path:?} cannot be empty")));
+                }
+                set(&mut value, &paths.spec_replicas_path, wanted.into());
+            }
+            None => {
+                self.check(scale, old, wanted)?;
+                value["spec"]["replicas"] = wanted.into();
+            }
+        }
+        match scale["metadata"]["resourceVersion"].as_str().filter(|version| !version.is_empty()) {
+            Some(version) => value["metadata"]["resourceVersion"] = version.into(),
+            None => drop(metadata::of(&mut value).remove("resourceVersion")),
+        }
+        Ok(value)
+    }
+
+    fn check(&self, scale: &Value, old: &Value, wanted: i64) -> Result<(), Status> {
+        let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        let mut errors = metadata::check(&self.scale, scale, name);
+        if wanted < 0 {
+            errors.push(FieldError::invalid("spec.replicas", wanted, "must be greater than or equal to 0"));
+        }
+        if !errors.is_empty() {
+            return Err(Status::invalid(self.scale.named_kind(), name, &errors));
+        }
+        let uid = old["metadata"]["uid"].as_str().unwrap_or_default();
+        match scale["metadata"]["uid"].as_str().filter(|given| !given.is_empty() && *given != uid) {
+            None => Ok(()),
+            Some(given) => {
+                let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+                let resource = format!("{}/{SCALE}", self.kind.plural);
+                Err(Status::conflict(Named { group: &self.kind.group, resource: &resource }, name, &why))
+            }
+        }
+    }
+}
+
+/// The kind of what is sent to the scale of `kind`.
+fn scale_kind(kind: &Kind) -> Kind {
+    Kind {
+        group: "autoscaling".to_owned(),
+        version: "v1".to_owned(),
+        kind: "Scale".to_owned(),
+        list_kind: "ScaleList".to_owned(),
+        plural: "scales".to_owned(),
+        singular: "scale".to_owned(),
+        namespaced: kind.namespaced,
+        verbs: Vec::new(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: None,
+        subresources: Vec::new(),
+        fields: builtin().types.find("autoscaling.v1.Scale"),
+        selectable: Vec::new(),
+    }
+}
+
+impl Paths {
+    /// How many replicas the object wants, if it says so.
+    fn wanted(&self, value: &Value) -> Result<Option<i64>, String> {
+        number(value, &self.spec_replicas_path)
+    }
+
+    /// How many replicas the object has.
+    fn has(&self, value: &Value) -> Result<i64, String> {
+        Ok(number(value, &self.status_replicas_path)?.unwrap_or(0))
+    }
+
+    fn selector(&self, value: &Value) -> Result<String, String> {
+        let Some(path) = &self.label_selector_path else { return Ok(String::new()) };
+        match find(value, path)? {
+            None => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(other) => Err(accessor_error(path, other, "string")),
+        }
+    }
+
+    /// What is wrong with the fields that the scale of a custom resource is read from.
+    pub(crate) fn check(&self, value: &Value, status_alone: bool) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut check_number = |path: &str| match number(value, path) {
+            Err(what) => errors.push(FieldError::invalid(path, 0, what)),
+            Ok(Some(below)) if below < 0 => {
+                errors.push(FieldError::invalid(path, below, "should be a non-negative integer"));
+            }
+            Ok(Some(above)) if above > i64::from(i32::MAX) => {
+                let what = format!("should be less than or equal to {}", i32::MAX);
+                errors.push(FieldError::invalid(path, above, what));
+            }
+            Ok(_) => {}
+        };
+        if !status_alone {
+            check_number(&self.spec_replicas_path);
+        }
+        check_number(&self.status_replicas_path);
+        if let (Err(what), Some(path)) = (self.selector(value), &self.label_selector_path) {
+            errors.push(FieldError::invalid(path.as_str(), "", what));
+        }
+        errors
+    }
+}
+
+fn number(value: &Value, path: &str) -> Result<Option<i64>, String> {
+    match find(value, path)? {
+        None => Ok(None),
+        Some(found) => found.as_i64().map(Some).ok_or_else(|| accessor_error(path, found, "int64")),
+    }
+}
+
+/// The value at a path like `.spec.replicas`, or what Go says of one of the steps that is no object.
+fn find<'a>(value: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+    let mut found = value;
+    let mut so_far = String::new();
+    for step in path.trim_start_matches('.').split('.') {
+        let Value::Object(members) = found else {
+            return Err(accessor_error(&so_far, found, "map[string]interface{}"));
+        };
+        match members.get(step) {
+            None => return Ok(None),
+            Some(member) => found = member,
+        }
+        so_far = format!("{so_far}.{step}");
+    }
+    Ok(Some(found))
+}
+
+fn accessor_error(path: &str, found: &Value, expected: &str) -> String {
+    format!("{path} accessor error: {} is of the type {}, expected {expected}", go_text(found), go_type(found))
+}
+
+/// A value as Go prints it.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, member)| format!("{name}:{}", go_text(member)));
+            format!("map[{}]", members.collect::<Vec<_>>().join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// Sets the value at a path like `.spec.replicas`.
+fn set(value: &mut Value, path: &str, new: Value) {
+    let mut place = value;
+    for step in path.trim_start_matches('.').split('.') {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[step];
+    }
+    *place = new;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths() -> Paths {
+        Paths {
+            spec_replicas_path: ".spec.replicas".to_owned(),
+            status_replicas_path: ".status.replicas".to_owned(),
+            label_selector_path: Some(".status.selector".to_owned()),
+        }
+    }
+
+    #[test]
+    fn fields_of_another_type_are_told_as_go_would() {
+        let value =
+            json!({"spec": {"replicas": "five"}, "status": {"replicas": 1.5, "selector": {"b": ["x", 1], "a": null}}});
+        let errors: Vec<String> = paths().check(&value, false).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: five is of the type string, expected int64",
+                ".status.replicas: Invalid value: 0: .status.replicas accessor error: 1.5 is of the type float64, expected int64",
+                ".status.selector: Invalid value: \"\": .status.selector accessor error: map[a:<nil> b:[x 1]] is of the \
+                 type map[string]interface {}, expected string",
+            ]
+        );
+        let value = json!({"spec": 5});
+        assert_eq!(
+            paths().wanted(&value).unwrap_err(),
+            ".spec accessor error: 5 is of the type int64, expected map[string]interface{}"
+        );
+        assert_eq!(paths().check(&json!({"spec": {"replicas": 3_000_000_000_i64}}), false).len(), 1);
+        assert!(paths().check(&json!({"spec": {"replicas": -1}}), true).is_empty());
+    }
+
+    #[test]
+    fn a_field_is_set_where_nothing_was() {
+        let mut value = json!({"metadata": {}});
+        set(&mut value, ".spec.replicas", 3.into());
+        assert_eq!(value, json!({"metadata": {}, "spec": {"replicas": 3}}));
+    }
+}

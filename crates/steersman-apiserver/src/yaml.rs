@@ -1,0 +1,263 @@
+//! YAML, read and written as the real server does it: YAML 1.1 with Go's rules for plain scalars, and libyaml's messages.
+
+mod resolve;
+mod write;
+
+use std::collections::HashMap;
+
+use libyaml_safer::{Error, ErrorKind, Event, EventData, Parser};
+use serde_json::{Map, Value};
+use steersman_wire::base64;
+
+use self::resolve::{Scalar, resolve};
+pub(crate) use self::write::write;
+
+/// Deeper nesting is refused, as in JSON: readers of the value recurse.
+const DEPTH_MAX: usize = 512;
+
+/// So many scalars, lists and maps may come from aliases before their share is looked at.
+const ALIASED_MIN: u64 = 100;
+
+/// What was read.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Document {
+    pub(crate) value: Value,
+    /// Keys that came twice, in the words of the real server: `line 3: key "name" already set in map`.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Reads the first document of the text. The error says it as the real server does: `yaml: line 1: …`.
+pub(crate) fn read(text: &[u8]) -> Result<Document, String> {
+    // The library panics on a few texts, such as a tag right before a comma. That must not reach the client's connection.
+    let read = std::panic::catch_unwind(|| compose(text));
+    read.unwrap_or_else(|_| Err("yaml: did not find expected whitespace or line break".to_owned()))
+}
+
+fn compose(text: &[u8]) -> Result<Document, String> {
+    // Nothing is a document with nothing in it.
+    let mut input = if text.is_empty() { &b"\n"[..] } else { text };
+    let mut parser = Parser::new();
+    parser.set_input_string(&mut input);
+    let mut composer = Composer::default();
+    loop {
+        let event = parser.parse().map_err(|error| format!("yaml: {}", message(&error)))?;
+        match event.data {
+            EventData::StreamEnd | EventData::DocumentEnd { .. } => break,
+            EventData::StreamStart { .. } | EventData::DocumentStart { .. } => {}
+            _ => composer.take(event)?,
+        }
+    }
+    Ok(Document { value: composer.value.unwrap_or(Value::Null), duplicates: composer.duplicates })
+}
+
+/// What libyaml says, with the line as Go's port of it counts.
+fn message(error: &Error) -> String {
+    let line = |mark: Option<libyaml_safer::Mark>| mark.map_or(0, |mark| mark.line);
+    let mut at = line(error.problem_mark());
+    if at == 0 {
+        at = line(error.context_mark());
+    } else if error.kind() == ErrorKind::Scanner {
+        at += 1;
+    }
+    if at == 0 { error.problem().to_owned() } else { format!("line {at}: {}", error.problem()) }
+}
+
+/// A list or a map that is not at its end yet.
+struct Open {
+    anchor: Option<String>,
+    contents: Contents,
+}
+
+enum Contents {
+    List(Vec<Value>),
+    Map {
+        members: Map<String, Value>,
+        /// The key whose value comes next.
+        key: Option<Key>,
+    },
+}
+
+enum Key {
+    Name(String),
+    /// `<<`: the members of the value become members here.
+    Merge,
+}
+
+/// Makes a value of events.
+#[derive(Default)]
+struct Composer {
+    open: Vec<Open>,
+    anchors: HashMap<String, Value>,
+    value: Option<Value>,
+    duplicates: Vec<String>,
+    /// How many values were made, and how many of them by aliases.
+    made: u64,
+    aliased: u64,
+}
+
+impl Composer {
+    fn take(&mut self, event: Event) -> Result<(), String> {
+        let line = event.start_mark.line + 1;
+        self.made += 1;
+        match event.data {
+            EventData::Scalar { anchor, tag, value, plain_implicit, .. } => {
+                let scalar = resolve_tagged(tag.as_deref(), plain_implicit, &value)?;
+                if self.expects_key() {
+                    if let Some(anchor) = anchor {
+                        self.anchors.insert(anchor, scalar.clone().into_json()?);
+                    }
+                    return self.take_key(scalar, line);
+                }
+                let value = scalar.into_json()?;
+                self.take_value(value, anchor)
+            }
+            EventData::Alias { anchor } => {
+                if self.open.iter().any(|open| open.anchor.as_ref() == Some(&anchor)) {
+                    return Err(format!("yaml: anchor '{anchor}' value contains itself"));
+                }
+                let found = self.anchors.get(&anchor).cloned();
+                let value = found.ok_or_else(|| format!("yaml: unknown anchor '{anchor}' referenced"))?;
+                self.count_aliased(&value)?;
+                if self.expects_key() {
+                    let Value::String(name) = value else { return Err(invalid_key(&value)) };
+                    return self.take_key(Scalar::String(name), line);
+                }
+                self.take_value(value, None)
+            }
+            EventData::SequenceStart { anchor, .. } => self.begin(anchor, Contents::List(Vec::new())),
+            EventData::MappingStart { anchor, .. } => {
+                self.begin(anchor, Contents::Map { members: Map::new(), key: None })
+            }
+            EventData::SequenceEnd | EventData::MappingEnd => match self.open.pop() {
+                Some(Open { anchor, contents: Contents::List(items) }) => self.take_value(Value::Array(items), anchor),
+                Some(Open { anchor, contents: Contents::Map { members, .. } }) => {
+                    self.take_value(Value::Object(members), anchor)
+                }
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, anchor: Option<String>, contents: Contents) -> Result<(), String> {
+        if self.open.len() == DEPTH_MAX {
+            return Err("yaml: exceeded max depth of 10000".to_owned());
+        }
+        self.open.push(Open { anchor, contents });
+        Ok(())
+    }
+
+    /// Refuses text that is small and stands for something huge.
+    fn count_aliased(&mut self, value: &Value) -> Result<(), String> {
+        let size = size(value);
+        self.made += size;
+        self.aliased += size;
+        let share = match self.made {
+            0..=400_000 => 0.99,
+            400_001..4_000_000 => 0.99 - 0.89 * (self.made - 400_000) as f64 / 3_600_000.0,
+            _ => 0.10,
+        };
+        if self.aliased > ALIASED_MIN && self.made > 1000 && self.aliased as f64 / self.made as f64 > share {
+            return Err("yaml: document contains excessive aliasing".to_owned());
+        }
+        Ok(())
+    }
+
+    fn expects_key(&self) -> bool {
+        matches!(self.open.last(), Some(Open { contents: Contents::Map { key: None, .. }, .. }))
+    }
+
+    fn take_key(&mut self, scalar: Scalar, line: u64) -> Result<(), String> {
+        let Some(Open { contents: Contents::Map { members, key }, .. }) = self.open.last_mut() else { return Ok(()) };
+        if matches!(scalar, Scalar::Merge) {
+            *key = Some(Key::Merge);
+            return Ok(());
+        }
+        let name = scalar.into_key()?;
+        if members.contains_key(&name) {
+            self.duplicates.push(format!("line {line}: key {} already set in map", steersman_wire::quote(&name)));
+        }
+        *key = Some(Key::Name(name));
+        Ok(())
+    }
+
+    fn take_value(&mut self, value: Value, anchor: Option<String>) -> Result<(), String> {
+        if let Some(anchor) = anchor {
+            self.anchors.insert(anchor, value.clone());
+        }
+        match self.open.last_mut().map(|open| &mut open.contents) {
+            None => self.value = Some(value),
+            Some(Contents::List(items)) => items.push(value),
+            Some(Contents::Map { members, key }) => match key.take() {
+                Some(Key::Name(name)) => drop(members.insert(name, value)),
+                Some(Key::Merge) => merge(members, value)?,
+                None => return Err(invalid_key(&value)),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// A list or a map cannot be the name of a member.
+fn invalid_key(value: &Value) -> String {
+    let text = match value {
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        }
+        _ => "map[interface {}]interface {}{}".to_owned(),
+    };
+    format!("yaml: invalid map key: {text}")
+}
+
+/// How many values there are in a value.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
+        Value::Object(members) => 1 + members.values().map(|member| 1 + size(member)).sum::<u64>(),
+        _ => 1,
+    }
+}
+
+/// Takes over the members of a map, or of several.
+fn merge(members: &mut Map<String, Value>, from: Value) -> Result<(), String> {
+    let wrong = || "yaml: map merge requires map or sequence of maps as the value".to_owned();
+    match from {
+        Value::Object(others) => members.extend(others),
+        Value::Array(items) => {
+            // The first has the last word.
+            for item in items.into_iter().rev() {
+                let Value::Object(others) = item else { return Err(wrong()) };
+                members.extend(others);
+            }
+        }
+        _ => return Err(wrong()),
+    }
+    Ok(())
+}
+
+const TAGS: &str = "tag:yaml.org,2002:";
+
+/// What a scalar is, by its tag or, where it is plain and has none, by its looks.
+fn resolve_tagged(tag: Option<&str>, plain: bool, text: &str) -> Result<Scalar, String> {
+    let wrong =
+        |scalar: &Scalar, tag: &str| Err(format!("yaml: cannot decode !!{} `{text}` as a !!{tag}", scalar.tag()));
+    let Some(tag) = tag.filter(|tag| !tag.is_empty()) else {
+        return Ok(if plain { resolve(text) } else { Scalar::String(text.to_owned()) });
+    };
+    match tag.strip_prefix(TAGS) {
+        Some("binary") => {
+            let bytes = base64::decode(text);
+            let bytes = bytes.map_err(|_| "yaml: !!binary value contains invalid base64 data".to_owned())?;
+            Ok(Scalar::String(String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        Some(tag @ ("bool" | "int" | "float" | "null")) => match (resolve(text), tag) {
+            (Scalar::Int(number), "float") => Ok(Scalar::Float(number as f64)),
+            (scalar, tag) if scalar.tag() == tag => Ok(scalar),
+            (scalar, tag) => wrong(&scalar, tag),
+        },
+        _ => Ok(Scalar::String(text.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

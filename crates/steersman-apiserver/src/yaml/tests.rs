@@ -1,0 +1,143 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn plain_scalars_are_what_go_takes_them_for() {
+    let text = "a: yes\nb: off\nc: ~\nd: 0x10\ne: 010\nf: 1_000\ng: 1e3\nh: .5\ni: 2020-01-01\nj: 08\nk: \"yes\"\n\
+                l: 12:30:45\nm: !!str 5\nn: !!float 5\no: !!binary YWJj\np: 2020-13-01\nq: -0b11\nr: <\n1: x\ntrue: y\n";
+    let expected = json!({
+        "a": true, "b": false, "c": null, "d": 16, "e": 8, "f": 1000, "g": 1000, "h": 0.5, "i": "2020-01-01", "j": 8,
+        "k": "yes", "l": "12:30:45", "m": "5", "n": 5, "o": "abc", "p": "2020-13-01", "q": -3, "r": "<",
+        "1": "x", "true": true,
+    });
+    // `n` and `y` are truths, as names too.
+    let mut expected = expected;
+    let n = expected.as_object_mut().and_then(|members| members.remove("n")).unwrap();
+    expected["false"] = n;
+    assert_eq!(read(text.as_bytes()), Ok(Document { value: expected, duplicates: Vec::new() }));
+}
+
+#[test]
+fn anchors_and_merges_are_followed() {
+    let text = "base: &b {x: 1, z: 2}\nlist: [*b, *b]\nmap:\n  <<: *b\n  z: 3\nmany:\n  <<: [*b, {x: 5, w: 6}]\n";
+    let read = read(text.as_bytes()).unwrap().value;
+    assert_eq!(read["list"], json!([{"x": 1, "z": 2}, {"x": 1, "z": 2}]));
+    assert_eq!((&read["map"], &read["many"]), (&json!({"x": 1, "z": 3}), &json!({"x": 1, "z": 2, "w": 6})));
+}
+
+#[test]
+fn what_is_wrong_is_said_as_the_real_server_says_it() {
+    let cases = [
+        ("a: [", "yaml: line 1: did not find expected node content"),
+        ("a: b\n  c: d", "yaml: line 2: mapping values are not allowed in this context"),
+        ("metadata:\n\tname: x", "yaml: line 2: found character that cannot start any token"),
+        ("&a [*a]", "yaml: anchor 'a' value contains itself"),
+        ("a: *b", "yaml: unknown anchor 'b' referenced"),
+        ("\"a", "yaml: found unexpected end of stream"),
+        ("%YAML 9.9", "yaml: found incompatible YAML document"),
+        ("a: !!int x", "yaml: cannot decode !!str `x` as a !!int"),
+        ("[a]: 1", "yaml: invalid map key: []interface {}{\"a\"}"),
+        ("<<: 5", "yaml: map merge requires map or sequence of maps as the value"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(read(text.as_bytes()), Err(expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn keys_that_come_twice_are_told_with_their_line() {
+    let document = read(b"metadata:\n  name: a\n  name: b\nfoo: 1\nfoo: 2\n").unwrap();
+    assert_eq!(document.value, json!({"metadata": {"name": "b"}, "foo": 2}));
+    assert_eq!(
+        document.duplicates,
+        ["line 3: key \"name\" already set in map", "line 5: key \"foo\" already set in map"]
+    );
+}
+
+#[test]
+fn little_text_does_not_become_much() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let alias = format!("*a{}", level - 1);
+        text.push_str(&format!("a{level}: &a{level} [{}]\n", vec![alias; 10].join(", ")));
+    }
+    assert_eq!(read(text.as_bytes()), Err("yaml: document contains excessive aliasing".to_owned()));
+    assert!(read("[".repeat(100_000).as_bytes()).is_err());
+    assert!(read("- ".repeat(10_000).as_bytes()).is_err());
+}
+
+#[test]
+fn values_are_written_in_the_real_servers_style() {
+    let value = json!({
+        "b": "true", "a": "1", "c": "x: y", "d": "line1\nline2\n", "e": " lead", "f": "1e3", "g": "2020-01-01",
+        "h": "#x", "i": "é", "j": "", "l": "- x", "false": "12:30:45", "o": "~", "p": "tab\there", "r": "\u{7}",
+        "t": "'q'", "u": "a\n\n b\n", "v": "=1", "z": "1_000", "zb": "a: ", "zg": "😀", "zh": "a\n b",
+        "k10": 1, "k2": 1.5, "k3": [], "k4": {}, "k5": [{"x": 1, "y": [2]}], "k6": null, "k7": true,
+        "q": "very long line very long line very long line very long line very long line very long line very long line",
+    });
+    let expected = r#"a: "1"
+b: "true"
+c: 'x: y'
+d: |
+  line1
+  line2
+e: ' lead'
+f: "1e3"
+"false": "12:30:45"
+g: "2020-01-01"
+h: '#x'
+i: é
+j: ""
+k2: 1.5
+k3: []
+k4: {}
+k5:
+- x: 1
+  "y":
+  - 2
+k6: null
+k7: true
+k10: 1
+l: '- x'
+o: "~"
+p: "tab\there"
+q: very long line very long line very long line very long line very long line very
+  long line very long line
+r: "\a"
+t: '''q'''
+u: |
+  a
+
+   b
+v: =1
+z: "1_000"
+zb: 'a: '
+zg: "\U0001F600"
+zh: |-
+  a
+   b
+"#;
+    assert_eq!(write(&value), expected);
+    assert_eq!(read(expected.as_bytes()).unwrap().value, value);
+}
+
+/// Whatever comes, it is read or refused.
+#[test]
+fn broken_text_is_refused_and_nothing_else() {
+    let text = b"a: &x [1, {b: 'c', \"d\": !!str e}]\n? *x\n: |\n  f\n--- >-\n g\n...\n%YAML 1.1\n# h\n- <<: {i: ~}\n";
+    let mut state = 1_u32;
+    for _ in 0..20_000 {
+        let mut broken = text.to_vec();
+        for _ in 0..3 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (place, byte) = ((state >> 8) as usize % broken.len(), (state >> 16) as u8);
+            match state >> 30 {
+                0 => drop(broken.remove(place)),
+                1 => broken.insert(place, text[usize::from(byte) % text.len()]),
+                _ => broken[place] = byte,
+            }
+        }
+        let _ = read(&broken);
+    }
+}

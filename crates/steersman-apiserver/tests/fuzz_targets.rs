@@ -1,0 +1,125 @@
+//! The fuzz targets on a stable compiler: the same entry points, fed with seeds that are broken in random ways. The seed of
+//! the generator is fixed, so a failure comes again; `STEERSMAN_SOAK=1` runs much longer.
+
+#[path = "../../../fuzz/src/targets.rs"]
+mod targets;
+
+/// Where inputs begin.
+const SEEDS: [&[u8]; 17] = [
+    b"POST /api/v1/namespaces/default/configmaps application/json\n{\"metadata\":{\"name\":\"two\"},\"data\":{\"a\":\"b\"}}",
+    b"PUT /api/v1/namespaces/default/configmaps/one application/json\n{\"metadata\":{\"name\":\"one\"},\"data\":null}",
+    b"DELETE /api/v1/namespaces/default/configmaps/one application/json\n{\"propagationPolicy\":\"Foreground\"}",
+    b"GET /api/v1/pods?watch=1&allowWatchBookmarks=1&resourceVersion=0&timeoutSeconds=9 x\n",
+    b"GET /api/v1/configmaps?limit=1&labelSelector=a%20in%20(b)&fieldSelector=metadata.name%3Done x\n",
+    b"POST /apis/apps/v1/namespaces/default/deployments application/json\n{\"metadata\":{\"generateName\":\"d-\"},\"spec\":{\"replicas\":1e2}}",
+    b"POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions application/json\n{\"metadata\":{\"name\":\"w.e.io\"},\"spec\":{\"group\":\"e.io\",\"scope\":\"Cluster\",\"names\":{\"plural\":\"w\",\"kind\":\"W\"},\"versions\":[{\"name\":\"v1\",\"served\":true,\"storage\":true,\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^a+$\",\"default\":\"a\"}}}}}]}}",
+    b"POST /api/v1/namespaces/default/services application/json\n{\"metadata\":{\"name\":\"s\"},\"spec\":{\"ports\":[{\"port\":80,\"targetPort\":\"http\"}],\"clusterIP\":\"None\"}}",
+    b"[{\"op\":\"add\",\"path\":\"/data/a~1b\",\"value\":{\"x\":[1,2.5e3,null]}},{\"op\":\"remove\",\"path\":\"/data/k\"}]",
+    b"[{\"op\":\"copy\",\"from\":\"/data\",\"path\":\"/data/x\"},{\"op\":\"move\",\"from\":\"/metadata/labels\",\"path\":\"/x/-\"}]",
+    b"[{\"op\":\"test\",\"path\":\"/metadata/finalizers/0\",\"value\":\"a/b\"},{\"op\":\"replace\",\"path\":\"\",\"value\":{}}]",
+    b"{\"metadata\":{\"labels\":{\"a\":null,\"b\":\"c\"},\"finalizers\":[]},\"data\":{\"k\":\"\\ud83d\\ude00\"}}",
+    b"a in (b,c),!d,e!=f,g notin (h),i>5,app.io/x",
+    b"metadata.name=a\\,b,spec.x!=\\=",
+    b"{\"v\":\"meta.k8s.io/v1\",\"rv\":7,\"start\":\"default/one\\u0000\"}",
+    b"a-b.c-d.example.com/Name_1",
+    b"",
+];
+/// What inputs are broken with.
+const WORDS: [&[u8]; 16] = [
+    b"\0",
+    b"\xff\xfe",
+    b"\\ud800",
+    b"%zz",
+    b"%00",
+    b"1e999999",
+    b"-9223372036854775809",
+    b"[[[[[[[[",
+    b"{\"a\":",
+    b"null",
+    b"\"",
+    b"/..",
+    b"~",
+    b"metadata",
+    b"&watch=1",
+    b"\n",
+];
+
+/// A small generator of numbers, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound.max(1) as u64) as usize
+    }
+
+    /// A seed with some damage, or with a piece of another seed in it.
+    fn input(&mut self) -> Vec<u8> {
+        let mut input = SEEDS[self.below(SEEDS.len())].to_vec();
+        for _ in 0..self.below(6) {
+            let at = self.below(input.len() + 1);
+            match self.below(6) {
+                0 => drop(input.splice(at..at, WORDS[self.below(WORDS.len())].iter().copied())),
+                1 => input.truncate(at),
+                2 if at < input.len() => input[at] = self.below(256) as u8,
+                3 if at < input.len() => drop(input.remove(at)),
+                4 => {
+                    let end = at + self.below(input.len() + 1 - at);
+                    let piece = input[at..end].repeat(1 + self.below(40));
+                    drop(input.splice(at..end, piece));
+                }
+                _ => {
+                    let other = SEEDS[self.below(SEEDS.len())];
+                    let from = self.below(other.len() + 1);
+                    drop(input.splice(at..at, other[from..].iter().copied()));
+                }
+            }
+        }
+        input
+    }
+}
+
+fn feed(target: fn(&[u8]), few: usize) {
+    let rounds = if std::env::var_os("STEERSMAN_SOAK").is_some() { few * 200 } else { few };
+    for seed in SEEDS {
+        target(seed);
+    }
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for round in 0..rounds {
+        let input = random.input();
+        let failed = std::panic::catch_unwind(|| target(&input)).is_err();
+        assert!(!failed, "round {round}: {:?}", String::from_utf8_lossy(&input));
+    }
+}
+
+#[test]
+fn requests() {
+    feed(targets::request, 3_000);
+}
+
+#[test]
+fn json_patches() {
+    feed(targets::json_patch, 1_500);
+}
+
+#[test]
+fn merge_patches() {
+    feed(targets::merge_patch, 1_500);
+}
+
+#[test]
+fn selectors() {
+    feed(targets::selectors, 20_000);
+}
+
+#[test]
+fn continue_tokens() {
+    feed(targets::continue_token, 1_500);
+}
+
+#[test]
+fn names() {
+    feed(targets::names, 20_000);
+}

@@ -1,0 +1,212 @@
+//! Discovery and the mapper on a real server and on the embedded one: the same assertions.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::json;
+use steersman_client::{
+    Client, DynamicObject, Error, GroupVersionKind, ListParams, PostParams, RequestMetrics, RequestSample,
+};
+use steersman_testing::{Embedded, RealServer};
+
+/// How long something that must happen may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client with layers of its own for the real server, and one over the embedded server.
+async fn clients() -> [(&'static str, Client); 2] {
+    let real = RealServer::shared().await.unwrap();
+    let real = Client::builder(real.config().await.unwrap()).build().unwrap();
+    [("real", real), ("embedded", Client::from(Embedded::start().client()))]
+}
+
+#[tokio::test]
+async fn groups_versions_and_resources_are_told() {
+    for (server, client) in clients().await {
+        let discovery = client.discovery();
+        let version = discovery.version().await.unwrap();
+        assert_eq!((&*version.major, &*version.minor), ("1", "36"), "{server}");
+
+        let served = discovery.get().await.unwrap();
+        // The group that another test of this file adds may not be known yet.
+        assert_eq!(served.failures().filter(|failure| failure.group != "late.example.com").count(), 0, "{server}");
+        assert_eq!(served.groups()[0].name, "", "{server}");
+        assert_eq!(served.group("apps").unwrap().preferred, "v1", "{server}");
+        assert!(served.group("example.org").is_none(), "{server}");
+        let pods = discovery.resources_of("", "v1").await.unwrap().unwrap();
+        let pods = pods.iter().find(|found| found.resource.plural == "pods").unwrap();
+        assert_eq!(
+            (&*pods.resource.kind, &*pods.resource.api_version, &*pods.singular),
+            ("Pod", "v1", "pod"),
+            "{server}"
+        );
+        assert!(pods.namespaced && pods.supports("deletecollection") && !pods.supports("fly"), "{server}");
+        let eviction = &pods.subresource("eviction").unwrap().kind;
+        assert_eq!(*eviction, GroupVersionKind::gvk("policy", "v1", "Eviction"), "{server}");
+        assert_eq!(pods.subresource("status").unwrap().kind, pods.kind(), "{server}");
+
+        let preferred = discovery.preferred_resources().await.unwrap();
+        let scalers = preferred.iter().filter(|found| found.resource.plural == "horizontalpodautoscalers");
+        let scalers: Vec<_> = scalers.map(|found| &*found.resource.api_version).collect();
+        assert_eq!(scalers, ["autoscaling/v2"], "{server}");
+        let all = discovery.resources().await.unwrap();
+        let scalers = all.iter().filter(|found| found.resource.plural == "horizontalpodautoscalers").count();
+        assert_eq!(scalers, 2, "{server}");
+    }
+}
+
+/// The codes of all answers.
+#[derive(Clone, Default)]
+struct Codes(Arc<Mutex<Vec<Option<u16>>>>);
+
+impl RequestMetrics for Codes {
+    fn request(&self, sample: RequestSample<'_>) {
+        self.0.lock().unwrap().push(sample.code);
+    }
+}
+
+#[tokio::test]
+async fn a_real_server_is_asked_twice_and_does_not_repeat_itself() {
+    let codes = Codes::default();
+    let config = RealServer::shared().await.unwrap().config().await.unwrap();
+    let client = Client::builder(config).metrics(codes.clone()).build().unwrap();
+    let before = client.discovery().get().await.unwrap().resources_of("", "v1").unwrap().to_vec();
+    assert_eq!(std::mem::take(&mut *codes.0.lock().unwrap()), [Some(200); 2]);
+    let after = client.discovery().refresh().await.unwrap();
+    assert_eq!(after.resources_of("", "v1").unwrap(), before);
+    // The core group never changes; of the others one may have come meanwhile, with another test.
+    let codes = codes.0.lock().unwrap();
+    assert!(codes.len() == 2 && codes.contains(&Some(304)), "{codes:?}");
+}
+
+/// The embedded server tells the same as the real one, in whichever form each of them does.
+#[tokio::test]
+async fn both_servers_tell_the_same_of_workloads() {
+    let [(_, real), (_, embedded)] = clients().await;
+    for (group, version) in
+        [("apps", "v1"), ("batch", "v1"), ("rbac.authorization.k8s.io", "v1"), ("autoscaling", "v2")]
+    {
+        let told = async |client: &Client| {
+            let mut resources = client.discovery().resources_of(group, version).await.unwrap().unwrap();
+            resources.sort_by(|one, other| one.resource.plural.cmp(&other.resource.plural));
+            for resource in &mut resources {
+                resource.subresources.sort_by(|one, other| one.name.cmp(&other.name));
+            }
+            resources
+        };
+        assert_eq!(told(&embedded).await, told(&real).await, "{group}/{version}");
+    }
+}
+
+#[tokio::test]
+async fn names_lead_to_kinds() {
+    for (server, client) in clients().await {
+        let mapper = client.mapper();
+        let cases = [
+            ("po", "v1", "Pod"),
+            ("svc", "v1", "Service"),
+            ("ns", "v1", "Namespace"),
+            ("deploy", "apps/v1", "Deployment"),
+            ("deploy.apps", "apps/v1", "Deployment"),
+            ("deploy.app", "apps/v1", "Deployment"),
+            ("deployments.v1.apps", "apps/v1", "Deployment"),
+            ("Deployment.v1.apps", "apps/v1", "Deployment"),
+            ("cronjob", "batch/v1", "CronJob"),
+            ("hpa", "autoscaling/v2", "HorizontalPodAutoscaler"),
+            ("hpa.v1.autoscaling", "autoscaling/v1", "HorizontalPodAutoscaler"),
+            ("events", "v1", "Event"),
+            ("events.events.k8s.io", "events.k8s.io/v1", "Event"),
+            ("crd", "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        ];
+        for (name, api_version, kind) in cases {
+            let found = mapper.resource(name).await.unwrap_or_else(|error| panic!("{server}: {name}: {error}"));
+            assert_eq!((&*found.resource.api_version, &*found.resource.kind), (api_version, kind), "{server}: {name}");
+        }
+        let all = mapper.category("all").await.unwrap();
+        let mut all: Vec<_> = all.iter().map(|found| &*found.resource.plural).collect();
+        all.sort_unstable();
+        let expected = [
+            "cronjobs",
+            "daemonsets",
+            "deployments",
+            "horizontalpodautoscalers",
+            "jobs",
+            "pods",
+            "replicasets",
+            "replicationcontrollers",
+            "services",
+            "statefulsets",
+        ];
+        // Another test of this file may have added its own.
+        all.retain(|name| *name != "latecomers");
+        assert_eq!(all, expected, "{server}");
+        let error = mapper.resource("deploymnet").await.unwrap_err();
+        assert!(error.is_no_match() && error.to_string().contains("deployments.apps"), "{server}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_comes_later_is_found() {
+    for (server, client) in clients().await {
+        let kind = GroupVersionKind::gvk("late.example.com", "v1", "Latecomer");
+        // Known before it is there.
+        assert!(client.dynamic_kind(&kind, None).await.unwrap_err().is_no_match(), "{server}");
+
+        let definition: CustomResourceDefinition = serde_json::from_value(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "latecomers.late.example.com"},
+            "spec": {
+                "group": "late.example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "latecomers", "singular": "latecomer", "kind": "Latecomer",
+                    "shortNames": ["lc"], "categories": ["all", "lates"]},
+                "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+            },
+        }))
+        .unwrap();
+        client.cluster().create(&PostParams::default(), &definition).await.unwrap();
+        tokio::time::timeout(PATIENCE, until_served(&client)).await.unwrap();
+
+        let found = client.mapper().kind(&kind).await.unwrap();
+        assert_eq!(
+            (&*found.resource.plural, found.namespaced, &*found.singular),
+            ("latecomers", true, "latecomer"),
+            "{server}"
+        );
+        assert!(found.subresource("status").is_some(), "{server}");
+        for name in ["lc", "latecomers", "latecomer", "Latecomer", "lc.late", "lc.v1.late.example.com"] {
+            assert_eq!(client.mapper().resource(name).await.unwrap(), found, "{server}: {name}");
+        }
+        assert_eq!(client.mapper().category("lates").await.unwrap(), std::slice::from_ref(&found), "{server}");
+
+        let objects = client.dynamic_kind(&kind, Some("default")).await.unwrap();
+        let object = DynamicObject::new("one", &found.resource);
+        objects.create(&PostParams::default(), &object).await.unwrap();
+        let everywhere = client.dynamic_kind(&kind, None).await.unwrap().list(&ListParams::default()).await.unwrap();
+        assert_eq!(everywhere.items.len(), 1, "{server}");
+    }
+}
+
+/// Asks for the document of the group version, which is not what the mapper knows, until both forms have it: a real
+/// server takes a moment to serve what was defined.
+async fn until_served(client: &Client) {
+    let fresh = Client::from(kube_client::Client::from(client.clone())).discovery();
+    let plain = client.rest_of("late.example.com", "v1");
+    loop {
+        let served = fresh.refresh().await.unwrap();
+        let aggregated = served.resources_of("late.example.com", "v1").is_some_and(|found| !found.is_empty());
+        match plain.get().send().await {
+            Ok(_) if aggregated => return,
+            Ok(_) => {}
+            Err(error) if is_absent(&error) => {}
+            Err(error) => panic!("{error}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn is_absent(error: &Error) -> bool {
+    error.status().is_some_and(|status| matches!(status.code, 404 | 503))
+}

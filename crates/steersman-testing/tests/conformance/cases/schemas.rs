@@ -1,0 +1,693 @@
+//! Schemas of custom resources, keyword by keyword, and what becomes of objects when a schema changes.
+
+use serde_json::{Value, json};
+
+use super::{CRDS, crs, defined, definition, widget, widgets, with};
+use crate::conformance::case::{Case, case};
+
+pub(crate) fn cases() -> Vec<Case> {
+    [keywords(), defaults(), metadata(), embedded(), selected(), changes(), versions(), statuses()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.${id}.example.com";
+
+const GADGETS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.${id}.example.com";
+
+/// Widgets whose spec has one field `a`.
+fn field(name: &'static str, schema: Value) -> Case {
+    defined(
+        name,
+        definition(json!({
+            "spec": {"type": "object", "properties": {"a": schema}},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        })),
+    )
+}
+
+/// A create that works for the first value and is refused for the others.
+fn tried(mut case: Case, good: Value, bad: &[Value]) -> Case {
+    case = case.post(crs(""), widget("good", json!({ "a": good }))).expect(201);
+    for value in bad {
+        case = case.post(crs(""), widget("bad", json!({ "a": value }))).expect(422);
+    }
+    case
+}
+
+fn keywords() -> Vec<Case> {
+    let string = |format: &str| json!({"type": "string", "format": format});
+    vec![
+        tried(
+            field("schema-any-of", json!({"type": "string", "anyOf": [{"minLength": 5}, {"enum": ["a", "b"]}]})),
+            json!("a"),
+            &[json!("c"), json!(1)],
+        ),
+        tried(
+            field("schema-all-of", json!({"type": "integer", "allOf": [{"minimum": 5}, {"maximum": 3}]})),
+            json!(null),
+            &[json!(4), json!(6)],
+        ),
+        tried(
+            field(
+                "schema-one-of-twice",
+                json!({"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+                    "oneOf": [{"required": ["x"]}, {"required": ["y"]}]}),
+            ),
+            json!({"x": 1}),
+            &[json!({}), json!({"x": 1, "y": 1})],
+        ),
+        tried(
+            field(
+                "schema-not-required",
+                json!({"type": "object", "properties": {"x": {"type": "integer"}},
+                "not": {"required": ["x"]}}),
+            ),
+            json!({}),
+            &[json!({"x": 1})],
+        ),
+        tried(
+            field(
+                "schema-number-bounds",
+                json!({"type": "number", "minimum": 1.5, "exclusiveMinimum": true,
+                "maximum": 2.5, "multipleOf": 0.25}),
+            ),
+            json!(2.25),
+            &[json!(1.5), json!(3), json!(2.1), json!("2")],
+        ),
+        tried(
+            field("schema-integer-that-is-too-large", json!({"type": "integer", "format": "int64", "maximum": 10})),
+            json!(10),
+            &[json!(11), json!(1e3), json!(1.25)],
+        ),
+        tried(
+            field("schema-pattern-anywhere", json!({"type": "string", "pattern": "b+"})),
+            json!("abba"),
+            &[json!("aa"), json!("")],
+        ),
+        tried(field("schema-format-date", string("date")), json!("2026-01-02"), &[json!("2026-13-02")]),
+        tried(field("schema-format-duration", string("duration")), json!("1h"), &[json!("soon")]),
+        tried(field("schema-format-ipv4", string("ipv4")), json!("10.0.0.1"), &[json!("10.0.0.256")]),
+        tried(
+            field("schema-format-uuid", string("uuid")),
+            json!("8c4fbb1f-ee5b-4d8b-9e1c-3f1d4a5b6c7d"),
+            &[json!("8c4f")],
+        ),
+        tried(field("schema-format-byte", string("byte")), json!("aGVsbG8="), &[json!("a")]),
+        tried(field("schema-format-uri", string("uri")), json!("http://a/b"), &[json!("a b")]),
+        tried(field("schema-format-hostname", string("hostname")), json!("ab.com"), &[json!("a_b")]),
+        tried(
+            field(
+                "schema-int-or-string-with-pattern",
+                json!({"x-kubernetes-int-or-string": true,
+                "anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^[0-9]+%$"}),
+            ),
+            json!("5%"),
+            &[json!("five"), json!(1.5), json!({})],
+        ),
+        tried(
+            field(
+                "schema-map-of-objects",
+                json!({"type": "object", "maxProperties": 1, "additionalProperties":
+                {"type": "object", "required": ["x"], "properties": {"x": {"type": "integer"}}}}),
+            ),
+            json!({"k": {"x": 1}}),
+            &[json!({"k": {}}), json!({"k": {"x": "1"}}), json!({"k": {"x": 1}, "l": {"x": 1}}), json!({"k": 5})],
+        ),
+        tried(
+            field("schema-additional-properties-true", json!({"type": "object", "additionalProperties": true})),
+            json!({"k": {"x": 1}, "l": 5}),
+            &[json!([])],
+        ),
+        tried(
+            field(
+                "schema-list-set-of-objects",
+                json!({"type": "array", "x-kubernetes-list-type": "set",
+                "items": {"type": "object", "x-kubernetes-map-type": "atomic",
+                    "properties": {"x": {"type": "integer"}}}}),
+            ),
+            json!([{"x": 1}, {"x": 2}]),
+            &[json!([{"x": 1}, {"x": 1}, {"x": 1}])],
+        ),
+        tried(
+            field(
+                "schema-list-map-with-two-keys",
+                json!({"type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k", "p"], "items": {"type": "object", "required": ["k"],
+                    "properties": {"k": {"type": "string"}, "p": {"type": "string", "default": "TCP"},
+                        "v": {"type": "integer"}}}}),
+            ),
+            json!([{"k": "a"}, {"k": "a", "p": "UDP"}]),
+            &[json!([{"k": "a", "v": 1}, {"k": "a", "p": "TCP", "v": 2}]), json!([{"p": "TCP"}])],
+        ),
+        tried(
+            field(
+                "schema-nested-lists",
+                json!({"type": "array", "minItems": 1,
+                "items": {"type": "array", "items": {"type": "integer", "enum": [1, 2]}}}),
+            ),
+            json!([[1], []]),
+            &[json!([]), json!([[3]]), json!([[1, "2"]]), json!([1])],
+        ),
+        tried(
+            field(
+                "schema-enum-of-other-things",
+                json!({"x-kubernetes-preserve-unknown-fields": true,
+                "enum": [1, "x", {"k": 1}, null]}),
+            ),
+            json!({"k": 1}),
+            &[json!(2), json!({"k": 2})],
+        ),
+        tried(
+            field("schema-anything", json!({"x-kubernetes-preserve-unknown-fields": true})),
+            json!([1, {"x": null}, "y"]),
+            &[],
+        ),
+    ]
+}
+
+fn defaults() -> Vec<Case> {
+    vec![
+        field("schema-nullable-with-a-default", json!({"type": "string", "nullable": true, "default": "x"}))
+            .post(crs(""), widget("null", json!({"a": null})))
+            .expect(201)
+            .see("/spec/a", json!(null))
+            .post(crs(""), widget("absent", json!({})))
+            .expect(201)
+            .see("/spec/a", "x"),
+        field("schema-default-in-lists-and-maps", json!({"type": "object", "properties": {
+            "l": {"type": "array", "items": {"type": "object", "properties": {"p": {"type": "integer", "default": 80}}}},
+            "m": {"type": "object", "additionalProperties": {"type": "object", "properties":
+                {"p": {"type": "integer", "default": 81}}}}}}))
+            .post(crs(""), widget("one", json!({"a": {"l": [{}, {"p": 1}, null], "m": {"x": {}, "y": null}}})))
+            .expect(422)
+            .post(crs(""), widget("one", json!({"a": {"l": [{}, {"p": 1}], "m": {"x": {}}}})))
+            .expect(201),
+        field("schema-default-comes-back-after-its-removal", json!({"type": "string", "default": "x"}))
+            .post(crs(""), widget("one", json!({"a": "y"})))
+            .json_patch(crs("/one"), json!([{"op": "remove", "path": "/spec/a"}]))
+            .expect(200)
+            .see("/spec/a", "x")
+            .see("/metadata/generation", 2)
+            .merge(crs("/one"), json!({"spec": {"a": null}}))
+            .see("/metadata/generation", 2),
+        defined("schema-default-of-the-status", definition(json!({
+            "spec": {"type": "object"},
+            "status": {"type": "object", "default": {"phase": "New"}, "properties": {
+                "phase": {"type": "string"}, "count": {"type": "integer", "default": 0}}}})))
+            .post(crs(""), with(widget("one", json!({})), json!({"status": {"phase": "Mine"}})))
+            .expect(201)
+            .see("/status/phase", "New")
+            .get(crs("/one"))
+            .merge(crs("/one/status"), json!({"status": {"phase": "Ready", "count": null}}))
+            .expect(200)
+            .see("/status/count", 0)
+            .see("/metadata/generation", 1)
+            .merge(crs("/one/status"), json!({"status": {"phase": 5}}))
+            .expect(422)
+            .merge(crs("/one/status"), json!({"status": null}))
+            .expect(200),
+        field("schema-default-that-is-an-object", json!({"type": "object", "default": {"x": 1}, "properties": {
+            "x": {"type": "integer"}, "y": {"type": "integer", "default": 2}}}))
+            .post(crs(""), widget("one", json!({})))
+            .see("/spec/a", json!({"x": 1, "y": 2})),
+        field("schema-null-in-a-list", json!({"type": "array", "items": {"type": "string", "nullable": true}}))
+            .post(crs(""), widget("one", json!({"a": [null, "x"]})))
+            .expect(201),
+    ]
+}
+
+fn metadata() -> Vec<Case> {
+    let plain = |name| field(name, json!({"type": "string"}));
+    let given = |meta: Value| with(widget("one", json!({"a": "x"})), json!({ "metadata": meta }));
+    vec![
+        plain("cr-unknown-metadata-is-dropped")
+            .post(
+                crs(""),
+                given(json!({"colour": "red", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "shoe": 1}]})),
+            )
+            .expect(201)
+            .warns("metadata.colour")
+            .absent("/metadata/colour"),
+        plain("cr-unknown-metadata-is-ignored")
+            .post(crs("?fieldValidation=Ignore"), given(json!({"colour": "red"})))
+            .expect(201)
+            .absent("/metadata/colour"),
+        plain("cr-metadata-of-the-wrong-type").post(crs(""), given(json!({"labels": {"a": 5}}))).expect(400),
+        plain("cr-metadata-that-is-a-text")
+            .post(crs(""), json!({"apiVersion": "${id}.example.com/v1", "kind": "Widget", "metadata": "x"}))
+            .expect(400),
+        plain("cr-without-metadata")
+            .post(crs(""), json!({"apiVersion": "${id}.example.com/v1", "kind": "Widget"}))
+            .expect(422),
+        plain("cr-without-a-version").post(crs(""), json!({"kind": "Widget", "metadata": {"name": "one"}})).expect(400),
+        plain("cr-of-another-group")
+            .post(crs(""), json!({"apiVersion": "v1", "kind": "Widget", "metadata": {"name": "one"}}))
+            .expect(400),
+        plain("cr-strict-several-mistakes")
+            .send("POST", crs("?fieldValidation=Strict"))
+            .text(
+                "application/json",
+                r#"{"apiVersion":"${id}.example.com/v1","kind":"Widget",
+                "metadata":{"name":"x","zz":1,"aa":2},"more":1,"spec":{"a":"1","a":"2","c":1,"b":{}}}"#,
+            )
+            .expect(400),
+        plain("cr-warned-of-several-mistakes")
+            .send("POST", crs(""))
+            .text(
+                "application/json",
+                r#"{"apiVersion":"${id}.example.com/v1","kind":"Widget",
+                "metadata":{"name":"x","zz":1,"aa":2},"more":1,"spec":{"a":"1","a":"2","c":1,"b":{}}}"#,
+            )
+            .expect(201),
+        plain("cr-strict-patch")
+            .post(crs(""), widget("one", json!({"a": "x"})))
+            .merge(crs("/one?fieldValidation=Strict"), json!({"spec": {"b": 1}}))
+            .expect(422)
+            .merge(crs("/one"), json!({"spec": {"b": 1}}))
+            .expect(200)
+            .warns("spec.b"),
+        plain("cr-patch-of-the-kind")
+            .post(crs(""), widget("one", json!({"a": "x"})))
+            .merge(crs("/one"), json!({"kind": "Gadget"}))
+            .expect(422),
+        plain("cr-update-of-the-kind")
+            .post(crs(""), widget("one", json!({"a": "x"})))
+            .named("one")
+            .put(
+                crs("/one"),
+                with(
+                    widget("one", json!({"a": "y"})),
+                    json!({"kind": "Gadget", "metadata": {"resourceVersion": "${rv:one}"}}),
+                ),
+            )
+            .expect(422),
+        plain("cr-finalizer-without-a-domain")
+            .post(crs(""), given(json!({"finalizers": ["held", "a.com", "b.com/x"]})))
+            .expect(201)
+            .warns("held"),
+        plain("cr-metadata-is-kept-whole")
+            .post(
+                crs(""),
+                given(json!({"labels": {}, "annotations": {"a": ""},
+                "generation": 7, "finalizers": [], "selfLink": "x", "creationTimestamp": null})),
+            )
+            .expect(201)
+            .see("/metadata/generation", 1),
+        plain("cr-generation-counts-only-what-is-not-metadata")
+            .post(crs(""), widget("one", json!({"a": "x"})))
+            .merge(crs("/one"), json!({"metadata": {"labels": {"a": "b"}}}))
+            .see("/metadata/generation", 1)
+            .merge(crs("/one"), json!({"spec": {"unknown": 1}}))
+            .see("/metadata/generation", 1)
+            .merge(crs("/one"), json!({"spec": {"a": "y"}}))
+            .see("/metadata/generation", 2)
+            .merge(crs("/one"), json!({"spec": null}))
+            .see("/metadata/generation", 3),
+        plain("cr-subresource-that-is-unknown")
+            .get(crs("/one/other"))
+            .expect(404)
+            .delete(crs("/one/status"))
+            .expect(405),
+    ]
+}
+
+/// Embedded objects that do not say well what they are. Two mistakes at once are told in no certain order.
+fn embedding_errors(mut case: Case) -> Case {
+    let wrong = [
+        (json!("a/b/c"), json!("Pod"), 422),
+        (json!("v1"), json!("Po d"), 422),
+        (json!(""), json!("Pod"), 422),
+        (json!("v1"), json!(""), 422),
+        (json!(1), json!("Pod"), 400),
+        (json!("v1"), json!(["Pod"]), 400),
+    ];
+    for (version, kind, code) in wrong {
+        case = case.post(crs(""), widget("one", json!({"a": {"apiVersion": version, "kind": kind}}))).expect(code);
+    }
+    case
+}
+
+fn embedded() -> Vec<Case> {
+    let holder = |name| {
+        field(
+            name,
+            json!({"type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true}),
+        )
+    };
+    let of = |meta: Value| widget("one", json!({"a": {"apiVersion": "v1", "kind": "Pod", "metadata": meta}}));
+    vec![
+        holder("cr-embedded-metadata-of-the-wrong-type").post(crs(""), of(json!({"labels": {"a": 5}}))).expect(400),
+        holder("cr-embedded-metadata-that-is-a-text").post(crs(""), of(json!("x"))).expect(400),
+        holder("cr-embedded-metadata-that-is-wrong")
+            .post(crs(""), of(json!({"name": "a/b", "labels": {"-": "b c"}})))
+            .expect(422),
+        embedding_errors(holder("cr-embedded-kind-that-is-wrong")),
+        holder("cr-embedded-metadata-that-is-unknown")
+            .post(crs("?fieldValidation=Strict"), of(json!({"name": "p", "colour": "red"})))
+            .expect(400)
+            .post(crs(""), of(json!({"name": "p", "colour": "red", "creationTimestamp": null})))
+            .expect(201)
+            .warns("spec.a.metadata.colour"),
+    ]
+}
+
+fn selected() -> Vec<Case> {
+    let mut crd = definition(json!({"spec": {"type": "object", "properties": {
+        "n": {"type": "integer"}, "b": {"type": "boolean"}, "s": {"type": "string"}}}}));
+    crd["spec"]["versions"][0]["selectableFields"] =
+        json!([{"jsonPath": ".spec.n"}, {"jsonPath": ".spec.b"}, {"jsonPath": ".spec.s"}]);
+    let selector = |text: &str| crs(&format!("?fieldSelector={text}"));
+    let later = |op: &str| {
+        json!([{"op": op, "path": "/spec/versions/0/selectableFields", "value": [
+        {"jsonPath": ".spec.n"}]}])
+    };
+    vec![
+        defined("cr-selectable-numbers-and-flags", crd)
+            .post(crs(""), widget("one", json!({"n": 5, "b": true, "s": "x"})))
+            .post(crs(""), widget("two", json!({})))
+            .get(selector("spec.n%3D5"))
+            .see("/items/0/metadata/name", "one")
+            .absent("/items/1")
+            .get(selector("spec.b%3Dtrue,spec.s%3Dx"))
+            .see("/items/0/metadata/name", "one")
+            .get(selector("spec.s%3D"))
+            .get(selector("spec.n!%3D5"))
+            .see("/items/0/metadata/name", "two")
+            .send("DELETE", selector("spec.n%3D5"))
+            .expect(200)
+            .get(crs(""))
+            .see("/items/0/metadata/name", "two"),
+        defined(
+            "cr-selectable-fields-that-come-later",
+            definition(json!({"spec": {"type": "object", "properties": {
+            "n": {"type": "integer"}}}})),
+        )
+        .post(crs(""), widget("one", json!({"n": 5})))
+        .json_patch(CRD, later("add"))
+        .expect(200)
+        .until(selector("spec.n%3D5"))
+        .expect(200)
+        .see("/items/0/metadata/name", "one"),
+        defined("cr-path-without-a-namespace", widgets())
+            .post("/apis/${id}.example.com/v1/widgets", widget("one", json!({})))
+            .expect(404)
+            .delete("/apis/${id}.example.com/v1/widgets")
+            .expect(404)
+            .get("/apis/${id}.example.com/v1/widgets/one")
+            .expect(404),
+        defined("cr-status-of-an-old-version", widgets())
+            .post(crs(""), widget("one", json!({})))
+            .named("one")
+            .merge(crs("/one"), json!({"spec": {"a": 1}}))
+            .put(
+                crs("/one/status"),
+                with(
+                    widget("one", json!({})),
+                    json!({"metadata": {"resourceVersion": "${rv:one}"}, "status": {"a": 1}}),
+                ),
+            )
+            .expect(409)
+            .put(
+                crs("/none/status"),
+                with(
+                    widget("none", json!({})),
+                    json!({"metadata": {"resourceVersion": "${rv:one}"}, "status": {"a": 1}}),
+                ),
+            )
+            .expect(404),
+    ]
+}
+
+/// A JSON patch of the schema of Widgets.
+fn patched(case: Case, op: &str, below: &str, value: Value) -> Case {
+    let path = format!("/spec/versions/0/schema/openAPIV3Schema/properties/spec/{below}");
+    case.json_patch(CRD, json!([{"op": op, "path": path, "value": value}])).expect(200)
+}
+
+fn changes() -> Vec<Case> {
+    let created = |name| field(name, json!({"type": "string"})).post(crs(""), widget("one", json!({"a": "x"})));
+    vec![
+        patched(created("schema-that-forgets-a-field"), "replace", "properties", json!({"b": {"type": "string"}}))
+            .until(crs("/one"))
+            .absent("/spec/a")
+            .until(crs(""))
+            .see("/items/0/spec", json!({}))
+            .merge(crs("/one"), json!({"spec": {"b": "y"}}))
+            .expect(200)
+            .see("/spec", json!({"b": "y"})),
+        patched(
+            patched(
+                created("schema-that-remembers-a-field"),
+                "replace",
+                "properties",
+                json!({"b": {"type": "string"}}),
+            )
+            .until(crs("/one"))
+            .absent("/spec/a"),
+            "replace",
+            "properties",
+            json!({"a": {"type": "string"}}),
+        )
+        .until(crs("/one"))
+        .see("/spec/a", "x"),
+        patched(created("schema-of-another-type"), "replace", "properties/a", json!({"type": "integer"}))
+            .post(crs("?dryRun=All"), widget("two", json!({"a": 1})))
+            .again_until()
+            .expect(201)
+            .get(crs("/one"))
+            .see("/spec/a", "x")
+            .merge(crs("/one"), json!({"metadata": {"labels": {"a": "b"}}}))
+            .expect(200)
+            .merge(crs("/one"), json!({"spec": {"a": "z"}}))
+            .expect(422)
+            .merge(crs("/one"), json!({"spec": {"a": 1}}))
+            .expect(200),
+        patched(created("schema-that-requires-more"), "add", "required", json!(["b"]))
+            .post(crs("?dryRun=All"), widget("two", json!({"a": "y"})))
+            .again_until()
+            .expect(422)
+            .merge(crs("/one"), json!({"metadata": {"labels": {"a": "b"}}}))
+            .expect(200)
+            .merge(crs("/one"), json!({"spec": {"a": "z"}}))
+            .expect(422),
+        patched(
+            created("schema-default-that-comes-later-is-written-by-the-next"),
+            "add",
+            "properties/b",
+            json!({"type": "integer", "default": 5}),
+        )
+        .until(crs("/one"))
+        .see("/spec/b", 5)
+        .see("/metadata/generation", 1)
+        .merge(crs("/one"), json!({"metadata": {"labels": {"a": "b"}}}))
+        .see("/spec/b", 5)
+        .see("/metadata/generation", 1)
+        .until(crs("?labelSelector=a%3Db"))
+        .see("/items/0/spec/b", 5)
+        .watch("w", crs("?watch=true&timeoutSeconds=1"))
+        .events("w", "ADDED one"),
+    ]
+}
+
+/// Widgets in version v1, stored, and v2, whose spec is another.
+fn two_schemas() -> Value {
+    let mut crd = definition(json!({"spec": {"type": "object", "properties": {
+        "a": {"type": "string", "default": "one"}, "both": {"type": "string"}}}}));
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "b": {"type": "string", "default": "two"}, "both": {"type": "string"}}}}}});
+    let mut second = crd["spec"]["versions"][0].clone();
+    second["name"] = "v2".into();
+    second["storage"] = false.into();
+    second["schema"] = schema;
+    crd["spec"]["versions"].as_array_mut().expect("versions are a list").push(second);
+    crd
+}
+
+fn versions() -> Vec<Case> {
+    let v2 = |rest: &str| format!("/apis/${{id}}.example.com/v2/namespaces/${{ns}}/widgets{rest}");
+    let second = |spec: Value| with(widget("one", spec), json!({"apiVersion": "${id}.example.com/v2"}));
+    let ordered = || {
+        let mut crd = widgets();
+        let versions: Vec<Value> = ["v1alpha1", "foo", "v10", "v2beta1", "v2", "v1", "v11beta2"]
+            .iter()
+            .map(|name| with(crd["spec"]["versions"][0].clone(), json!({"name": name, "storage": *name == "v1"})))
+            .collect();
+        crd["spec"]["versions"] = versions.into();
+        crd
+    };
+    vec![
+        defined("crd-versions-with-other-schemas", two_schemas())
+            .post(crs(""), widget("one", json!({"both": "x"})))
+            .expect(201)
+            .see("/spec", json!({"a": "one", "both": "x"}))
+            .get(v2("/one"))
+            .expect(200)
+            .get(v2(""))
+            .expect(200)
+            .merge(v2("/one"), json!({"spec": {"b": "y"}}))
+            .expect(200)
+            .get(crs("/one"))
+            .expect(200),
+        defined("crd-version-that-is-not-stored-is-written", two_schemas())
+            .post(v2(""), second(json!({"both": "x", "a": "lost"})))
+            .expect(201)
+            .get(crs("/one"))
+            .expect(200),
+        defined("crd-deprecated-version-warns-everybody", {
+            let mut crd = two_schemas();
+            crd["spec"]["versions"][0]["deprecated"] = true.into();
+            crd
+        })
+        .get(crs(""))
+        .warns("use")
+        .get(crs("/none"))
+        .expect(404)
+        .warns("use")
+        .post(crs(""), widget("One", json!({"unknown": 1})))
+        .expect(422),
+        case("crd-with-two-stored-versions-of-other-schemas")
+            .post(CRDS, {
+                let mut crd = two_schemas();
+                crd["spec"]["versions"][1]["storage"] = true.into();
+                crd["spec"]["versions"][0]["additionalPrinterColumns"] =
+                    json!([{"name": "A", "type": "string", "jsonPath": ".spec.a"}]);
+                crd["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.a"}]);
+                crd["spec"]["versions"][1]["subresources"]["scale"] =
+                    json!({"specReplicasPath": ".spec.r", "statusReplicasPath": ".status.r"});
+                crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["c"] =
+                    json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer", "maximum": 5,
+                        "enum": [1], "nullable": false}});
+                crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["d"] =
+                    json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "x"},
+                        "description": "d", "not": {"required": ["z"]}});
+                crd
+            })
+            .expect(422),
+        defined("crd-versions-are-in-the-order-of-their-names", ordered())
+            .until("/apis/${id}.example.com")
+            .expect(200)
+            .see("/preferredVersion/version", "v10"),
+        defined("crd-names-in-discovery", with(widgets(), json!({"spec": {"names": {
+            "categories": ["all", "things"], "listKind": "Widgetry", "singular": "wid"}}})))
+            .until("/apis/${id}.example.com/v1")
+            .expect(200)
+            .ignore("/resources/0/storageVersionHash")
+            .get(crs(""))
+            .see("/kind", "Widgetry"),
+        defined("crd-short-name-of-another", widgets())
+            .post(CRDS, with(widgets(), json!({
+                "metadata": {"name": "gadgets.${id}.example.com"},
+                "spec": {"names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget",
+                    "shortNames": ["gd", "wd"]}}})))
+            .expect(201)
+            .until(GADGETS)
+            .see("/status/conditions/0/reason", "ShortNamesConflict")
+            .see("/status/conditions/1/type", "Established")
+            .get("/apis/${id}.example.com/v1/namespaces/${ns}/gadgets")
+            .expect(404),
+    ]
+}
+
+fn statuses() -> Vec<Case> {
+    let held = |name| {
+        defined(name, widgets())
+            .post(crs(""), with(widget("one", json!({})), json!({"metadata": {"finalizers": ["example.com/f"]}})))
+            .expect(201)
+            .delete(CRD)
+            .expect(200)
+            .until(CRD)
+            .see("/status/conditions/2/reason", "InstanceDeletionInProgress")
+    };
+    vec![
+        held("crd-that-terminates-is-still-served")
+            .until("/apis/${id}.example.com/v1")
+            .absent("/resources/0/verbs/5")
+            .ignore("/resources/0/storageVersionHash")
+            .until(crs("/one"))
+            .see("/metadata/deletionGracePeriodSeconds", 0)
+            .merge(crs("/one"), json!({"spec": {"a": 1}}))
+            .expect(200)
+            .post(CRDS, widgets())
+            .expect(409)
+            .delete(CRD)
+            .expect(200)
+            .merge(crs("/one"), json!({"metadata": {"finalizers": null}}))
+            .until(CRD)
+            .expect(404),
+        defined(
+            "crd-with-a-finalizer-of-its-own",
+            with(widgets(), json!({"metadata": {"finalizers": ["example.com/f"]}})),
+        )
+        .post(crs(""), widget("one", json!({})))
+        .expect(201)
+        .delete(CRD)
+        .expect(200)
+        .until(CRD)
+        .see("/status/conditions/2/reason", "InstanceDeletionCompleted")
+        .merge(CRD, json!({"metadata": {"finalizers": null}}))
+        .expect(200)
+        .until(CRD)
+        .expect(404),
+        defined("crd-names-that-become-free", widgets())
+            .post(
+                CRDS,
+                with(
+                    widgets(),
+                    json!({
+                "metadata": {"name": "gadgets.${id}.example.com"},
+                "spec": {"names": {"plural": "gadgets", "singular": "gadget"}}}),
+                ),
+            )
+            .until(GADGETS)
+            .see("/status/conditions/0/reason", "ListKindConflict")
+            .see("/status/conditions/1/type", "Established")
+            .ignore("")
+            .delete(CRD)
+            .until(GADGETS)
+            .see("/status/conditions/0/status", "True")
+            .see("/status/conditions/1/status", "True")
+            .until("/apis/${id}.example.com/v1/namespaces/${ns}/gadgets")
+            .expect(200),
+        case("crd-that-was-never-established")
+            .post(CRDS, with(widgets(), json!({"metadata": {"finalizers": ["example.com/f"]}})))
+            .post(
+                CRDS,
+                with(
+                    widgets(),
+                    json!({
+                "metadata": {"name": "gadgets.${id}.example.com", "finalizers": ["example.com/f"]},
+                "spec": {"names": {"plural": "gadgets", "singular": "gadget"}}}),
+                ),
+            )
+            .until(GADGETS)
+            .see("/status/conditions/0/status", "False")
+            .see("/status/conditions/1/type", "Established")
+            .delete(GADGETS)
+            .until(GADGETS)
+            .see("/status/conditions/2/reason", "NeverEstablished"),
+        defined("crd-dry-run-deletion", widgets())
+            .send("DELETE", format!("{CRD}?dryRun=All"))
+            .expect(200)
+            .get(CRD)
+            .absent("/metadata/deletionTimestamp"),
+        defined("crd-deletion-with-another-uid", widgets())
+            .send("DELETE", CRD)
+            .json(json!({"preconditions": {"uid": "11111111-1111-1111-1111-111111111111"}}))
+            .expect(409),
+        defined("crd-status-is-written-apart", widgets())
+            .merge(CRD, json!({"status": {"storedVersions": ["v9"]}}))
+            .expect(200)
+            .see("/status/storedVersions", json!(["v1"])),
+        defined("crd-stored-versions-are-never-empty", widgets())
+            .json_patch(
+                format!("{CRD}/status"),
+                json!([{"op": "replace", "path": "/status/storedVersions", "value": []}]),
+            )
+            .expect(200)
+            .see("/status/storedVersions", json!(["v1"])),
+    ]
+}

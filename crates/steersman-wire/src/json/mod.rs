@@ -1,0 +1,80 @@
+//! JSON.
+//!
+//! [`list`] and [`watch`] split bodies; both gather values that come in pieces with [`gather`], which finds their ends with
+//! [`extent`]. [`scan`] and [`read`] walk over one object with a [`cursor`]. All of them pass over strings and brackets 64
+//! bytes at a time ([`block`]).
+
+mod block;
+mod cursor;
+mod extent;
+mod gather;
+mod list;
+mod read;
+mod scan;
+mod text;
+mod watch;
+
+pub use list::JsonListSplitter;
+pub use watch::JsonWatchSplitter;
+
+use serde::de::DeserializeOwned;
+
+use crate::codec::{Codec, Item, Limits, Scanned, TypeMeta, Value};
+use crate::object_error::{Fault, ObjectError};
+use crate::outline::Outline;
+use crate::{FieldPath, Metadata, Strip};
+
+/// How deep objects and lists may be nested within each other: as deep as Go's decoder reads, and so the API server.
+pub(crate) const DEPTH_MAX: usize = 10_000;
+
+/// `application/json`.
+///
+/// Of members with the same name in one object, the last counts. Names and texts may be written with escapes. Numbers stay as
+/// they are written. [`Codec::decode`] reads 128 levels of nesting and no more, as decoding uses the stack.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Json;
+
+impl Codec for Json {
+    type ListSplitter = JsonListSplitter;
+    type WatchSplitter = JsonWatchSplitter;
+
+    fn media_type(&self) -> &'static str {
+        "application/json"
+    }
+
+    fn split_list(&self, limits: Limits) -> JsonListSplitter {
+        JsonListSplitter::new(limits)
+    }
+
+    fn split_watch(&self, limits: Limits) -> JsonWatchSplitter {
+        JsonWatchSplitter::new(limits)
+    }
+
+    fn scan(&self, object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
+        let outline = Outline::default();
+        scan::scan(object, &outline, strip, type_meta).map_err(|fault| error(object, fault))
+    }
+
+    fn scan_item(&self, item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
+        scan::scan(&item.object, &item.outline, strip, type_meta)
+            .map_err(|fault| error(&item.object, fault).at_index(item.index))
+    }
+
+    fn metadata(&self, object: &[u8]) -> Result<Metadata, ObjectError> {
+        scan::metadata(object).map_err(|fault| error(object, fault))
+    }
+
+    fn read<'a>(&self, object: &'a [u8], path: &FieldPath) -> Result<Option<Value<'a>>, ObjectError> {
+        read::read(object, path).map_err(|fault| error(object, fault))
+    }
+
+    fn decode<T: DeserializeOwned>(&self, object: &[u8]) -> Result<T, ObjectError> {
+        serde_json::from_slice(object).map_err(|fault| error(object, Fault::Decode { message: fault.to_string() }))
+    }
+}
+
+/// The error of an object, with its key if that can be told.
+#[cold]
+fn error(object: &[u8], fault: Fault) -> ObjectError {
+    ObjectError { index: None, key: scan::key(object), fault }
+}

@@ -1,0 +1,421 @@
+//! Reading an object's metadata and leaving out fields, in one walk over its bytes.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::cursor::Cursor;
+use super::text::unescape;
+use crate::codec::{Scanned, TypeMeta};
+use crate::metadata::{Field, Metadata, MetadataBuilder, OwnerReference};
+use crate::object_error::Fault;
+use crate::outline::Outline;
+use crate::strip::{Cut, Node, Strip};
+
+const FIELDS: usize = Field::Annotations as usize + 1;
+/// From so many labels or annotations on, a table finds those that are there twice.
+const PAIRS_FEW: usize = 16;
+const OWNERS: &str = "metadata.ownerReferences";
+
+/// The metadata, and the object without what is left out.
+pub(super) fn scan(
+    object: &[u8],
+    outline: &Outline,
+    strip: &Strip,
+    type_meta: Option<&TypeMeta>,
+) -> Result<Scanned, Fault> {
+    let walk = Walk::over(object, outline, strip)?;
+    let metadata = walk.metadata(type_meta)?;
+    let object = walk.copy(type_meta);
+    Ok(Scanned { metadata, object })
+}
+
+/// The metadata only.
+pub(super) fn metadata(object: &[u8]) -> Result<Metadata, Fault> {
+    Walk::over(object, &Outline::default(), &Strip::nothing())?.metadata(None)
+}
+
+/// An object's key, for a message about what else is wrong with it: none if that cannot be told. The object may be cut off.
+pub(super) fn key(object: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(object);
+    let strip = Strip::nothing();
+    let mut walk = Walk::new(text.as_bytes(), &strip);
+    // What was found before it went wrong is what can be told.
+    let _ = walk.root(&Outline::default());
+    let name = walk.text(Field::Name).ok().filter(|name| !name.is_empty())?;
+    let namespace = walk.text(Field::Namespace).unwrap_or_default();
+    Some(if namespace.is_empty() { name.into_owned() } else { format!("{namespace}/{name}") })
+}
+
+/// What a walk over an object has found.
+#[derive(Debug)]
+struct Walk<'a> {
+    object: &'a [u8],
+    strip: &'a Strip,
+    /// Where the value of each field of the metadata is.
+    places: [Option<Range<usize>>; FIELDS],
+    /// What is left out, in its order.
+    cuts: Vec<Range<usize>>,
+    /// Behind the bracket that opens the object.
+    inside: usize,
+    /// Whether anything of the object stays.
+    kept: bool,
+    /// Whether `metadata` is something else than an object.
+    wrong_metadata: bool,
+}
+
+/// What the members of an object mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Root,
+    Metadata,
+    Other,
+}
+
+impl<'a> Walk<'a> {
+    fn new(object: &'a [u8], strip: &'a Strip) -> Self {
+        Self {
+            object,
+            strip,
+            places: Default::default(),
+            cuts: Vec::new(),
+            inside: 0,
+            kept: false,
+            wrong_metadata: false,
+        }
+    }
+
+    fn over(object: &'a [u8], outline: &Outline, strip: &'a Strip) -> Result<Self, Fault> {
+        if outline.too_deep {
+            return Err(Fault::TooDeep);
+        }
+        std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
+        let mut walk = Self::new(object, strip);
+        walk.root(outline)?;
+        if walk.wrong_metadata {
+            return Err(Fault::WrongType { field: "metadata", expected: "an object" });
+        }
+        Ok(walk)
+    }
+
+    fn root(&mut self, outline: &Outline) -> Result<(), Fault> {
+        let mut cursor = Cursor::with_outline(self.object, outline);
+        cursor.peek();
+        self.inside = cursor.at() + 1;
+        self.kept = self.members(&mut cursor, Some(self.strip.root()), Level::Root)?;
+        cursor.end()
+    }
+
+    /// Walks over the members of the object that comes next. Says whether any of them stays.
+    fn members(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level) -> Result<bool, Fault> {
+        let mut object = cursor.object()?;
+        let mut kept = false;
+        // A member that is cut before any that stays takes the comma behind it along, any other the one before it.
+        let mut cut_from = None;
+        let mut end = cursor.at();
+        while let Some(member) = cursor.member(&mut object)? {
+            if let Some(start) = cut_from.take() {
+                self.cuts.push(start..member.name.start);
+            }
+            let name = member.name.text()?;
+            match node.and_then(|node| node.at(&name)) {
+                Some(Cut::Whole) => {
+                    cursor.skip()?;
+                    end = cursor.at();
+                    match member.comma {
+                        Some(comma) if kept => self.cuts.push(comma..end),
+                        _ => cut_from = Some(member.name.start),
+                    }
+                }
+                cut => {
+                    kept = true;
+                    let within = if let Some(Cut::Within(node)) = cut { Some(node) } else { None };
+                    self.value(cursor, within, level, &name)?;
+                }
+            }
+        }
+        if let Some(start) = cut_from {
+            self.cuts.push(start..end);
+        }
+        Ok(kept)
+    }
+
+    /// Walks over a member's value, which stays, and notes where it is if it is of interest.
+    #[inline]
+    fn value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level, name: &[u8]) -> Result<(), Fault> {
+        if level == Level::Root && name == b"metadata" {
+            return self.metadata_value(cursor, node);
+        }
+        let start = cursor.at();
+        if node.is_some() && cursor.peek() == Some(b'{') {
+            self.members(cursor, node, Level::Other)?;
+        } else {
+            cursor.skip()?;
+        }
+        if let Some(field) = field(level, name) {
+            self.places[field as usize] = Some(start..cursor.at());
+        }
+        Ok(())
+    }
+
+    fn metadata_value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>) -> Result<(), Fault> {
+        // When there are two, the last one counts, and all of it.
+        for (place, field) in self.places.iter_mut().enumerate() {
+            if place != Field::ApiVersion as usize && place != Field::Kind as usize {
+                *field = None;
+            }
+        }
+        let first = cursor.peek();
+        self.wrong_metadata = !matches!(first, Some(b'{' | b'n'));
+        if first == Some(b'{') {
+            return self.members(cursor, node, Level::Metadata).map(drop);
+        }
+        cursor.skip().map(drop)
+    }
+
+    /// The field's bytes; none also if it is `null`.
+    fn raw(&self, field: Field) -> Option<&'a [u8]> {
+        self.places[field as usize].clone().map(|place| &self.object[place]).filter(|raw| *raw != b"null")
+    }
+
+    fn text(&self, field: Field) -> Result<Cow<'a, str>, Fault> {
+        self.raw(field).map_or(Ok(Cow::Borrowed("")), |raw| string(raw, path(field)))
+    }
+
+    fn metadata(&self, type_meta: Option<&TypeMeta>) -> Result<Metadata, Fault> {
+        let places = self.places.iter().flatten();
+        // Each text is written with two quotes, and kept with a byte or two of its length.
+        let size: usize = places.map(ExactSizeIterator::len).sum();
+        let mut metadata = MetadataBuilder::with_capacity(size + 4 * FIELDS);
+        for field in [Field::Name, Field::Namespace, Field::ResourceVersion, Field::Uid] {
+            metadata.text(field, &self.text(field)?);
+        }
+        self.pairs(Field::Labels, "labels", &mut metadata)?;
+        self.owner_references(&mut metadata)?;
+        metadata.text(Field::Generation, self.generation()?);
+        metadata.text(Field::DeletionTimestamp, &self.text(Field::DeletionTimestamp)?);
+        self.finalizers(&mut metadata)?;
+        for (field, fallback) in self.types(type_meta) {
+            match fallback {
+                Some(fallback) => metadata.text(field, fallback),
+                None => metadata.text(field, &self.text(field)?),
+            }
+        }
+        metadata.text(Field::CreationTimestamp, &self.text(Field::CreationTimestamp)?);
+        self.pairs(Field::Annotations, "annotations", &mut metadata)?;
+        Ok(metadata.build())
+    }
+
+    /// What is filled in for the object's type, where it does not say it.
+    fn types<'t>(&self, type_meta: Option<&'t TypeMeta>) -> [(Field, Option<&'t str>); 2] {
+        let missing = |field: Field| self.places[field as usize].is_none();
+        [
+            (Field::ApiVersion, type_meta.map(|types| &*types.api_version).filter(|_| missing(Field::ApiVersion))),
+            (Field::Kind, type_meta.map(|types| &*types.kind).filter(|_| missing(Field::Kind))),
+        ]
+    }
+
+    fn generation(&self) -> Result<&'a str, Fault> {
+        let Some(raw) = self.raw(Field::Generation) else { return Ok("") };
+        let number = std::str::from_utf8(raw).ok().filter(|text| text.parse::<i64>().is_ok());
+        number.ok_or(Fault::WrongType { field: path(Field::Generation), expected: "a whole number" })
+    }
+
+    fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+        let mut pairs: Vec<(Cow<'_, str>, &[u8])> = Vec::new();
+        if let Some(raw) = self.raw(field) {
+            let node = self.strip.root().within("metadata").and_then(|node| node.within(name));
+            let mut cursor = Cursor::new(raw);
+            let wrong = Fault::WrongType { field: path(field), expected: "an object" };
+            let mut object = cursor.object().map_err(|_| wrong)?;
+            while let Some(member) = cursor.member(&mut object)? {
+                let key = member.name.text()?;
+                let value = &raw[cursor.skip()?];
+                if !matches!(node.and_then(|node| node.at(&key)), Some(Cut::Whole)) {
+                    pairs.push((plain_text(key)?, value));
+                }
+            }
+        }
+        drop_duplicates(&mut pairs);
+        for (key, value) in &pairs {
+            metadata.part(key);
+            metadata.part(&string_or_null(value, path(field))?);
+        }
+        metadata.parts(field);
+        Ok(())
+    }
+
+    fn finalizers(&self, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+        if let Some(raw) = self.raw(Field::Finalizers) {
+            let mut cursor = Cursor::new(raw);
+            let wrong = Fault::WrongType { field: path(Field::Finalizers), expected: "a list" };
+            let mut list = cursor.list().map_err(|_| wrong)?;
+            while cursor.element(&mut list)? {
+                metadata.part(&string(&raw[cursor.skip()?], path(Field::Finalizers))?);
+            }
+        }
+        metadata.parts(Field::Finalizers);
+        Ok(())
+    }
+
+    fn owner_references(&self, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+        if let Some(raw) = self.raw(Field::OwnerReferences) {
+            let mut cursor = Cursor::new(raw);
+            let wrong = Fault::WrongType { field: path(Field::OwnerReferences), expected: "a list" };
+            let mut list = cursor.list().map_err(|_| wrong)?;
+            while cursor.element(&mut list)? {
+                owner_reference(raw, &mut cursor, metadata)?;
+            }
+        }
+        metadata.parts(Field::OwnerReferences);
+        Ok(())
+    }
+
+    /// The object without what is left out and with its type, in an allocation of exactly its size.
+    fn copy(&self, type_meta: Option<&TypeMeta>) -> Bytes {
+        let mut types = Vec::new();
+        for (name, value) in ["apiVersion", "kind"].into_iter().zip(self.types(type_meta).map(|(_, value)| value)) {
+            if let Some(value) = value {
+                let comma = if types.is_empty() { "" } else { "," };
+                types.extend_from_slice(format!("{comma}\"{name}\":{}", serde_json::Value::from(value)).as_bytes());
+            }
+        }
+        if !types.is_empty() && self.kept {
+            types.push(b',');
+        }
+        let left_out: usize = self.cuts.iter().map(ExactSizeIterator::len).sum();
+        let mut copy = Vec::with_capacity(self.object.len() - left_out + types.len());
+        copy.extend_from_slice(&self.object[..self.inside]);
+        copy.extend_from_slice(&types);
+        let mut copied = self.inside;
+        for cut in &self.cuts {
+            copy.extend_from_slice(&self.object[copied..cut.start]);
+            copied = cut.end;
+        }
+        copy.extend_from_slice(&self.object[copied..]);
+        debug_assert_eq!(copy.len(), copy.capacity());
+        Bytes::from(copy)
+    }
+}
+
+/// The field of the metadata that a member is.
+#[inline]
+fn field(level: Level, name: &[u8]) -> Option<Field> {
+    Some(match (level, name) {
+        (Level::Root, b"apiVersion") => Field::ApiVersion,
+        (Level::Root, b"kind") => Field::Kind,
+        (Level::Metadata, b"name") => Field::Name,
+        (Level::Metadata, b"namespace") => Field::Namespace,
+        (Level::Metadata, b"resourceVersion") => Field::ResourceVersion,
+        (Level::Metadata, b"uid") => Field::Uid,
+        (Level::Metadata, b"labels") => Field::Labels,
+        (Level::Metadata, b"annotations") => Field::Annotations,
+        (Level::Metadata, b"ownerReferences") => Field::OwnerReferences,
+        (Level::Metadata, b"generation") => Field::Generation,
+        (Level::Metadata, b"deletionTimestamp") => Field::DeletionTimestamp,
+        (Level::Metadata, b"creationTimestamp") => Field::CreationTimestamp,
+        (Level::Metadata, b"finalizers") => Field::Finalizers,
+        _ => return None,
+    })
+}
+
+/// What the field is called in messages.
+fn path(field: Field) -> &'static str {
+    match field {
+        Field::Name => "metadata.name",
+        Field::Namespace => "metadata.namespace",
+        Field::ResourceVersion => "metadata.resourceVersion",
+        Field::Uid => "metadata.uid",
+        Field::Labels => "metadata.labels",
+        Field::OwnerReferences => OWNERS,
+        Field::Generation => "metadata.generation",
+        Field::DeletionTimestamp => "metadata.deletionTimestamp",
+        Field::Finalizers => "metadata.finalizers",
+        Field::ApiVersion => "apiVersion",
+        Field::Kind => "kind",
+        Field::CreationTimestamp => "metadata.creationTimestamp",
+        Field::Annotations => "metadata.annotations",
+    }
+}
+
+/// The text that a string means.
+fn string<'a>(raw: &'a [u8], field: &'static str) -> Result<Cow<'a, str>, Fault> {
+    match raw {
+        [b'"', text @ .., b'"'] => unescape(text),
+        _ => Err(Fault::WrongType { field, expected: "a text, or a map or list of texts" }),
+    }
+}
+
+fn string_or_null<'a>(raw: &'a [u8], field: &'static str) -> Result<Cow<'a, str>, Fault> {
+    if raw == b"null" { Ok(Cow::Borrowed("")) } else { string(raw, field) }
+}
+
+fn plain_text(name: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Fault> {
+    match name {
+        // Without escapes; what else a string may not hold is still to be found.
+        Cow::Borrowed(raw) => unescape(raw),
+        Cow::Owned(text) => String::from_utf8(text)
+            .map(Cow::Owned)
+            .map_err(|error| Fault::Utf8 { offset: error.utf8_error().valid_up_to() }),
+    }
+}
+
+/// Leaves of each key the last.
+fn drop_duplicates(pairs: &mut Vec<(Cow<'_, str>, &[u8])>) {
+    let is_last: Vec<bool> = if pairs.len() <= PAIRS_FEW {
+        let again = |place: usize| pairs[place + 1..].iter().any(|(key, _)| *key == pairs[place].0);
+        if !(0..pairs.len()).any(again) {
+            return;
+        }
+        (0..pairs.len()).map(|place| !again(place)).collect()
+    } else {
+        let last: HashMap<&str, usize> = pairs.iter().enumerate().map(|(place, (key, _))| (&**key, place)).collect();
+        pairs.iter().enumerate().map(|(place, (key, _))| last[&**key] == place).collect()
+    };
+    let mut is_last = is_last.into_iter();
+    pairs.retain(|_| is_last.next().unwrap_or(true));
+}
+
+/// The owner reference that comes next.
+fn owner_reference(raw: &[u8], cursor: &mut Cursor<'_>, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+    if cursor.peek() == Some(b'n') {
+        cursor.skip()?;
+        metadata.owner(&OwnerReference::default());
+        return Ok(());
+    }
+    let mut object = cursor.object().map_err(|_| Fault::WrongType { field: OWNERS, expected: "a list of objects" })?;
+    let (mut texts, mut flags) = ([&b"null"[..]; 4], [&b"null"[..]; 2]);
+    while let Some(member) = cursor.member(&mut object)? {
+        let name = member.name.text()?;
+        let value = &raw[cursor.skip()?];
+        match &*name {
+            b"apiVersion" => texts[0] = value,
+            b"kind" => texts[1] = value,
+            b"name" => texts[2] = value,
+            b"uid" => texts[3] = value,
+            b"controller" => flags[0] = value,
+            b"blockOwnerDeletion" => flags[1] = value,
+            _ => {}
+        }
+    }
+    let text = |place: usize| string_or_null(texts[place], OWNERS);
+    metadata.owner(&OwnerReference {
+        api_version: &text(0)?,
+        kind: &text(1)?,
+        name: &text(2)?,
+        uid: &text(3)?,
+        controller: flag(flags[0])?,
+        block_owner_deletion: flag(flags[1])?,
+    });
+    Ok(())
+}
+
+fn flag(value: &[u8]) -> Result<bool, Fault> {
+    match value {
+        b"true" => Ok(true),
+        b"false" | b"null" => Ok(false),
+        _ => Err(Fault::WrongType { field: OWNERS, expected: "true or false where it should be" }),
+    }
+}

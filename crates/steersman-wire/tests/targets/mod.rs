@@ -1,0 +1,187 @@
+//! What is fuzzed: each target takes any bytes, must not panic, and holds what it finds against `serde_json`.
+//!
+//! `tests/codec_fuzz.rs` runs them on stable; a fuzzer can include this file as a module.
+
+// Not every test uses all of it.
+#![allow(dead_code)]
+
+use bytes::Bytes;
+use serde_json::Value as Document;
+use steersman_wire::{
+    Codec, Fault, FieldPath, Item, Json, Limits, ListMeta, ListSplitter, ObjectError, Scanned, Strip, Value,
+    WatchEvent, WatchSplitter, WireError,
+};
+
+type Objects<T> = Vec<Result<T, ObjectError>>;
+
+/// A list: what comes out does not depend on how it is cut, and is what `serde_json` reads.
+pub(crate) fn list(data: &[u8]) {
+    let (whole, end) = split_list(data, [data.len()]);
+    for size in [1, 2 + data.len() % 61] {
+        assert_eq!(split_list(data, std::iter::repeat(size)), (whole.clone(), end.clone()), "cut every {size}");
+    }
+    for item in whole.iter().flatten() {
+        object(item);
+    }
+    if let (Ok(_), Ok(document)) = (&end, serde_json::from_slice::<Document>(data)) {
+        let expected = document["items"].as_array().cloned().unwrap_or_default();
+        let items: Vec<Document> =
+            whole.iter().flatten().map(|item| serde_json::from_slice(item).expect("an item of JSON is JSON")).collect();
+        assert_eq!(items, expected);
+    }
+}
+
+/// A watch: what comes out does not depend on how it is cut, and is what `serde_json` reads.
+pub(crate) fn watch(data: &[u8]) {
+    let (whole, end) = split_watch(data, [data.len()]);
+    for size in [1, 2 + data.len() % 61] {
+        assert_eq!(split_watch(data, std::iter::repeat(size)), (whole.clone(), end.clone()), "cut every {size}");
+    }
+    let objects = |events: &Objects<WatchEvent>| -> Vec<Document> {
+        let objects = events.iter().flatten().filter_map(|event| match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => Some(object),
+            _ => None,
+        });
+        objects.map(|object| serde_json::from_slice(object).expect("an object of JSON is JSON")).collect()
+    };
+    let documents: Result<Vec<Document>, _> = serde_json::Deserializer::from_slice(data).into_iter().collect();
+    if let (Ok(()), Ok(documents)) = (&end, documents)
+        && documents.iter().all(Document::is_object)
+    {
+        let mut expected = documents;
+        expected.retain(|event| {
+            event.get("object").is_some()
+                && event["type"].as_str().is_some_and(|kind| ["ADDED", "MODIFIED", "DELETED"].contains(&kind))
+        });
+        let expected: Vec<Document> = expected.into_iter().map(|mut event| event["object"].take()).collect();
+        assert_eq!(objects(&whole), expected);
+    }
+}
+
+/// One object: metadata, stripping and reading fields give what `serde_json` gives.
+pub(crate) fn object(data: &[u8]) {
+    let applied: FieldPath = "metadata.annotations['a.b/c']".parse().expect("a path");
+    let status: FieldPath = "status".parse().expect("a path");
+    let strip = Strip::default().and(&applied).and(&status);
+    let scanned = Json.scan(data, &strip, None);
+    let metadata = Json.metadata(data);
+    let Ok(document) = serde_json::from_slice::<Document>(data) else {
+        for path in [&applied, &status] {
+            let _ = Json.read(data, path);
+        }
+        return;
+    };
+    if !document.is_object() {
+        assert!(scanned.is_err() && metadata.is_err(), "{document} is no object");
+        return;
+    }
+    for path in ["metadata.name", "metadata.labels['a.b/c']", "spec.nodeName", "status.phase.x", "metadata"] {
+        let path: FieldPath = path.parse().expect("a path");
+        check_read(data, &document, &path);
+    }
+    match (scanned, metadata) {
+        (Ok(scanned), Ok(_)) => {
+            let mut expected = document;
+            remove(&mut expected, &["status"]);
+            remove(&mut expected, &["metadata", "managedFields"]);
+            remove(&mut expected, &["metadata", "annotations", "a.b/c"]);
+            let stripped: Document = serde_json::from_slice(&scanned.object).expect("a stripped object is JSON");
+            assert_eq!(stripped, expected);
+            assert_eq!(scanned.metadata.name(), expected["metadata"]["name"].as_str().unwrap_or_default());
+        }
+        (scanned, Err(error)) => {
+            assert!(matches!(error.fault, Fault::WrongType { .. }), "{error} in {document}");
+            // What has the wrong type may be what is left out.
+            assert!(scanned.is_ok() || scanned.is_err_and(|e| matches!(e.fault, Fault::WrongType { .. })));
+        }
+        (Err(error), Ok(_)) => panic!("{error}, but without stripping there is none: {document}"),
+    }
+}
+
+/// Reading a field gives what `serde_json` gives.
+pub(crate) fn check_read(data: &[u8], document: &Document, path: &FieldPath) {
+    let expected = path.names().try_fold(document, |document, name| document.as_object()?.get(name));
+    let found = Json.read(data, path).unwrap_or_else(|error| panic!("{path}: {error} in {document}"));
+    let found = found.map(|value| match value {
+        Value::Null => Document::Null,
+        Value::Bool(flag) => flag.into(),
+        Value::Number(number) => serde_json::from_str(number).expect("a number is JSON"),
+        Value::String(text) => text.into_owned().into(),
+        Value::Raw(raw) => serde_json::from_slice(raw).expect("a part of JSON is JSON"),
+    });
+    assert_eq!(found.as_ref(), expected, "{path}");
+}
+
+/// Removes a field from a document, if it is there.
+pub(crate) fn remove(document: &mut Document, path: &[&str]) {
+    match path {
+        [] => {}
+        [name] => drop(document.as_object_mut().map(|members| members.remove(*name))),
+        [name, rest @ ..] => {
+            if let Some(value) = document.as_object_mut().and_then(|members| members.get_mut(*name)) {
+                remove(value, rest);
+            }
+        }
+    }
+}
+
+/// The items of a list that comes in chunks of these sizes, and how it ended.
+pub(crate) fn split_list(
+    data: &[u8],
+    sizes: impl IntoIterator<Item = usize>,
+) -> (Objects<Bytes>, Result<ListMeta, WireError>) {
+    let (mut splitter, mut items) = (Json.split_list(Limits::default()), Vec::new());
+    for chunk in chunks(data, sizes) {
+        splitter.push(chunk);
+        loop {
+            match splitter.next_item() {
+                Ok(Some(item)) => items.push(item.map(check_item)),
+                Ok(None) => break,
+                Err(error) => return (items, Err(error)),
+            }
+        }
+    }
+    (items, splitter.finish())
+}
+
+/// What was noted of an item while splitting makes no difference to what is read from it.
+fn check_item(item: Item) -> Bytes {
+    let (noted, alone) =
+        (Json.scan_item(&item, &Strip::default(), None), Json.scan(&item.object, &Strip::default(), None));
+    let plain = |scanned: Result<Scanned, ObjectError>| {
+        scanned.map(|scanned| (scanned.metadata, scanned.object)).map_err(|error| (error.key, error.fault))
+    };
+    assert_eq!(plain(noted), plain(alone));
+    item.object
+}
+
+/// The events of a watch that comes in chunks of these sizes, and how it ended.
+pub(crate) fn split_watch(
+    data: &[u8],
+    sizes: impl IntoIterator<Item = usize>,
+) -> (Objects<WatchEvent>, Result<(), WireError>) {
+    let (mut splitter, mut events) = (Json.split_watch(Limits::default()), Vec::new());
+    for chunk in chunks(data, sizes) {
+        splitter.push(chunk);
+        while let Some(event) = splitter.next_event().expect("a watch in JSON can always be followed") {
+            events.push(event);
+        }
+    }
+    (events, splitter.finish())
+}
+
+fn chunks(data: &[u8], sizes: impl IntoIterator<Item = usize>) -> Vec<Bytes> {
+    let (mut rest, mut chunks) = (data, Vec::new());
+    for size in sizes {
+        if rest.is_empty() {
+            break;
+        }
+        let (chunk, after) = rest.split_at(size.clamp(1, rest.len()));
+        chunks.push(Bytes::copy_from_slice(chunk));
+        rest = after;
+    }
+    if !rest.is_empty() {
+        chunks.push(Bytes::copy_from_slice(rest));
+    }
+    chunks
+}
