@@ -132,7 +132,9 @@ async fn a_broken_body_is_an_error() {
     ];
     for (what, body) in cases {
         let error = first_name(&over(body)).await.expect_err(what);
-        assert!(matches!(error, Error::Transport { .. }), "{what}: {error}");
+        // A list is read as it is unpacked: what was changed may make no sense before the sum is there.
+        let decoded = what == "changed" && matches!(error, Error::Decode { .. });
+        assert!(decoded || matches!(error, Error::Transport { .. }), "{what}: {error}");
     }
 }
 
