@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
     fn metadata(&self, type_meta: Option<&TypeMeta>) -> Result<Metadata, Fault> {
         let places = self.places.iter().flatten();
         // Each text is written with two quotes, and kept with a byte or two of its length.
-        let size: usize = places.map(|place| place.len()).sum();
+        let size: usize = places.map(ExactSizeIterator::len).sum();
         let mut metadata = MetadataBuilder::with_capacity(size + 4 * FIELDS);
         for field in [Field::Name, Field::Namespace, Field::ResourceVersion, Field::Uid] {
             metadata.text(field, &self.text(field)?);
