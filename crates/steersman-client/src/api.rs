@@ -142,7 +142,7 @@ impl<K: Resource> Api<K> {
     }
 
     /// Requests about a single object, or for a new one: those need a namespace if the kind has namespaces.
-    fn requests_of_one(&self, verb: &str) -> Result<kube_core::Request, Error> {
+    fn requests_of_one(&self, verb: &str, name: Option<&str>) -> Result<kube_core::Request, Error> {
         let missing = match &self.place {
             Place::AllNamespaces => true,
             Place::Namespace(namespace) => namespace.is_empty(),
@@ -152,6 +152,14 @@ impl<K: Resource> Api<K> {
             let kind = K::kind(&self.dynamic);
             let problem = format!("to {verb} a {kind} the namespace has to be given: it is in one");
             return Err(Error::InvalidRequest(problem));
+        }
+        let namespace = if let Place::Namespace(namespace) = &self.place { Some(namespace.as_str()) } else { None };
+        for (what, segment) in [("name", name), ("namespace", namespace)] {
+            let problems = segment.map(steersman_wire::is_path_segment_name).unwrap_or_default();
+            if let Some(problem) = problems.first() {
+                let problem = format!("invalid {what} {:?}: {problem}", segment.unwrap_or_default());
+                return Err(Error::InvalidRequest(problem));
+            }
         }
         Ok(self.requests())
     }
@@ -175,7 +183,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
 
     /// Reads one object, at a given version or newer.
     pub async fn get_with(&self, name: &str, params: &GetParams) -> Result<K, Error> {
-        let requests = self.requests_of_one("get")?;
+        let requests = self.requests_of_one("get", Some(name))?;
         let built = match self.form {
             Form::Full => requests.get(name, params),
             Form::Metadata => requests.get_metadata(name, params),
@@ -197,7 +205,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
     where
         K: Serialize,
     {
-        let built = self.requests_of_one("create")?.create(params, encode(object)?);
+        let built = self.requests_of_one("create", None)?.create(params, encode(object)?);
         self.client.ask_for(request(built)?).await
     }
 
@@ -206,13 +214,13 @@ impl<K: Resource + DeserializeOwned> Api<K> {
     where
         K: Serialize,
     {
-        let built = self.requests_of_one("replace")?.replace(name, params, encode(object)?);
+        let built = self.requests_of_one("replace", Some(name))?.replace(name, params, encode(object)?);
         self.client.ask_for(request(built)?).await
     }
 
     /// Changes part of an object: a JSON patch, a merge patch, a strategic merge patch, or server-side apply.
     pub async fn patch<P: Serialize>(&self, name: &str, params: &PatchParams, patch: &Patch<P>) -> Result<K, Error> {
-        let requests = self.requests_of_one("patch")?;
+        let requests = self.requests_of_one("patch", Some(name))?;
         let built = match self.form {
             Form::Full => requests.patch(name, params, patch),
             Form::Metadata => requests.patch_metadata(name, params, patch),
@@ -230,7 +238,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
 
     /// Deletes an object.
     pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted<K>, Error> {
-        let built = request(self.requests_of_one("delete")?.delete(name, params))?;
+        let built = request(self.requests_of_one("delete", Some(name))?.delete(name, params))?;
         let asked = self.client.asked(&built);
         let body = self.client.ask(built).await?;
         if let Ok(status) = serde_json::from_slice::<Kinded>(&body)
@@ -243,7 +251,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
 
     /// Deletes all objects that `list` selects.
     pub async fn delete_collection(&self, params: &DeleteParams, list: &ListParams) -> Result<(), Error> {
-        let built = self.requests_of_one("delete the collection of")?.delete_collection(params, list);
+        let built = self.requests_of_one("delete the collection of", None)?.delete_collection(params, list);
         self.client.ask(request(built)?).await.map(drop)
     }
 
@@ -275,7 +283,7 @@ pub struct Subresource<'a, K: Resource> {
 impl<K: Resource> Subresource<'_, K> {
     /// Reads it.
     pub async fn get<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
-        let built = self.api.requests_of_one("get a part of")?.get_subresource(self.name, name);
+        let built = self.api.requests_of_one("get a part of", Some(name))?.get_subresource(self.name, name);
         self.api.client.ask_for(request(built)?).await
     }
 
@@ -286,7 +294,7 @@ impl<K: Resource> Subresource<'_, K> {
         params: &PostParams,
         body: &B,
     ) -> Result<T, Error> {
-        let requests = self.api.requests_of_one("create a part of")?;
+        let requests = self.api.requests_of_one("create a part of", Some(name))?;
         let built = requests.create_subresource(self.name, name, params, encode(body)?);
         self.api.client.ask_for(request(built)?).await
     }
@@ -298,7 +306,7 @@ impl<K: Resource> Subresource<'_, K> {
         params: &PostParams,
         body: &B,
     ) -> Result<T, Error> {
-        let requests = self.api.requests_of_one("replace a part of")?;
+        let requests = self.api.requests_of_one("replace a part of", Some(name))?;
         let built = requests.replace_subresource(self.name, name, params, encode(body)?);
         self.api.client.ask_for(request(built)?).await
     }
@@ -310,7 +318,7 @@ impl<K: Resource> Subresource<'_, K> {
         params: &PatchParams,
         patch: &Patch<P>,
     ) -> Result<T, Error> {
-        let requests = self.api.requests_of_one("patch a part of")?;
+        let requests = self.api.requests_of_one("patch a part of", Some(name))?;
         let built = requests.patch_subresource(self.name, name, params, patch);
         self.api.client.ask_for(request(built)?).await
     }

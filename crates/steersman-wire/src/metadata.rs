@@ -213,7 +213,7 @@ pub(crate) struct MetadataBuilder {
 
 impl MetadataBuilder {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), ..Self::default() }
+        Self { text: String::with_capacity(bytes), section: String::with_capacity(bytes / 2), written: 0 }
     }
 
     /// The next field, a plain text.

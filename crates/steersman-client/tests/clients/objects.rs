@@ -54,9 +54,9 @@ pub(crate) async fn typed(client: &Client, namespace: &str) {
     let merge = Patch::Merge(json!({"data": {"key": "third"}}));
     assert_eq!(value(&maps.patch("one", &PatchParams::default(), &merge).await.unwrap()), "third");
     let operations = json!([{"op": "test", "path": "/data/key", "value": "third"}, {"op": "replace", "path": "/data/key", "value": "fourth"}]);
-    let json_patch = client.rest_of("", "v1").patch().namespace(namespace).resource("configmaps").name("one");
-    let json_patch = json_patch.body("application/json-patch+json", operations.to_string());
-    assert_eq!(value(&json_patch.send_for::<ConfigMap>().await.unwrap()), "fourth");
+    let json_patch = Patch::Json::<()>(serde_json::from_value(operations).unwrap());
+    let patched = maps.patch("one", &PatchParams::default(), &json_patch).await.unwrap();
+    assert_eq!(value(&patched), "fourth");
 
     maps.create(&post, &map("two", "other")).await.unwrap();
     let all = maps.list(&ListParams::default().match_any()).await.unwrap();

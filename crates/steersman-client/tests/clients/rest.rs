@@ -183,3 +183,18 @@ async fn what_is_no_json_is_refused_before_anything_is_sent() {
     let problem = refused(mute().rest().post().abs_path("/api").json(&strange)).await;
     assert!(problem.contains("cannot be sent as JSON"), "{problem}");
 }
+
+#[tokio::test]
+async fn names_that_would_lead_elsewhere_are_refused() {
+    let client = mute();
+    let maps = client.namespaced::<ConfigMap>("default");
+    for name in ["a/status", "..", ".", "a%2fb"] {
+        for error in [maps.get(name).await.unwrap_err(), maps.status().get::<ConfigMap>(name).await.unwrap_err()] {
+            assert!(error.to_string().contains("invalid name"), "{error}");
+        }
+        let error = maps.delete(name, &DeleteParams::default()).await.unwrap_err();
+        assert!(matches!(&error, Error::InvalidRequest(_)), "{error}");
+    }
+    let error = client.namespaced::<ConfigMap>("../secrets").get("a").await.unwrap_err();
+    assert!(error.to_string().contains("invalid namespace"), "{error}");
+}

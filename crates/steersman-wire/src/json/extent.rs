@@ -134,6 +134,9 @@ impl Nesting {
         let strings = prefix_xor(block.quotes & !escaped) ^ self.in_string;
         self.in_string = (strings.cast_signed() >> 63).cast_unsigned();
         let (opens, closes) = (block.opens & !strings, block.closes & !strings);
+        if opens | closes == 0 {
+            return None;
+        }
         let (opened, closed) = (opens.count_ones() as usize, closes.count_ones() as usize);
         if self.depth > self.floor + self.outlined + closed && self.depth + opened <= DEPTH_MAX {
             self.depth = self.depth + opened - closed;

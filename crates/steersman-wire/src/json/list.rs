@@ -48,6 +48,8 @@ enum State {
     End,
 }
 
+/// No kind has a longer name.
+const KIND_MAX: usize = 63;
 /// The members that a `Status` has beside those of every object.
 const STATUS_FIELDS: [&str; 5] = ["status", "message", "reason", "details", "code"];
 
@@ -257,7 +259,11 @@ impl ListSplitter for JsonListSplitter {
             "Status" => Err(self.refusal()),
             list if list.ends_with("List") => Ok(self.list),
             "" => Err(WireError::NotAList { kind: "an object of no kind".to_owned() }),
-            _ => Err(WireError::NotAList { kind: kind.clone() }),
+            // A kind is a word. Anything else is not shown: it may be a part of somebody's secrets.
+            kind if kind.len() <= KIND_MAX && kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                Err(WireError::NotAList { kind: kind.to_owned() })
+            }
+            _ => Err(WireError::NotAList { kind: "an object of an impossible kind".to_owned() }),
         }
     }
 }

@@ -91,7 +91,10 @@ impl<'a> Walk<'a> {
         if outline.too_deep {
             return Err(Fault::TooDeep);
         }
-        std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
+        // Most objects are ASCII, which is checked several times faster.
+        if !object.is_ascii() {
+            std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
+        }
         let mut walk = Self::new(object, strip);
         walk.root(outline)?;
         if walk.wrong_metadata {
@@ -224,7 +227,7 @@ impl<'a> Walk<'a> {
     }
 
     fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
-        let mut pairs: Vec<(Cow<'_, str>, &[u8])> = Vec::new();
+        let mut pairs: Vec<(Cow<'_, str>, &[u8])> = Vec::with_capacity(PAIRS_FEW);
         if let Some(raw) = self.raw(field) {
             let node = self.strip.root().within("metadata").and_then(|node| node.within(name));
             let mut cursor = Cursor::new(raw);

@@ -8,7 +8,9 @@ use crate::object_error::Fault;
 /// What a string means, given what stands between its quotes. Offsets in faults count from there.
 pub(super) fn unescape(raw: &[u8]) -> Result<Cow<'_, str>, Fault> {
     let text = std::str::from_utf8(raw).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
-    if let Some(offset) = raw.iter().position(|byte| *byte < 0x20) {
+    // Without stopping at the first, so that the compiler can look at many at once.
+    if raw.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
+        let offset = raw.iter().position(|byte| *byte < 0x20).unwrap_or_default();
         return Err(Fault::Syntax { offset, expected: "no control character in a string" });
     }
     let Some(mut place) = quote_or_backslash(raw, 0) else { return Ok(Cow::Borrowed(text)) };
