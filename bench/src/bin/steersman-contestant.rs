@@ -20,8 +20,7 @@ async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
     let Args { ask, peer } = Args::parse();
     if ask.job == "wire" {
-        // On the first thread: glibc gives memory back to the system far more often on others, which costs those most who
-        // allocate most, and says nothing about reading.
+        // It reads from memory and never waits, so it needs no task.
         wire::run(&ask, &peer)?.report();
         return Ok(());
     }
