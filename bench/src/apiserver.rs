@@ -1,6 +1,6 @@
 //! The API server jobs: the embedded server and a real kube-apiserver under one load.
 //!
-//! [`server`] starts a server and knows what it costs, [`client`] speaks to it, and each job is a function here. The load is
+//! `server` starts a server and knows what it costs, `client` speaks to it, and each job is a function here. The load is
 //! the same program for everyone: several HTTP/2 connections with a client certificate, so that no limit of one connection
 //! rules the figures. What is reported as processor time and memory is the server's, never the load's, except for the
 //! server in process, where the two cannot be told apart.

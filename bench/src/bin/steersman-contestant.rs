@@ -22,10 +22,14 @@ struct Args {
 async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
     let Args { ask, peer, server } = Args::parse();
+    if ask.job == "wire" {
+        // It reads from memory and never waits, so it needs no task.
+        wire::run(&ask, &peer)?.report();
+        return Ok(());
+    }
     // In a task, as a controller's event handlers are, and Go's contestants: one thread for each processor and no more.
     let outcome = tokio::spawn(async move {
         match ask.job.as_str() {
-            "wire" => wire::run(&ask, &peer),
             job if peer != "steersman" => bail!("{peer} knows no job called {job:?}"),
             job if job.starts_with("workqueue-") => workqueue::run(&ask).await,
             job if job.starts_with("apiserver-") => apiserver::run(&ask, server).await,
