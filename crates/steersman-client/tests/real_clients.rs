@@ -5,7 +5,6 @@ mod interop;
 #[path = "clients/objects.rs"]
 mod objects;
 
-use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use serde_json::json;
 use steersman_client::{
@@ -43,24 +42,7 @@ macro_rules! on_the_real_server {
     )*};
 }
 
-on_the_real_server!(typed, dynamic, metadata_only, status, eviction, two_writers);
-
-/// How many replicas there are to be is read and written by itself. The embedded server does not have that.
-#[tokio::test]
-async fn scale() {
-    let (client, namespace) = &client_and_namespace("scale").await;
-    let deployments = deployment(client, namespace, "scaled").await;
-    let scale = deployments.subresource("scale");
-    let mut object: Scale = scale.get("scaled").await.unwrap();
-    assert_eq!(object.spec.as_ref().unwrap().replicas, Some(1));
-    object.spec.as_mut().unwrap().replicas = Some(3);
-    let written: Scale = scale.replace("scaled", &PostParams::default(), &object).await.unwrap();
-    assert_eq!(written.spec.unwrap().replicas, Some(3));
-    assert_eq!(deployments.get("scaled").await.unwrap().spec.unwrap().replicas, Some(3));
-    let merge = Patch::Merge(json!({"spec": {"replicas": 4}}));
-    let patched: Scale = scale.patch("scaled", &PatchParams::default(), &merge).await.unwrap();
-    assert_eq!(patched.spec.unwrap().replicas, Some(4));
-}
+on_the_real_server!(typed, dynamic, metadata_only, status, scale, eviction, two_writers, watch);
 
 /// Server-side apply: each says what it wants, and who disagrees is told.
 #[tokio::test]

@@ -26,7 +26,7 @@ macro_rules! on_embedded {
     )*};
 }
 
-on_embedded!(typed, dynamic, metadata_only, status, eviction, two_writers);
+on_embedded!(typed, dynamic, metadata_only, status, scale, eviction, two_writers, watch);
 
 #[tokio::test]
 async fn into_kube() {

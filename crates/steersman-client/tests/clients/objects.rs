@@ -1,13 +1,15 @@
 //! What can be done with objects, on any server: the embedded one here, the real one in `real_clients.rs`.
 
 use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
 use serde_json::json;
 use steersman_client::{
-    Api, ApiResource, Backoff, Client, DeleteParams, Deleted, DynamicObject, GetParams, ListParams, ObjectMeta, Patch,
-    PatchParams, Place, PostParams, Preconditions, Status, retry_on_conflict,
+    Api, ApiResource, Backoff, Client, DeleteParams, Deleted, DynamicObject, Event, GetParams, ListParams, ObjectMeta,
+    Patch, PatchParams, Place, PostParams, Preconditions, Status, WatchParams, retry_on_conflict,
 };
 
 pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
@@ -196,6 +198,47 @@ pub(crate) async fn eviction(client: &Client, namespace: &str) {
     assert!(pods.get_opt("evicted").await.unwrap().is_none(), "it never ran, so it is gone at once");
     let again = pods.subresource("eviction").create::<_, Status>("evicted", &post, &eviction).await;
     assert!(again.unwrap_err().is_not_found());
+}
+
+/// How many replicas there are to be is read and written by itself.
+pub(crate) async fn scale(client: &Client, namespace: &str) {
+    let deployments = deployment(client, namespace, "scaled").await;
+    let scale = deployments.subresource("scale");
+    let mut object: Scale = scale.get("scaled").await.unwrap();
+    assert_eq!(object.spec.as_ref().unwrap().replicas, Some(1));
+    object.spec.as_mut().unwrap().replicas = Some(3);
+    let written: Scale = scale.replace("scaled", &PostParams::default(), &object).await.unwrap();
+    assert_eq!(written.spec.unwrap().replicas, Some(3));
+    assert_eq!(deployments.get("scaled").await.unwrap().spec.unwrap().replicas, Some(3));
+    let merge = Patch::Merge(json!({"spec": {"replicas": 4}}));
+    let patched: Scale = scale.patch("scaled", &PatchParams::default(), &merge).await.unwrap();
+    assert_eq!(patched.spec.unwrap().replicas, Some(4));
+}
+
+/// A watch tells of every change since a list.
+pub(crate) async fn watch(client: &Client, namespace: &str) {
+    let maps = client.namespaced::<ConfigMap>(namespace);
+    let mut first = maps.create(&PostParams::default(), &map("first", "0")).await.unwrap();
+    let list = maps.list(&ListParams::default().labels("app")).await.unwrap();
+    assert_eq!(names(&list.items), ["first"]);
+    let version = list.metadata.resource_version.unwrap();
+
+    let events = maps.watch(&WatchParams::default().labels("app"), &version).await.unwrap();
+    first.data = map("", "1").data;
+    maps.replace("first", &PostParams::default(), &first).await.unwrap();
+    maps.create(&PostParams::default(), &map("second", "0")).await.unwrap();
+    maps.delete("first", &DeleteParams::default()).await.unwrap();
+    let told = events.try_filter_map(async |event| {
+        let name = |map: ConfigMap| map.metadata.name.unwrap();
+        Ok(match event {
+            Event::Added(map) => Some(format!("added {}", name(map))),
+            Event::Modified(map) => Some(format!("modified {}", name(map))),
+            Event::Deleted(map) => Some(format!("deleted {}", name(map))),
+            Event::Bookmark { .. } => None,
+        })
+    });
+    let told: Vec<String> = told.take(3).try_collect().await.unwrap();
+    assert_eq!(told, ["modified first", "added second", "deleted first"]);
 }
 
 /// Several write to one object, and nothing is lost.
