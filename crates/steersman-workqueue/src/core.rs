@@ -512,6 +512,10 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
     fn time(&mut self, now: Instant) -> u64 {
         let origin = *self.origin.get_or_insert(now);
+        // While nobody needs the time, it stands still.
+        if now == origin {
+            return 0;
+        }
         as_nanoseconds(now.saturating_duration_since(origin))
     }
 }

@@ -18,10 +18,19 @@ const PAUSES_MAX: u32 = 256;
 
 /// Locks `mutex`, after trying for a moment without going to sleep: it is held for some tens of nanoseconds, and a thread
 /// that sleeps costs whoever releases the lock a call into the kernel.
-///
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(not(steersman_loom))]
+    if let Ok(guard) = mutex.try_lock() {
+        return guard;
+    }
+    lock_contended(mutex)
+}
+
 /// The pauses are long on purpose. Who has the lock will want it again at once, and does a dozen operations with the queue
 /// in its cache while the other one pauses; taking turns after each costs both of them more.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+#[cold]
+fn lock_contended<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(not(steersman_loom))]
     for round in 0..TRIES {
         match mutex.try_lock() {
