@@ -13,7 +13,7 @@ use steersman_client::{
 };
 use steersman_testing::RealServer;
 
-use objects::{deployment, map, value};
+use objects::{map, value};
 
 async fn config() -> Config {
     RealServer::shared().await.unwrap().config().await.unwrap()
