@@ -212,3 +212,32 @@ fn the_limits_are_those_that_are_documented() {
     let all = [limits.connect, limits.answer, limits.silence, limits.watch_start, limits.watch_silence];
     assert_eq!(all, [30, 65, 60, 30, 180].map(|limit| Some(seconds(limit))));
 }
+
+/// A connection is asked now and then whether it is still alive: the system says so of each socket.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn connections_are_kept_alive() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let client =
+        steersman_client::Client::builder(steersman_client::Config::new(url.parse().unwrap())).build().unwrap();
+    let asking = tokio::spawn(async move { client.rest().get().abs_path("/version").send().await });
+    let (mut stream, peer) = listener.accept().await.unwrap();
+    // So that nothing is left to be sent, for which there would be another timer.
+    tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4096]).await.unwrap();
+    let port = format!(":{:04X}", peer.port());
+    let keepalive = async {
+        loop {
+            let sockets = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+            let mut sockets = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let ours = sockets.find(|fields| fields.get(1).is_some_and(|local| local.ends_with(&port))).unwrap();
+            // 2 is the timer of keepalive.
+            if ours[5].starts_with("02:") {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), keepalive).await.expect("no keepalive timer");
+    asking.abort();
+}

@@ -66,6 +66,12 @@ impl Gather {
         Self { chunk: Bytes::new(), at: 0, before: 0, value: None, limit, largest: 0 }
     }
 
+    /// How much room there is for the value that comes in pieces.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.value.as_ref().map_or(0, |value| value.pieces.capacity())
+    }
+
     pub(super) fn limit(&self) -> usize {
         self.limit
     }

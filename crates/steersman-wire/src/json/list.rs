@@ -280,3 +280,30 @@ struct Written {
 fn text(value: &[u8]) -> Result<String, serde_json::Error> {
     serde_json::from_slice::<Option<String>>(value).map(Option::unwrap_or_default)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Codec;
+    use crate::json::Json;
+
+    /// However large an object and small the chunks, no buffer is larger than twice the largest object.
+    #[test]
+    fn buffers_are_no_larger_than_twice_the_largest_object() {
+        for sizes in [&[1_000_000][..], &[100, 70_000, 300_000, 200, 299_000], &[40_000; 50]] {
+            let items: Vec<_> = sizes.iter().map(|size| format!(r#"{{"text":"{}"}}"#, "x".repeat(*size))).collect();
+            let largest = items.iter().map(String::len).max().unwrap();
+            let body = Bytes::from(format!(r#"{{"kind":"PodList","items":[{}]}}"#, items.join(",")));
+            let mut splitter = Json.split_list(Limits::default());
+            let mut found = Vec::new();
+            for start in (0..body.len()).step_by(1 << 14) {
+                splitter.push(body.slice(start..body.len().min(start + (1 << 14))));
+                while let Some(item) = splitter.next_item().unwrap() {
+                    found.push(item.unwrap().object);
+                }
+                assert!(splitter.gather.room() <= 2 * largest, "{} for {largest}", splitter.gather.room());
+            }
+            assert_eq!(found, items);
+        }
+    }
+}
