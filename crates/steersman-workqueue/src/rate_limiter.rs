@@ -49,29 +49,41 @@ pub fn controller_runtime_default<T>() -> ItemExponentialFailureRateLimiter<T> {
 }
 
 /// The failures of each key.
+///
+/// The table holds eight bytes a key and so stays in the processor's caches for longer than one of keys would; the keys stand
+/// beside it, in the order in which they first failed, which is roughly that in which they fail again.
 #[derive(Clone)]
 struct Failures<T> {
-    counts: HashTable<Count<T>>,
+    table: HashTable<Place>,
+    counts: Vec<Count<T>>,
+    /// Places in `counts` that are free again.
+    free: Vec<u32>,
     hasher: DefaultHashBuilder,
 }
 
-/// How often a key has failed. The hash is kept, so that the table grows without a look at the keys.
+/// Where the count of a key is. The hash is kept, so that few other keys are looked at and the table grows without any.
+#[derive(Clone, Copy)]
+struct Place {
+    hash: u32,
+    index: u32,
+}
+
+/// How often a key has failed. Without a key once that is forgotten.
 #[derive(Clone)]
 struct Count<T> {
-    key: T,
-    hash: u32,
+    key: Option<T>,
     failures: u32,
 }
 
 impl<T> Failures<T> {
     fn new() -> Self {
-        Self { counts: HashTable::new(), hasher: DefaultHashBuilder::default() }
+        Self { table: HashTable::new(), counts: Vec::new(), free: Vec::new(), hasher: DefaultHashBuilder::default() }
     }
 }
 
 impl<T> std::fmt::Debug for Failures<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Failures").field("keys", &self.counts.len()).finish_non_exhaustive()
+        f.debug_struct("Failures").field("keys", &self.table.len()).finish_non_exhaustive()
     }
 }
 
@@ -80,35 +92,48 @@ impl<T: Hash + Eq + Clone> Failures<T> {
         self.hasher.hash_one(key) as u32
     }
 
+    fn find(&self, hash: u32, key: &T) -> Option<usize> {
+        let is_key = |place: &Place| {
+            place.hash == hash && self.counts[place.index as usize].key.as_ref().is_some_and(|other| other == key)
+        };
+        self.table.find(widen(hash), is_key).map(|place| place.index as usize)
+    }
+
     /// Counts one more failure and says how many there were before.
     fn count(&mut self, key: &T) -> u32 {
         let hash = self.hash(key);
-        let is_key = |count: &Count<T>| count.hash == hash && count.key == *key;
-        if let Some(count) = self.counts.find_mut(widen(hash), is_key) {
-            let before = count.failures;
-            count.failures = before.saturating_add(1);
+        if let Some(index) = self.find(hash, key) {
+            let before = self.counts[index].failures;
+            self.counts[index].failures = before.saturating_add(1);
             return before;
         }
-        let first = Count { key: key.clone(), hash, failures: 1 };
-        self.counts.insert_unique(widen(hash), first, |count| widen(count.hash));
+        let first = Count { key: Some(key.clone()), failures: 1 };
+        let index = if let Some(index) = self.free.pop() {
+            self.counts[index as usize] = first;
+            index
+        } else {
+            self.counts.push(first);
+            u32::try_from(self.counts.len() - 1).expect("memory holds fewer than 2³² keys")
+        };
+        self.table.insert_unique(widen(hash), Place { hash, index }, |place| widen(place.hash));
         0
     }
 
     fn forget(&mut self, key: &T) {
         // The usual case, and then the key need not be hashed.
-        if self.counts.is_empty() {
+        if self.table.is_empty() {
             return;
         }
         let hash = self.hash(key);
-        if let Ok(found) = self.counts.find_entry(widen(hash), |count| count.hash == hash && count.key == *key) {
-            found.remove();
+        let Some(index) = self.find(hash, key) else { return };
+        if let Ok(place) = self.table.find_entry(widen(hash), |place| place.index as usize == index) {
+            self.free.push(place.remove().0.index);
+            self.counts[index].key = None;
         }
     }
 
     fn get(&self, key: &T) -> u32 {
-        let hash = self.hash(key);
-        let found = self.counts.find(widen(hash), |count| count.hash == hash && count.key == *key);
-        found.map_or(0, |count| count.failures)
+        self.find(self.hash(key), key).map_or(0, |index| self.counts[index].failures)
     }
 }
 
