@@ -9,7 +9,8 @@ use kube_core::params::{ListParams, WatchParams};
 use kube_core::{ObjectList, Resource};
 use serde::de::DeserializeOwned;
 use steersman_wire::{
-    Codec, Fault, Json, Limits, ListMeta, ListSplitter, ObjectError, TypeMeta, WatchEvent, WatchSplitter, WireError,
+    Codec, Fault, Item, Json, Limits, ListMeta, ListSplitter, ObjectError, TypeMeta, WatchEvent, WatchSplitter,
+    WireError,
 };
 
 use crate::api::{Form, request};
@@ -60,12 +61,12 @@ async fn next_chunk(body: &mut AnswerBody, asked: &Asked) -> Result<Option<Bytes
 
 impl<C: Codec> RawList<C> {
     /// The next item; `None` at the end. An item that cannot be read is an inner error, and the next one comes all the same.
-    pub async fn next(&mut self) -> Result<Option<Result<Bytes, ObjectError>>, Error> {
+    pub async fn next(&mut self) -> Result<Option<Result<Item, ObjectError>>, Error> {
         let broken = |error: WireError| wire_error(&self.asked, error);
         loop {
             let Some(splitter) = &mut self.splitter else { return Ok(None) };
             if let Some(item) = splitter.next_item().map_err(broken)? {
-                return Ok(Some(item.map(|item| item.object)));
+                return Ok(Some(item));
             }
             match next_chunk(&mut self.body, &self.asked).await? {
                 Some(chunk) => splitter.push(chunk),
@@ -172,7 +173,7 @@ fn decoded<K: DeserializeOwned>(asked: &Asked, object: &[u8]) -> Result<K, Error
 }
 
 fn object_error<K>(asked: &Asked, mut error: ObjectError) -> Error {
-    if let Fault::Decode { message } = &mut error.fault {
+    if let Fault::Decode { message, .. } = &mut error.fault {
         *message = format!("it is not a {}", std::any::type_name::<K>());
     }
     Error::Object { asked: asked.clone(), error: Box::new(error) }
@@ -214,7 +215,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         let mut items = Vec::new();
         while let Some(item) = raw.next().await? {
             let item = item.map_err(|error| object_error::<K>(&raw.asked, error))?;
-            items.push(decoded(&raw.asked, &item)?);
+            items.push(decoded(&raw.asked, &item.object)?);
         }
         let ListMeta { type_meta: TypeMeta { api_version, kind }, .. } = raw.meta().clone();
         let meta = raw.meta();

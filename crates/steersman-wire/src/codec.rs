@@ -109,6 +109,13 @@ pub struct Item {
     pub(crate) outline: Outline,
 }
 
+impl Item {
+    /// An item of which nothing was learned while it was split off.
+    pub fn new(index: usize, object: Bytes) -> Self {
+        Self { index, object, outline: Outline::default() }
+    }
+}
+
 /// What an object is: `apiVersion` and `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct TypeMeta {

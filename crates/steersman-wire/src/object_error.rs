@@ -57,8 +57,12 @@ pub enum Fault {
     /// The object does not fit the type that it was to be decoded into.
     #[error("{message}")]
     Decode {
-        /// The decoder's words.
+        /// The decoder's words, which may quote the object.
         message: String,
+        /// In which line of the object, counted from one; zero if that is not known.
+        line: usize,
+        /// Where in that line.
+        column: usize,
     },
 }
 

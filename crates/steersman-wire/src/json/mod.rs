@@ -69,7 +69,10 @@ impl Codec for Json {
     }
 
     fn decode<T: DeserializeOwned>(&self, object: &[u8]) -> Result<T, ObjectError> {
-        serde_json::from_slice(object).map_err(|fault| error(object, Fault::Decode { message: fault.to_string() }))
+        serde_json::from_slice(object).map_err(|fault| {
+            let (line, column) = (fault.line(), fault.column());
+            error(object, Fault::Decode { message: fault.to_string(), line, column })
+        })
     }
 }
 

@@ -145,9 +145,9 @@ fn read_event(event: &Bytes) -> Result<WatchEvent, Whose> {
                 "MODIFIED" => Ok(WatchEvent::Modified(object)),
                 "DELETED" => Ok(WatchEvent::Deleted(object)),
                 "BOOKMARK" => bookmark(&object).map_err(fault),
-                "ERROR" => Status::from_json(&object)
-                    .map(WatchEvent::Error)
-                    .map_err(|error| fault(Fault::Decode { message: error.to_string() })),
+                "ERROR" => Status::from_json(&object).map(WatchEvent::Error).map_err(|error| {
+                    fault(Fault::Decode { message: error.to_string(), line: error.line(), column: error.column() })
+                }),
                 other => Err(fault(Fault::Event { found: format!("the type {other:?}") })),
             }
         }

@@ -1,0 +1,106 @@
+//! What can go wrong.
+
+use std::sync::Arc;
+
+use crate::ObjectKey;
+
+/// Why something in this crate failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A text is no key.
+    #[error("{text:?} is no key of an object: write namespace/name, or the name alone for an object in no namespace")]
+    InvalidKey {
+        /// The text.
+        text: String,
+    },
+    /// An object does not fit its type.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// There is no index of that name.
+    #[error("there is no index {name:?}; there are {known:?}: add it with add_index")]
+    NoSuchIndex {
+        /// The name that was asked for.
+        name: String,
+        /// Those that exist.
+        known: Vec<String>,
+    },
+    /// There is an index of that name already.
+    #[error("there is an index {name:?} already: choose another name")]
+    IndexExists {
+        /// The name.
+        name: String,
+    },
+    /// The informer has been stopped, which is final.
+    #[error("the informer for {kind} is stopped, which is final: get a new one from the factory")]
+    Stopped {
+        /// What it was for.
+        kind: String,
+    },
+    /// Nobody declared that objects of the kind are to be kept.
+    #[error("{kind} is not in the cache, because no informer was declared for it: call {fix} before")]
+    NotDeclared {
+        /// The kind.
+        kind: String,
+        /// What to call.
+        fix: String,
+    },
+    /// Some caches are not filled yet.
+    #[error("after {waited_ms} ms these are not in the cache yet: {}", waiting.join("; "))]
+    NotSynced {
+        /// How long was waited.
+        waited_ms: u64,
+        /// What is missing, each with what its reflector last said.
+        waiting: Vec<String>,
+    },
+    /// The cache has not reached a version in time.
+    #[error("the cache of {kind} has not reached version {wanted} within {waited_ms} ms; it is at {reached:?}")]
+    NotReached {
+        /// The kind.
+        kind: String,
+        /// Which version was wanted.
+        wanted: String,
+        /// Which version there is.
+        reached: String,
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// The server could not be asked.
+    #[error("{0}")]
+    Client(#[source] Arc<steersman_client::Error>),
+}
+
+impl From<steersman_client::Error> for Error {
+    fn from(error: steersman_client::Error) -> Self {
+        Self::Client(Arc::new(error))
+    }
+}
+
+impl Error {
+    /// An object does not exist, or a kind is not served.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Client(error) if error.is_not_found())
+    }
+}
+
+/// An object that does not fit the type that it is wanted as. Others are not harmed.
+///
+/// The decoder's own words are left out, because they quote the object, which may be a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{kind} {key} at version {resource_version} is not a {wanted}: line {line}, column {column} of its JSON does not fit"
+)]
+pub struct DecodeError {
+    /// Of which kind the object says it is.
+    pub kind: String,
+    /// Which object.
+    pub key: ObjectKey,
+    /// Which state of it.
+    pub resource_version: String,
+    /// The Rust type.
+    pub wanted: &'static str,
+    /// Where in the stored JSON.
+    pub line: usize,
+    /// Where in that line.
+    pub column: usize,
+}
