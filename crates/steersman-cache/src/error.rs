@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::ObjectKey;
 
@@ -45,16 +46,22 @@ pub enum Error {
         /// What to call.
         fix: String,
     },
+    /// An informer cannot be made with these options.
+    #[error("the informer's options make no sense: {problem}")]
+    InvalidOptions {
+        /// Why not.
+        problem: String,
+    },
     /// Some caches are not filled yet.
-    #[error("after {waited_ms} ms these are not in the cache yet: {}", waiting.join("; "))]
+    #[error("after {waited:?} these are not in the cache yet: {}", waiting.join("; "))]
     NotSynced {
         /// How long was waited.
-        waited_ms: u64,
+        waited: Duration,
         /// What is missing, each with what its reflector last said.
         waiting: Vec<String>,
     },
     /// The cache has not reached a version in time.
-    #[error("the cache of {kind} has not reached version {wanted} within {waited_ms} ms; it is at {reached:?}")]
+    #[error("the cache of {kind} has not reached version {wanted} within {waited:?}; it is at {reached:?}")]
     NotReached {
         /// The kind.
         kind: String,
@@ -63,7 +70,7 @@ pub enum Error {
         /// Which version there is.
         reached: String,
         /// How long was waited.
-        waited_ms: u64,
+        waited: Duration,
     },
     /// The server could not be asked.
     #[error("{0}")]

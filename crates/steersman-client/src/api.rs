@@ -45,6 +45,11 @@ impl Client {
     pub fn dynamic(&self, resource: &ApiResource, place: Place) -> Api<DynamicObject> {
         Api::new(self, resource.clone(), place)
     }
+
+    /// The objects of any type, for code that does not know which: `dynamic` says what a type does not know of itself.
+    pub fn objects<K: Resource>(&self, dynamic: K::DynamicType, place: Place) -> Api<K> {
+        Api::new(self, dynamic, place)
+    }
 }
 
 /// Where the objects of an [`Api`] are.

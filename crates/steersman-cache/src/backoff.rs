@@ -1,0 +1,70 @@
+//! Waiting longer and longer while something fails.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// 0.8 s, doubled with each failure up to 30 s, each up to twice as long at random; from the start again after two minutes
+/// without a failure.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    failures: u32,
+    last: Option<Instant>,
+}
+
+const FIRST: Duration = Duration::from_millis(800);
+const LONGEST: Duration = Duration::from_secs(30);
+const HEALTHY: Duration = Duration::from_secs(120);
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { failures: 0, last: None }
+    }
+
+    /// How long to wait after a failure at `now`.
+    pub(crate) fn next(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now.duration_since(last) > HEALTHY) {
+            self.failures = 0;
+        }
+        let delay = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
+        self.failures += 1;
+        let jittered = delay.mul_f64(1.0 + random());
+        // Health is counted from when the wait is over.
+        self.last = Some(now + jittered);
+        jittered
+    }
+}
+
+/// From 0 to 1.
+pub(crate) fn random() -> f64 {
+    let bits = RandomState::new().hash_one(0_u8) >> 11;
+    bits as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_from_800_ms_to_30_s_with_jitter() {
+        let mut backoff = Backoff::new();
+        let now = Instant::now();
+        for expected_ms in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+            let expected = Duration::from_millis(expected_ms);
+            let delay = backoff.next(now);
+            assert!((expected..=expected * 2).contains(&delay), "{delay:?} instead of {expected:?}");
+        }
+    }
+
+    #[test]
+    fn backoff_starts_again_after_two_minutes_of_health() {
+        let mut backoff = Backoff::new();
+        let mut now = Instant::now();
+        for _ in 0..5 {
+            now += backoff.next(now);
+        }
+        assert!(backoff.next(now + Duration::from_secs(119)) >= LONGEST.mul_f64(0.8));
+        assert!(backoff.next(now + Duration::from_secs(400)) <= FIRST * 2);
+    }
+}

@@ -1,0 +1,389 @@
+//! One informer for each kind, shared by all who want it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube_core::Resource;
+use steersman_client::{Api, ApiResource, Client, DynamicObject, PartialObjectMeta, Place};
+use steersman_wire::{LabelSelector, TypeMeta};
+use tokio::time::{Instant, timeout_at};
+
+use crate::cached::Object;
+use crate::informer::InformerConfig;
+use crate::{ApiListerWatcher, Error, Index, Informer, Lister, ReflectorOptions, ReflectorStatus, StorageOptions};
+
+/// Which objects of a kind an informer keeps, and how.
+pub struct InformerOptions<K> {
+    namespaces: Vec<String>,
+    labels: Option<String>,
+    fields: Option<String>,
+    storage: StorageOptions<K>,
+    reflector: ReflectorOptions,
+    indexes: Vec<(String, Index<K>)>,
+}
+
+impl<K> fmt::Debug for InformerOptions<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerOptions")
+            .field("namespaces", &self.namespaces)
+            .field("labels", &self.labels)
+            .field("fields", &self.fields)
+            .field("storage", &self.storage)
+            .field("reflector", &self.reflector)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> Default for InformerOptions<K> {
+    /// All objects of the kind, in all namespaces.
+    fn default() -> Self {
+        Self {
+            namespaces: Vec::new(),
+            labels: None,
+            fields: None,
+            storage: StorageOptions::default(),
+            reflector: ReflectorOptions::default(),
+            indexes: Vec::new(),
+        }
+    }
+}
+
+impl<K> InformerOptions<K> {
+    /// All objects of the kind, in all namespaces.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only those in a namespace. Called again, those in either.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespaces.push(namespace.into());
+        self
+    }
+
+    /// Only those whose labels match, such as `app=web`.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.labels = Some(selector.into());
+        self
+    }
+
+    /// Only those whose fields match, such as `spec.nodeName=node-1`.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = Some(selector.into());
+        self
+    }
+
+    /// How they are kept.
+    #[must_use]
+    pub fn storage(mut self, storage: StorageOptions<K>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// How the server is asked.
+    #[must_use]
+    pub fn reflector(mut self, reflector: ReflectorOptions) -> Self {
+        self.reflector = reflector;
+        self
+    }
+
+    /// With an index.
+    #[must_use]
+    pub fn index(mut self, name: impl Into<String>, index: Index<K>) -> Self {
+        self.indexes.push((name.into(), index));
+        self
+    }
+
+    fn check(&mut self) -> Result<(), Error> {
+        self.namespaces.sort();
+        self.namespaces.dedup();
+        if self.namespaces.iter().any(String::is_empty) {
+            let problem = "a namespace is empty: leave it out for all namespaces".to_owned();
+            return Err(Error::InvalidOptions { problem });
+        }
+        if let Some(labels) = &self.labels {
+            LabelSelector::parse(labels).map_err(|error| {
+                let problem = format!("the label selector {labels:?} makes no sense: {error}");
+                Error::InvalidOptions { problem }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What makes an informer another one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Identity {
+    /// Typed, dynamic and metadata-only objects are kept apart.
+    object: TypeId,
+    path: String,
+    namespaces: Vec<String>,
+    labels: Option<String>,
+    fields: Option<String>,
+}
+
+/// Hands out informers, one for each kind and choice of objects, and starts and stops them together.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use steersman_cache::{InformerOptions, SharedInformerFactory};
+/// # async fn example(client: steersman_client::Client) -> Result<(), steersman_cache::Error> {
+/// let factory = SharedInformerFactory::new(client);
+/// let pods = factory.informer::<Pod>(InformerOptions::all())?;
+/// factory.start()?;
+/// factory.wait_for_cache_sync(Duration::from_secs(30)).await?;
+/// for pod in pods.lister().namespace("default") {
+///     println!("{} on {:?}", pod.meta().name(), pod.get()?.spec);
+/// }
+/// factory.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **What is promised.** Nothing but [`informer`](Self::informer) and its siblings declares a watch: [`lister`](Self::lister) of a kind
+/// that nobody declared is an error that names the call to make (contract 11).
+#[derive(Clone)]
+pub struct SharedInformerFactory {
+    client: Client,
+    informers: Arc<Mutex<HashMap<Identity, Entry>>>,
+}
+
+/// An informer whose type is not known here.
+#[derive(Clone)]
+struct Entry {
+    informer: Arc<dyn AnyInformer>,
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What the factory does with informers of all types.
+trait AnyInformer: Any + Send + Sync {
+    fn start(&self) -> Result<(), Error>;
+    fn stop(&self) -> BoxFuture<'_, ()>;
+    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
+    fn is_stopped(&self) -> bool;
+    fn status(&self) -> Vec<ReflectorStatus>;
+}
+
+impl<K: Object> AnyInformer for Informer<K> {
+    fn start(&self) -> Result<(), Error> {
+        self.start()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.stop())
+    }
+
+    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.wait_for_sync(limit))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped()
+    }
+
+    fn status(&self) -> Vec<ReflectorStatus> {
+        self.status()
+    }
+}
+
+impl fmt::Debug for SharedInformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformerFactory").field("informers", &self.informers().len()).finish_non_exhaustive()
+    }
+}
+
+impl SharedInformerFactory {
+    /// A factory without informers.
+    pub fn new(client: Client) -> Self {
+        Self { client, informers: Arc::default() }
+    }
+
+    fn informers(&self) -> MutexGuard<'_, HashMap<Identity, Entry>> {
+        self.informers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The informer for objects of a Rust type. It is made when it is asked for the first time, and started by
+    /// [`start`](Self::start).
+    pub fn informer<K>(&self, options: InformerOptions<K>) -> Result<Informer<K>, Error>
+    where
+        K: Object + Resource<DynamicType = ()>,
+    {
+        let type_meta = type_meta::<K>(&());
+        self.informer_of(options, type_meta, |client, place| client.objects((), place))
+    }
+
+    /// The informer for the metadata of objects of a Rust type.
+    pub fn metadata_informer<K>(
+        &self,
+        options: InformerOptions<PartialObjectMeta<K>>,
+    ) -> Result<Informer<PartialObjectMeta<K>>, Error>
+    where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+        PartialObjectMeta<K>: Object,
+    {
+        self.informer_of(options, metadata_type(), |client, place| client.objects::<K>((), place).metadata())
+    }
+
+    /// The informer for objects of a kind that is known at run time only.
+    pub fn dynamic_informer(
+        &self,
+        resource: &ApiResource,
+        options: InformerOptions<DynamicObject>,
+    ) -> Result<Informer<DynamicObject>, Error> {
+        let type_meta = type_meta::<DynamicObject>(resource);
+        self.informer_of(options, type_meta, |client, place| client.objects(resource.clone(), place))
+    }
+
+    /// The informer for the metadata of objects of a kind that is known at run time only.
+    pub fn dynamic_metadata_informer(
+        &self,
+        resource: &ApiResource,
+        options: InformerOptions<PartialObjectMeta<DynamicObject>>,
+    ) -> Result<Informer<PartialObjectMeta<DynamicObject>>, Error> {
+        self.informer_of(options, metadata_type(), |client, place| {
+            client.objects::<DynamicObject>(resource.clone(), place).metadata()
+        })
+    }
+
+    fn informer_of<K>(
+        &self,
+        mut options: InformerOptions<K>,
+        type_meta: TypeMeta,
+        api: impl Fn(&Client, Place) -> Api<K>,
+    ) -> Result<Informer<K>, Error>
+    where
+        K: Object + Resource<DynamicType: Send + Sync>,
+    {
+        options.check()?;
+        let everywhere = api(&self.client, Place::AllNamespaces);
+        let identity = Identity {
+            object: TypeId::of::<K>(),
+            path: everywhere.path(),
+            namespaces: options.namespaces,
+            labels: options.labels,
+            fields: options.fields,
+        };
+        let mut informers = self.informers();
+        informers.retain(|_, entry| !entry.informer.is_stopped());
+        let informer = match informers.get(&identity) {
+            Some(entry) => entry.typed::<K>(),
+            None => {
+                let with_selectors = |api: Api<K>| {
+                    let mut lister_watcher = ApiListerWatcher::new(api);
+                    if let Some(labels) = &identity.labels {
+                        lister_watcher = lister_watcher.labels(labels);
+                    }
+                    if let Some(fields) = &identity.fields {
+                        lister_watcher = lister_watcher.fields(fields);
+                    }
+                    lister_watcher
+                };
+                let sources = if identity.namespaces.is_empty() {
+                    vec![(None, with_selectors(everywhere))]
+                } else {
+                    let source = |namespace: &String| {
+                        (Some(namespace.clone()), with_selectors(api(&self.client, Place::Namespace(namespace.clone()))))
+                    };
+                    identity.namespaces.iter().map(source).collect()
+                };
+                let reflector = ReflectorOptions { type_meta: Some(type_meta), ..options.reflector };
+                let config = InformerConfig { kind: identity.path.clone(), storage: options.storage, reflector };
+                let informer = Informer::new(sources, config);
+                informers.insert(identity, Entry { informer: Arc::new(informer.clone()) });
+                informer
+            }
+        };
+        drop(informers);
+        for (name, index) in options.indexes {
+            informer.add_index(&name, index)?;
+        }
+        Ok(informer)
+    }
+
+    /// Reads the objects of a Rust type that are kept, wherever they are. It declares nothing: if nobody has asked for an informer of
+    /// all objects of the type, that is an error.
+    pub fn lister<K>(&self) -> Result<Lister<K>, Error>
+    where
+        K: Object + Resource<DynamicType = ()>,
+    {
+        let path = K::url_path(&(), None);
+        let informers = self.informers();
+        let mut found = informers.iter().filter(|(identity, entry)| {
+            identity.object == TypeId::of::<K>() && identity.path == path && !entry.informer.is_stopped()
+        });
+        let everything = |identity: &Identity| {
+            identity.namespaces.is_empty() && identity.labels.is_none() && identity.fields.is_none()
+        };
+        let entry = found.find(|(identity, _)| everything(identity)).map(|(_, entry)| entry.typed::<K>().lister());
+        entry.ok_or_else(|| Error::NotDeclared {
+            kind: K::kind(&()).into_owned(),
+            fix: format!("SharedInformerFactory::informer::<{}>(InformerOptions::all())", K::kind(&())),
+        })
+    }
+
+    /// Starts all informers that are not running yet: call it again when new ones were asked for.
+    pub fn start(&self) -> Result<(), Error> {
+        let entries: Vec<_> = self.informers().values().cloned().collect();
+        for entry in entries {
+            if !entry.informer.is_stopped() {
+                entry.informer.start()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all informers have everything that was there from the start. The error names those that do not, and why.
+    pub async fn wait_for_cache_sync(&self, limit: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + limit;
+        let entries: Vec<_> = self.informers().values().cloned().collect();
+        let mut waiting = Vec::new();
+        for entry in entries {
+            // The time is for all of them together.
+            let left = deadline.saturating_duration_since(Instant::now());
+            match timeout_at(deadline, entry.informer.wait_for_sync(left)).await {
+                Ok(Ok(())) => {}
+                _ => waiting.extend(entry.informer.status().iter().map(ToString::to_string)),
+            }
+        }
+        if waiting.is_empty() { Ok(()) } else { Err(Error::NotSynced { waited: limit, waiting }) }
+    }
+
+    /// Stops all informers and waits until no handler is called any more.
+    pub async fn shutdown(&self) {
+        let entries: Vec<_> = self.informers().drain().collect();
+        for (_, entry) in entries {
+            entry.informer.stop().await;
+        }
+    }
+
+    /// What all reflectors are doing.
+    pub fn status(&self) -> Vec<ReflectorStatus> {
+        self.informers().values().flat_map(|entry| entry.informer.status()).collect()
+    }
+}
+
+impl Entry {
+    fn typed<K: Object>(&self) -> Informer<K> {
+        let any: &dyn Any = &*self.informer;
+        // The identity holds the type.
+        any.downcast_ref::<Informer<K>>().cloned().expect("informers are filed under their type")
+    }
+}
+
+fn type_meta<K: Resource>(dynamic: &K::DynamicType) -> TypeMeta {
+    TypeMeta { api_version: K::api_version(dynamic).into_owned(), kind: K::kind(dynamic).into_owned() }
+}
+
+fn metadata_type() -> TypeMeta {
+    TypeMeta { api_version: "meta.k8s.io/v1".to_owned(), kind: "PartialObjectMetadata".to_owned() }
+}

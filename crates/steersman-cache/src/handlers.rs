@@ -1,0 +1,301 @@
+//! Those who are told what changes.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::Cached;
+
+/// Is told of every object that comes, changes and goes.
+///
+/// Calls come one after the other, on a task of the handler's own, and must not block: put a key into a work queue, and do the
+/// work elsewhere. A panic is caught and counted, and the next call comes all the same.
+pub trait EventHandler<K>: Send + 'static {
+    /// An object is there. `initial`: it was there when the informer started, or when this handler was added.
+    fn on_add(&mut self, object: &Cached<K>, initial: bool);
+
+    /// An object has changed, or is told of again in a resync: then both have the same version.
+    fn on_update(&mut self, old: &Cached<K>, new: &Cached<K>);
+
+    /// An object is gone. `final_state_unknown`: its deletion was not seen, and `object` is the last state that was.
+    fn on_delete(&mut self, object: &Cached<K>, final_state_unknown: bool);
+}
+
+/// What a handler is told.
+#[derive(Debug)]
+pub enum Event<K> {
+    /// An object is there.
+    Add {
+        /// The object.
+        object: Cached<K>,
+        /// Whether it was there from the start.
+        initial: bool,
+    },
+    /// An object has changed, or is told of again.
+    Update {
+        /// Its state before.
+        old: Cached<K>,
+        /// Its state now.
+        new: Cached<K>,
+    },
+    /// An object is gone.
+    Delete {
+        /// The last state of it that is known.
+        object: Cached<K>,
+        /// Whether there may have been later ones.
+        final_state_unknown: bool,
+    },
+}
+
+impl<K> Clone for Event<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Add { object, initial } => Self::Add { object: object.clone(), initial: *initial },
+            Self::Update { old, new } => Self::Update { old: old.clone(), new: new.clone() },
+            Self::Delete { object, final_state_unknown } => {
+                Self::Delete { object: object.clone(), final_state_unknown: *final_state_unknown }
+            }
+        }
+    }
+}
+
+impl<K> Event<K> {
+    /// The object, in its newest state.
+    pub fn object(&self) -> &Cached<K> {
+        match self {
+            Self::Add { object, .. } | Self::Update { new: object, .. } | Self::Delete { object, .. } => object,
+        }
+    }
+
+    /// Whether it tells nothing new: the same version as before.
+    pub(crate) fn is_repetition(&self) -> bool {
+        matches!(self, Self::Update { old, new } if old.is_same_state(new))
+    }
+
+    fn tell(&self, handler: &mut impl EventHandler<K>) {
+        match self {
+            Self::Add { object, initial } => handler.on_add(object, *initial),
+            Self::Update { old, new } => handler.on_update(old, new),
+            Self::Delete { object, final_state_unknown } => handler.on_delete(object, *final_state_unknown),
+        }
+    }
+}
+
+/// A handler that is one function of all events.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use steersman_cache::{Event, EventHandler, handler};
+/// let print = handler(|event: &Event<Pod>| println!("{}", event.object().meta().name()));
+/// # fn is_handler(_: impl EventHandler<Pod>) {}
+/// # is_handler(print);
+/// ```
+pub fn handler<K: 'static>(function: impl FnMut(&Event<K>) + Send + 'static) -> impl EventHandler<K> {
+    Function(function)
+}
+
+struct Function<F>(F);
+
+impl<K: 'static, F: FnMut(&Event<K>) + Send + 'static> EventHandler<K> for Function<F> {
+    fn on_add(&mut self, object: &Cached<K>, initial: bool) {
+        (self.0)(&Event::Add { object: object.clone(), initial });
+    }
+
+    fn on_update(&mut self, old: &Cached<K>, new: &Cached<K>) {
+        (self.0)(&Event::Update { old: old.clone(), new: new.clone() });
+    }
+
+    fn on_delete(&mut self, object: &Cached<K>, final_state_unknown: bool) {
+        (self.0)(&Event::Delete { object: object.clone(), final_state_unknown });
+    }
+}
+
+/// Tells another handler only of the objects that a filter lets through. One that changes so that it is let through is added,
+/// one that no longer is, is deleted.
+#[derive(Debug, Clone)]
+pub struct FilteringHandler<F, H> {
+    /// Which objects.
+    pub filter: F,
+    /// Who is told of them.
+    pub handler: H,
+}
+
+impl<K, F, H> EventHandler<K> for FilteringHandler<F, H>
+where
+    F: FnMut(&Cached<K>) -> bool + Send + 'static,
+    H: EventHandler<K>,
+{
+    fn on_add(&mut self, object: &Cached<K>, initial: bool) {
+        if (self.filter)(object) {
+            self.handler.on_add(object, initial);
+        }
+    }
+
+    fn on_update(&mut self, old: &Cached<K>, new: &Cached<K>) {
+        match ((self.filter)(old), (self.filter)(new)) {
+            (true, true) => self.handler.on_update(old, new),
+            (false, true) => self.handler.on_add(new, false),
+            (true, false) => self.handler.on_delete(old, false),
+            (false, false) => {}
+        }
+    }
+
+    fn on_delete(&mut self, object: &Cached<K>, final_state_unknown: bool) {
+        if (self.filter)(object) {
+            self.handler.on_delete(object, final_state_unknown);
+        }
+    }
+}
+
+/// What goes to the task of a handler.
+pub(crate) enum Message<K> {
+    /// The same allocation for all handlers.
+    Events(Arc<[Event<K>]>),
+    /// Everything that was there from the start has been sent.
+    Synced,
+}
+
+impl<K> Clone for Message<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Events(events) => Self::Events(Arc::clone(events)),
+            Self::Synced => Self::Synced,
+        }
+    }
+}
+
+/// What the informer, the handler's task and its handle share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    removed: AtomicBool,
+    /// Wakes the task when it is removed.
+    gone: Notify,
+    pending: AtomicUsize,
+    panics: AtomicU64,
+}
+
+/// The informer's end of a handler.
+pub(crate) struct Listener<K> {
+    pub(crate) id: u64,
+    sender: mpsc::UnboundedSender<Message<K>>,
+    shared: Arc<Shared>,
+}
+
+impl<K: Send + Sync + 'static> Listener<K> {
+    /// Starts the task of a handler.
+    pub(crate) fn start(id: u64, handler: impl EventHandler<K>) -> (Self, HandlerHandle) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (synced, is_synced) = watch::channel(false);
+        let (running, ended) = watch::channel(());
+        let shared = Arc::new(Shared::default());
+        let handle = HandlerHandle { id, shared: Arc::clone(&shared), synced: is_synced, ended };
+        tokio::spawn(tell(handler, receiver, Arc::clone(&shared), synced, running));
+        (Self { id, sender, shared }, handle)
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.shared.removed.load(Ordering::Acquire) && !self.sender.is_closed()
+    }
+
+    pub(crate) fn send(&self, message: Message<K>) {
+        if let Message::Events(events) = &message {
+            self.shared.pending.fetch_add(events.len(), Ordering::Relaxed);
+        }
+        // It has been removed meanwhile.
+        let _ = self.sender.send(message);
+    }
+}
+
+async fn tell<K>(
+    mut handler: impl EventHandler<K>,
+    mut messages: mpsc::UnboundedReceiver<Message<K>>,
+    shared: Arc<Shared>,
+    synced: watch::Sender<bool>,
+    running: watch::Sender<()>,
+) {
+    // It goes when the task ends, however that is.
+    let _running = running;
+    loop {
+        let message = tokio::select! {
+            biased;
+            () = shared.gone.notified() => return,
+            message = messages.recv() => message,
+        };
+        match message {
+            None => return,
+            Some(Message::Synced) => drop(synced.send(true)),
+            Some(Message::Events(events)) => {
+                for event in &*events {
+                    if shared.removed.load(Ordering::Acquire) {
+                        return;
+                    }
+                    if catch_unwind(AssertUnwindSafe(|| event.tell(&mut handler))).is_err() {
+                        shared.panics.fetch_add(1, Ordering::Relaxed);
+                        tracing::error!(object = ?event.object(), "an event handler panicked; it is told of the next event");
+                    }
+                    shared.pending.fetch_sub(1, Ordering::Release);
+                }
+            }
+        }
+    }
+}
+
+/// A handler that was added to an informer. Dropping it does not remove the handler.
+#[derive(Debug, Clone)]
+pub struct HandlerHandle {
+    pub(crate) id: u64,
+    shared: Arc<Shared>,
+    synced: watch::Receiver<bool>,
+    ended: watch::Receiver<()>,
+}
+
+impl HandlerHandle {
+    /// Whether the handler has been told of every object that was there from the start.
+    pub fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits until the handler has been told of every object that was there from the start. `false` if it was removed, or the
+    /// informer stopped, before that.
+    pub async fn synced(&self) -> bool {
+        self.synced.clone().wait_for(|synced| *synced).await.is_ok()
+    }
+
+    /// How many events wait for the handler. The buffer has no bound: this is the figure to watch.
+    pub fn pending(&self) -> usize {
+        self.shared.pending.load(Ordering::Acquire)
+    }
+
+    /// How many of its calls panicked.
+    pub fn panics(&self) -> u64 {
+        self.shared.panics.load(Ordering::Relaxed)
+    }
+
+    /// Removes the handler: at most the call that is running now is finished. Removing it again does nothing.
+    pub fn remove(&self) {
+        self.shared.removed.store(true, Ordering::Release);
+        self.shared.gone.notify_one();
+    }
+
+    /// Removes the handler and waits until its last call has returned.
+    pub async fn remove_and_wait(&self) {
+        self.remove();
+        self.ended().await;
+    }
+
+    /// Waits until the handler will not be called any more.
+    pub(crate) async fn ended(&self) {
+        // Nothing is ever sent: the sender goes when the task ends.
+        while self.ended.clone().changed().await.is_ok() {}
+    }
+}
+
+impl<K> fmt::Debug for Listener<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("id", &self.id).field("shared", &self.shared).finish_non_exhaustive()
+    }
+}

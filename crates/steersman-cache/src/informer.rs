@@ -1,0 +1,339 @@
+//! Brings what changes into the cache and tells the handlers.
+
+mod processor;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::cached::Object;
+use crate::handlers::{EventHandler, HandlerHandle};
+use crate::indexer::{Index, Indexer};
+use crate::informer::processor::Processor;
+use crate::lister_watcher::ListerWatcher;
+use crate::reflector::{Phase, Reflector, ReflectorOptions, ReflectorStatus};
+use crate::source::{Intake, Source};
+use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions, Subscription};
+
+/// Keeps the objects of one kind in a cache and tells handlers what changes. Clones are the same informer.
+///
+/// **What is promised.**
+/// - When a handler is told of a state, the cache holds that state or a later one (contract 4).
+/// - A handler is told of each object's states in their order. After any disconnect, or a list because the server has forgotten
+///   the version, it is told of everything that came, changed or went meanwhile: what went unseen as deleted with its final state
+///   unknown, and an object of the same name but another uid as deleted, then added (contracts 1 and 2).
+/// - A handler that is added to a running informer is first told of every object that is in the cache (contract 3).
+/// - A resync tells a handler of every object again, as an update with equal versions, and no other handler (contract 8).
+/// - While the server is away, the cache can be read (contract 9).
+///
+/// The tests of these names are in `tests/contracts.rs`.
+///
+/// It runs until it is stopped or its last clone is dropped; listers and handles do not keep it running.
+pub struct Informer<K> {
+    inner: Arc<Inner<K>>,
+    life: Arc<Life>,
+}
+
+impl<K> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), life: Arc::clone(&self.life) }
+    }
+}
+
+/// What the tasks, listers and subscriptions share.
+pub(crate) struct Inner<K> {
+    kind: String,
+    indexer: RwLock<Indexer<K>>,
+    storage: Storage<K>,
+    /// Held while a batch is applied and sent out, so that all handlers see the same order.
+    processor: Mutex<Processor<K>>,
+    progress: Arc<watch::Sender<Progress>>,
+    /// Wakes the task that sees to resyncs.
+    handlers_changed: Notify,
+}
+
+/// How far an informer is, for those who wait.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// How many batches have been applied.
+    pub(crate) batches: u64,
+    /// How many of them changed any object.
+    pub(crate) changes: u64,
+    /// Everything that was there from the start is in the cache.
+    pub(crate) synced: bool,
+    /// Nothing more will come.
+    pub(crate) stopped: bool,
+}
+
+/// The tasks of an informer.
+struct Life {
+    state: Mutex<LifeState>,
+    progress: Arc<watch::Sender<Progress>>,
+    status: Vec<watch::Receiver<ReflectorStatus>>,
+}
+
+/// Starts the tasks.
+type Starter = Box<dyn FnOnce() -> Vec<JoinHandle<()>> + Send>;
+
+enum LifeState {
+    New(Starter),
+    Running(Vec<JoinHandle<()>>),
+    Stopped,
+}
+
+/// What an [`Informer`] is for, and how it asks and keeps.
+#[derive(Debug)]
+pub struct InformerConfig<K> {
+    /// What it is for, in words for an error: `Pod`.
+    pub kind: String,
+    /// How objects are kept.
+    pub storage: StorageOptions<K>,
+    /// How the server is asked.
+    pub reflector: ReflectorOptions,
+}
+
+/// Figures of an informer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct InformerMetrics {
+    /// How many objects are in the cache.
+    pub objects: usize,
+    /// How many deltas wait to be brought into the cache.
+    pub deltas_pending: usize,
+    /// How many events wait for their handlers, all together.
+    pub events_pending: usize,
+    /// What the storage has done.
+    pub storage: StorageMetrics,
+}
+
+impl<K: Object> Informer<K> {
+    /// An informer for what these list and watch, each with the namespace whose objects it brings, or none for all.
+    pub fn new<L: ListerWatcher>(sources: Vec<(Option<String>, L)>, config: InformerConfig<K>) -> Self {
+        let storage = Storage::new(config.storage);
+        let fifos: Vec<_> = sources.iter().map(|(namespace, _)| Arc::new(Source::new(namespace.clone()))).collect();
+        let inner = Arc::new(Inner {
+            kind: config.kind,
+            indexer: RwLock::new(Indexer::new()),
+            storage: storage.clone(),
+            processor: Mutex::new(Processor::new(fifos.clone())),
+            progress: Arc::new(watch::Sender::new(Progress::default())),
+            handlers_changed: Notify::new(),
+        });
+        let mut reflectors = Vec::new();
+        for ((_, lister_watcher), source) in sources.into_iter().zip(&fifos) {
+            let intake = Intake { source: Arc::clone(source), inner: Arc::clone(&inner) };
+            reflectors.push(Reflector::new(lister_watcher, storage.clone(), intake, config.reflector.clone()));
+        }
+        let status = reflectors.iter().map(Reflector::status).collect();
+        let shared = Arc::clone(&inner);
+        let starter: Starter = Box::new(move || {
+            let mut tasks = vec![tokio::spawn(resync(Arc::clone(&shared)))];
+            for (index, (reflector, source)) in reflectors.into_iter().zip(fifos).enumerate() {
+                tasks.push(tokio::spawn(async move { match reflector.run().await {} }));
+                tasks.push(tokio::spawn(consume(Arc::clone(&shared), index, source)));
+            }
+            tasks
+        });
+        let progress = Arc::clone(&inner.progress);
+        Self { inner, life: Arc::new(Life { state: Mutex::new(LifeState::New(starter)), progress, status }) }
+    }
+
+    /// Begins to list and watch; does nothing if it has begun already. Must be called within a tokio runtime.
+    pub fn start(&self) -> Result<(), Error> {
+        let mut state = self.life.state();
+        *state = match std::mem::replace(&mut *state, LifeState::Stopped) {
+            LifeState::New(starter) => LifeState::Running(starter()),
+            LifeState::Running(tasks) => LifeState::Running(tasks),
+            LifeState::Stopped => return Err(self.inner.stopped()),
+        };
+        Ok(())
+    }
+
+    /// Ends it for good and waits until no handler is called any more. Handlers are still told what they have been sent. The cache
+    /// can be read as it was at the end.
+    pub async fn stop(&self) {
+        for task in self.life.end() {
+            // It was cancelled.
+            let _ = task.await;
+        }
+        for handler in self.inner.processor().stop() {
+            handler.ended().await;
+        }
+    }
+
+    /// Whether it was stopped.
+    pub fn is_stopped(&self) -> bool {
+        matches!(*self.life.state(), LifeState::Stopped)
+    }
+
+    /// Adds a handler without resyncs.
+    pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<HandlerHandle, Error> {
+        self.add_handler(handler, None)
+    }
+
+    /// Adds a handler that is told of every object again each time `every` has passed, which is at least a second.
+    pub fn add_event_handler_with_resync(
+        &self,
+        handler: impl EventHandler<K>,
+        every: Duration,
+    ) -> Result<HandlerHandle, Error> {
+        self.add_handler(handler, Some(every))
+    }
+
+    fn add_handler(&self, handler: impl EventHandler<K>, resync: Option<Duration>) -> Result<HandlerHandle, Error> {
+        let added = self.inner.processor().add_handler(handler, resync, || self.inner.indexer().list());
+        let handle = added.ok_or_else(|| self.inner.stopped())?;
+        self.inner.handlers_changed.notify_one();
+        Ok(handle)
+    }
+
+    /// Adds an index, also when there are objects already.
+    pub fn add_index(&self, name: &str, index: Index<K>) -> Result<(), Error> {
+        self.inner.indexer.write().unwrap_or_else(PoisonError::into_inner).add_index(name, index)
+    }
+
+    /// Reads the cache.
+    pub fn lister(&self) -> Lister<K> {
+        Lister::new(Arc::clone(&self.inner))
+    }
+
+    /// Follows the whole set of objects rather than single changes.
+    pub fn subscribe(&self) -> Subscription<K> {
+        Subscription::new(self.lister(), self.inner.progress.subscribe())
+    }
+
+    /// Whether everything that was there from the start is in the cache. Handlers may be told of it a little later: see
+    /// [`HandlerHandle::has_synced`].
+    pub fn has_synced(&self) -> bool {
+        self.inner.progress.borrow().synced
+    }
+
+    /// Waits until everything that was there from the start is in the cache. The error says what the reflector is waiting for.
+    pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
+        let mut progress = self.inner.progress.subscribe();
+        let ended = timeout(limit, progress.wait_for(|progress| progress.synced || progress.stopped)).await;
+        if let Ok(Ok(progress)) = ended {
+            return if progress.synced { Ok(()) } else { Err(self.inner.stopped()) };
+        }
+        let waiting = self.status().iter().map(ToString::to_string).collect();
+        Err(Error::NotSynced { waited: limit, waiting })
+    }
+
+    /// What its reflectors are doing: one for each namespace, or one for all.
+    pub fn status(&self) -> Vec<ReflectorStatus> {
+        let stopped = self.is_stopped();
+        let status = self.life.status.iter().map(|status| {
+            let mut status = status.borrow().clone();
+            if stopped {
+                status.phase = Phase::Stopped;
+            }
+            status
+        });
+        status.collect()
+    }
+
+    /// Its figures.
+    pub fn metrics(&self) -> InformerMetrics {
+        let processor = self.inner.processor();
+        InformerMetrics {
+            objects: self.inner.indexer().len(),
+            deltas_pending: processor.deltas_pending(),
+            events_pending: processor.events_pending(),
+            storage: self.inner.storage.metrics(),
+        }
+    }
+
+    /// What it is for.
+    pub fn kind(&self) -> &str {
+        &self.inner.kind
+    }
+}
+
+impl<K> fmt::Debug for Informer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer").field("kind", &self.inner.kind).finish_non_exhaustive()
+    }
+}
+
+impl Life {
+    fn state(&self) -> MutexGuard<'_, LifeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cancels the tasks.
+    fn end(&self) -> Vec<JoinHandle<()>> {
+        self.progress.send_modify(|progress| progress.stopped = true);
+        let LifeState::Running(tasks) = std::mem::replace(&mut *self.state(), LifeState::Stopped) else { return Vec::new() };
+        tasks.iter().for_each(JoinHandle::abort);
+        tasks
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<K> Inner<K> {
+    pub(crate) fn indexer(&self) -> RwLockReadGuard<'_, Indexer<K>> {
+        self.indexer.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn processor(&self) -> MutexGuard<'_, Processor<K>> {
+        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stopped(&self) -> Error {
+        Error::Stopped { kind: self.kind.clone() }
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+}
+
+/// Brings what a reflector has read into the cache, batch by batch.
+async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Source<K>>) {
+    loop {
+        source.filled().await;
+        let processed = {
+            let mut processor = inner.processor();
+            let indexer = &inner.indexer;
+            processor.process(index, || indexer.write().unwrap_or_else(PoisonError::into_inner))
+        };
+        source.applied();
+        inner.progress.send_modify(|progress| {
+            progress.batches += 1;
+            progress.changes += u64::from(processed.changed);
+            progress.synced |= processed.synced;
+        });
+        // Others want to run as well, however much there is to do.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Tells handlers of all objects again, each in its own rhythm.
+async fn resync<K: Object>(inner: Arc<Inner<K>>) {
+    loop {
+        let next = inner.processor().next_resync();
+        let due = async {
+            match next {
+                Some(next) => sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = inner.handlers_changed.notified() => {}
+            () = due => inner.processor().resync(Instant::now(), || inner.indexer().list()),
+        }
+    }
+}

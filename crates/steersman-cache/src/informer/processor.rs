@@ -1,0 +1,223 @@
+//! Applies batches and sends events to the handlers.
+
+use std::ops::DerefMut;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steersman_wire::compare_resource_version;
+use tokio::time::Instant;
+
+use crate::cached::{Cached, Object};
+use crate::delta_fifo::{Delta, Work};
+use crate::handlers::{Event, EventHandler, HandlerHandle, Listener, Message};
+use crate::indexer::{Indexer, Replaced, Snapshot};
+use crate::source::Source;
+
+/// The shortest time between two resyncs of a handler.
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+
+/// The handlers of an informer, and how far its sources are. All it does happens under one lock.
+pub(super) struct Processor<K> {
+    handlers: Vec<Handler<K>>,
+    next_id: u64,
+    sources: Vec<Progress<K>>,
+    stopped: bool,
+}
+
+struct Progress<K> {
+    source: Arc<Source<K>>,
+    /// Up to which version everything is in the cache; empty before the first list.
+    reached: String,
+    /// Whether the first list is in the cache.
+    synced: bool,
+}
+
+/// What came of a batch.
+pub(super) struct Processed {
+    /// Whether any object has changed.
+    pub(super) changed: bool,
+    /// Whether everything that was there from the start is in the cache.
+    pub(super) synced: bool,
+}
+
+struct Handler<K> {
+    listener: Listener<K>,
+    handle: HandlerHandle,
+    resync: Option<Resync>,
+}
+
+struct Resync {
+    every: Duration,
+    next: Instant,
+}
+
+impl<K: Object> Processor<K> {
+    pub(super) fn new(sources: Vec<Arc<Source<K>>>) -> Self {
+        let progress = |source| Progress { source, reached: String::new(), synced: false };
+        Self { handlers: Vec::new(), next_id: 0, sources: sources.into_iter().map(progress).collect(), stopped: false }
+    }
+
+    /// Adds a handler, which is told of every object there is first. `None` after the end.
+    pub(super) fn add_handler(
+        &mut self,
+        handler: impl EventHandler<K>,
+        resync: Option<Duration>,
+        objects: impl FnOnce() -> Snapshot<K>,
+    ) -> Option<HandlerHandle> {
+        if self.stopped {
+            return None;
+        }
+        let (listener, handle) = Listener::start(self.next_id, handler);
+        self.next_id += 1;
+        let initial: Arc<[_]> = objects().iter().map(|object| Event::Add { object: object.clone(), initial: true }).collect();
+        listener.send(Message::Events(initial));
+        if self.synced() {
+            listener.send(Message::Synced);
+        }
+        let resync = resync.map(|every| {
+            let every = every.max(SHORTEST_RESYNC);
+            Resync { every, next: Instant::now() + every }
+        });
+        self.handlers.push(Handler { listener, handle: handle.clone(), resync });
+        Some(handle)
+    }
+
+    /// Lets no handler in any more, and gives those who are there: they end when they have been told what they were sent.
+    pub(super) fn stop(&mut self) -> Vec<HandlerHandle> {
+        self.stopped = true;
+        self.handlers.drain(..).map(|handler| handler.handle).collect()
+    }
+
+    pub(super) fn deltas_pending(&self) -> usize {
+        self.sources.iter().map(|progress| progress.source.pending()).sum()
+    }
+
+    pub(super) fn events_pending(&self) -> usize {
+        self.handlers.iter().map(|handler| handler.handle.pending()).sum()
+    }
+
+    /// Whether everything that was there from the start is in the cache.
+    fn synced(&self) -> bool {
+        self.sources.iter().all(|progress| progress.synced)
+    }
+
+    /// Takes a batch from a source into the cache, and sends what it changed to the handlers.
+    pub(super) fn process<G>(&mut self, index: usize, indexer: impl FnOnce() -> G) -> Processed
+    where
+        G: DerefMut<Target = Indexer<K>>,
+    {
+        let Some((batch, fifo_synced)) = self.sources[index].source.take() else {
+            return Processed { changed: false, synced: self.synced() };
+        };
+        let progress = &mut self.sources[index];
+        let initial = !progress.synced;
+        let mut events = Vec::new();
+        let mut indexer = indexer();
+        match batch.work {
+            Work::Changes(changes) => {
+                for change in changes {
+                    change.deltas.into_iter().for_each(|delta| apply(&mut indexer, delta, &mut events));
+                }
+            }
+            Work::Replace(objects) => {
+                let replaced = indexer.replace_in(progress.source.namespace.as_deref(), objects);
+                compare(replaced, initial, &mut events);
+            }
+            Work::Nothing => {}
+        }
+        if let Some(reached) = batch.reached {
+            progress.reached = reached;
+        }
+        progress.synced |= fifo_synced;
+        indexer.set_resource_version(self.reached());
+        drop(indexer);
+        let changed = !events.is_empty();
+        self.send(events);
+        let synced = self.synced();
+        if initial && synced {
+            self.handlers.iter().for_each(|handler| handler.listener.send(Message::Synced));
+        }
+        Processed { changed, synced }
+    }
+
+    /// Up to which version everything of all sources is in the cache: the least of theirs.
+    fn reached(&self) -> &str {
+        let versions = self.sources.iter().map(|progress| &*progress.reached);
+        let least = versions.reduce(|a, b| if compare_resource_version(a, b).is_ok_and(std::cmp::Ordering::is_le) { a } else { b });
+        least.unwrap_or("")
+    }
+
+    /// Sends events to all handlers, each of them once in memory. What tells nothing new goes to those who want resyncs.
+    fn send(&mut self, events: Vec<Event<K>>) {
+        self.handlers.retain(|handler| handler.listener.is_open());
+        if events.is_empty() || self.handlers.is_empty() {
+            return;
+        }
+        let repetitions = events.iter().any(Event::is_repetition);
+        let all: Arc<[_]> = events.into();
+        let news: Option<Arc<[_]>> =
+            repetitions.then(|| all.iter().filter(|event| !event.is_repetition()).cloned().collect());
+        for handler in &self.handlers {
+            let events = if handler.resync.is_some() { &all } else { news.as_ref().unwrap_or(&all) };
+            if !events.is_empty() {
+                handler.listener.send(Message::Events(Arc::clone(events)));
+            }
+        }
+    }
+
+    /// When the next handler wants to be told of everything again.
+    pub(super) fn next_resync(&self) -> Option<Instant> {
+        self.handlers.iter().filter_map(|handler| handler.resync.as_ref()).map(|resync| resync.next).min()
+    }
+
+    /// Tells those of everything whose time has come.
+    pub(super) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Snapshot<K>) {
+        self.handlers.retain(|handler| handler.listener.is_open());
+        let mut due = Vec::new();
+        for handler in &mut self.handlers {
+            if let Some(resync) = &mut handler.resync
+                && resync.next <= now
+            {
+                resync.next = now + resync.every;
+                due.push(&handler.listener);
+            }
+        }
+        if due.is_empty() {
+            return;
+        }
+        let again = |object: &Cached<K>| Event::Update { old: object.clone(), new: object.clone() };
+        let events: Arc<[_]> = objects().iter().map(again).collect();
+        due.iter().for_each(|listener| listener.send(Message::Events(Arc::clone(&events))));
+    }
+}
+
+fn apply<K: Object>(indexer: &mut Indexer<K>, delta: Delta<Cached<K>>, events: &mut Vec<Event<K>>) {
+    match delta {
+        Delta::Added(object) | Delta::Updated(object) | Delta::Sync(object) => match indexer.upsert(object.clone()) {
+            None => events.push(Event::Add { object, initial: false }),
+            Some(old) => update(old, object, events),
+        },
+        Delta::Deleted { object, final_state_unknown } => {
+            if indexer.delete(object.meta().namespace(), object.meta().name()).is_some() {
+                events.push(Event::Delete { object, final_state_unknown });
+            }
+        }
+    }
+}
+
+/// An object of the same name but another uid is not the same: the one went unseen, the other came.
+fn update<K>(old: Cached<K>, new: Cached<K>, events: &mut Vec<Event<K>>) {
+    if old.is_same_object(&new) {
+        events.push(Event::Update { old, new });
+    } else {
+        events.push(Event::Delete { object: old, final_state_unknown: true });
+        events.push(Event::Add { object: new, initial: false });
+    }
+}
+
+/// What a list has changed: first what is gone, then what came and what is different.
+fn compare<K>(replaced: Replaced<K>, initial: bool, events: &mut Vec<Event<K>>) {
+    events.extend(replaced.deleted.into_iter().map(|object| Event::Delete { object, final_state_unknown: true }));
+    events.extend(replaced.added.into_iter().map(|object| Event::Add { object, initial }));
+    replaced.updated.into_iter().for_each(|(old, new)| update(old, new, events));
+}

@@ -1,0 +1,117 @@
+//! Reading the cache.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steersman_wire::{LabelSelector, compare_resource_version};
+use tokio::time::timeout;
+
+use crate::cached::{Cached, Object};
+use crate::indexer::Snapshot;
+use crate::informer::Inner;
+use crate::{Error, ObjectKey};
+
+/// Reads the objects that an [`Informer`](crate::Informer) keeps. It never asks the server, and never waits but in
+/// [`wait_for_version`](Self::wait_for_version).
+pub struct Lister<K> {
+    inner: Arc<Inner<K>>,
+}
+
+impl<K> Clone for Lister<K> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<K> fmt::Debug for Lister<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lister").field("kind", &self.inner.kind()).finish_non_exhaustive()
+    }
+}
+
+impl<K: Object> Lister<K> {
+    pub(crate) fn new(inner: Arc<Inner<K>>) -> Self {
+        Self { inner }
+    }
+
+    /// One object. The namespace is empty for kinds that have none.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Cached<K>> {
+        self.inner.indexer().get(namespace, name)
+    }
+
+    /// One object.
+    pub fn get_by_key(&self, key: &ObjectKey) -> Option<Cached<K>> {
+        self.inner.indexer().get_by_key(key)
+    }
+
+    /// All objects as they are now. Later changes do not show in it.
+    pub fn list(&self) -> Snapshot<K> {
+        self.inner.indexer().list()
+    }
+
+    /// All objects of a namespace.
+    pub fn namespace(&self, namespace: &str) -> Vec<Cached<K>> {
+        self.inner.indexer().namespace(namespace)
+    }
+
+    /// The objects whose labels match, of one namespace or of all.
+    pub fn select(&self, namespace: Option<&str>, labels: &LabelSelector) -> Vec<Cached<K>> {
+        self.inner.indexer().select(namespace, labels)
+    }
+
+    /// The objects that have a value in an index.
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<K>>, Error> {
+        self.inner.indexer().by_index(index, value)
+    }
+
+    /// The objects that have a value in an index and whose labels match.
+    pub fn select_by_index(&self, index: &str, value: &str, labels: &LabelSelector) -> Result<Vec<Cached<K>>, Error> {
+        self.inner.indexer().select_by_index(index, value, labels)
+    }
+
+    /// The keys of the objects that have a value in an index.
+    pub fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Error> {
+        self.inner.indexer().index_keys(index, value)
+    }
+
+    /// The values that objects have in an index.
+    pub fn index_values(&self, index: &str) -> Result<Vec<String>, Error> {
+        self.inner.indexer().index_values(index)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.inner.indexer().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version that the cache has reached: every event up to it is in the cache (contract 7). Empty before the first list.
+    pub fn resource_version(&self) -> String {
+        self.inner.indexer().resource_version().to_owned()
+    }
+
+    /// Waits until the cache has reached a version, such as that of an object that was just written.
+    pub async fn wait_for_version(&self, version: &str, limit: Duration) -> Result<(), Error> {
+        let mut progress = self.inner.progress();
+        let reached = || {
+            let indexer = self.inner.indexer();
+            compare_resource_version(indexer.resource_version(), version).is_ok_and(Ordering::is_ge)
+        };
+        let _ = timeout(limit, progress.wait_for(|progress| reached() || progress.stopped)).await;
+        if reached() {
+            return Ok(());
+        }
+        Err(Error::NotReached {
+            kind: self.inner.kind().to_owned(),
+            wanted: version.to_owned(),
+            reached: self.resource_version(),
+            waited: limit,
+        })
+    }
+}

@@ -1,0 +1,441 @@
+//! Lists a kind, then watches it, and goes on doing so whatever happens.
+
+mod status;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::time::Duration;
+
+use steersman_client::Error;
+use steersman_wire::{ListMeta, ObjectError, TypeMeta, WatchEvent};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
+
+use crate::backoff::{Backoff, random};
+use crate::cached::{Cached, Object};
+use crate::lister_watcher::{ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
+use crate::{ObjectKey, Storage};
+
+/// Where a [`Reflector`] puts what it reads: usually a [`DeltaFifo`](crate::DeltaFifo).
+pub trait ReflectorStore<K>: Send + Sync {
+    /// The state of an object that is kept at the moment. A list that brings the same state again keeps this one, so that it is
+    /// not in memory twice.
+    fn known(&self, namespace: &str, name: &str) -> Option<Cached<K>>;
+
+    /// An object is there.
+    fn add(&self, object: Cached<K>);
+
+    /// An object has changed.
+    fn update(&self, object: Cached<K>);
+
+    /// An object is gone; this is its last state.
+    fn delete(&self, object: Cached<K>);
+
+    /// Everything up to this version has been put in.
+    fn bookmark(&self, resource_version: &str);
+
+    /// These are all objects there are, at this version. Of several states of one object the last counts.
+    fn replace(&self, objects: Vec<Cached<K>>, resource_version: &str);
+
+    /// Waits until there is room for more.
+    fn room(&self) -> impl Future<Output = ()> + Send;
+
+    /// Waits until everything that was put in can be seen with [`known`](Self::known).
+    fn applied(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// How a [`Reflector`] asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReflectorOptions {
+    /// Whether to try a watch that begins with all objects before a list. A server that cannot do it is listed.
+    pub streaming: bool,
+    /// How many objects a page of a list has. Pages are read where the newest state is asked for: other lists come from the
+    /// server's memory, which gives them whole.
+    pub page_size: u32,
+    /// The shortest time after which the server is asked to end a watch; the longest is twice that.
+    pub watch_timeout: Duration,
+    /// How long a streaming list may be silent before it is given up for a plain one.
+    pub streaming_silence: Duration,
+    /// What the objects are. Others are reported and passed over.
+    pub type_meta: Option<TypeMeta>,
+}
+
+impl Default for ReflectorOptions {
+    fn default() -> Self {
+        Self {
+            streaming: true,
+            page_size: 500,
+            watch_timeout: Duration::from_secs(300),
+            streaming_silence: Duration::from_secs(10),
+            type_meta: None,
+        }
+    }
+}
+
+/// A watch that ends sooner, and with nothing, is a failure.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+
+/// Keeps a [`ReflectorStore`] as the server has it: lists, watches, and lists anew when the server has forgotten the version.
+///
+/// **What is promised.** What it puts into the store is, for each object, a subsequence of its states at the server, in their
+/// order (contract 1). One object that cannot be read is reported in the status and passed over; no error ends the reflector
+/// (contract 9). An object whose new state cannot be read keeps its old one.
+pub struct Reflector<K, L, S> {
+    lister_watcher: L,
+    storage: Storage<K>,
+    store: S,
+    options: ReflectorOptions,
+    status: watch::Sender<ReflectorStatus>,
+    /// Up to where everything has been read; empty before the first list.
+    version: String,
+    /// Whether the server has refused that version.
+    version_refused: bool,
+    backoff: Backoff,
+}
+
+/// What to do after a watch.
+enum Next {
+    /// Watch again from the last version.
+    Watch,
+    /// List again.
+    List,
+}
+
+impl<K, L: ListerWatcher, S> std::fmt::Debug for Reflector<K, L, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reflector").field("status", &*self.status.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
+    /// A reflector that has not begun yet.
+    pub fn new(lister_watcher: L, storage: Storage<K>, store: S, options: ReflectorOptions) -> Self {
+        let status = watch::Sender::new(ReflectorStatus::new(lister_watcher.describe()));
+        Self {
+            lister_watcher,
+            storage,
+            store,
+            options,
+            status,
+            version: String::new(),
+            version_refused: false,
+            backoff: Backoff::new(),
+        }
+    }
+
+    /// What it is doing, now and later.
+    pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
+        self.status.subscribe()
+    }
+
+    /// Lists and watches for ever. Drop the future to end it: nothing is left half done in the store.
+    pub async fn run(mut self) -> Infallible {
+        loop {
+            match self.list().await {
+                Ok(watch) => self.watch(watch).await,
+                Err(error) => self.back_off(&error).await,
+            }
+        }
+    }
+
+    /// Reads all objects, and returns the watch if they came as the beginning of one.
+    async fn list(&mut self) -> Result<Option<L::Watch>, Error> {
+        self.store.applied().await;
+        while self.options.streaming {
+            self.enter(Phase::Listing);
+            match self.stream_list().await {
+                Ok(watch) => return Ok(Some(watch)),
+                Err(Some(error)) if error.is_too_many_requests() || error.is_connection_refused() => {
+                    self.back_off(&error).await;
+                }
+                Err(Some(error)) if self.refuses_version(&error) => {}
+                Err(Some(error)) => {
+                    // A server that does not know how to will not learn it while we watch.
+                    self.options.streaming = error.status().is_none_or(|status| !matches!(status.code, 400 | 422));
+                    tracing::debug!(what = self.what(), %error, "no streaming list; listing");
+                    break;
+                }
+                Err(None) => {
+                    tracing::debug!(what = self.what(), "the streaming list fell silent; listing");
+                    break;
+                }
+            }
+        }
+        self.enter(Phase::Listing);
+        loop {
+            match self.plain_list().await {
+                Ok(()) => return Ok(None),
+                Err(error) if self.refuses_version(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the server has refused the version that was asked for, so that the newest has to be asked for instead.
+    fn refuses_version(&mut self, error: &Error) -> bool {
+        let refused = error.is_expired() || error.is_too_large_resource_version();
+        // The newest state cannot be refused for its version: then something else is wrong.
+        let turn = refused && !self.version_refused;
+        self.version_refused |= turn;
+        turn
+    }
+
+    /// Reads the list as the beginning of a watch. `None` as the error: nothing came for too long.
+    async fn stream_list(&mut self) -> Result<L::Watch, Option<Error>> {
+        let version = if self.version_refused { String::new() } else { self.version.clone() };
+        let options = self.watch_options(version, true);
+        let mut watch = self.lister_watcher.watch(&options).await?;
+        let mut objects = Vec::new();
+        loop {
+            let Ok(event) = timeout(self.options.streaming_silence, watch.next()).await else { return Err(None) };
+            let Some(event) = event? else { return Err(None) };
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    objects.extend(self.unreadable(error));
+                    continue;
+                }
+            };
+            match event {
+                // One that changes meanwhile comes again: the store takes the last.
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => objects.extend(self.listed(self.read(&object))),
+                WatchEvent::Deleted(object) => {
+                    if let Some(object) = self.readable(self.read(&object)) {
+                        objects.retain(|other: &Cached<K>| other.key() != object.key());
+                    }
+                }
+                WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                    self.replace(objects, resource_version);
+                    return Ok(watch);
+                }
+                WatchEvent::Bookmark { .. } => {}
+                // The client makes an error of it.
+                WatchEvent::Error(_) => return Err(None),
+            }
+        }
+    }
+
+    /// Reads a list, page by page where it comes in pages.
+    async fn plain_list(&mut self) -> Result<(), Error> {
+        let version = match &*self.version {
+            _ if self.version_refused => String::new(),
+            "" => "0".to_owned(),
+            version => version.to_owned(),
+        };
+        let limit = version.is_empty().then_some(self.options.page_size).filter(|size| *size > 0);
+        let mut options = ListOptions { resource_version: version, limit, continue_token: None };
+        let mut objects = Vec::new();
+        loop {
+            let meta = match self.read_page(&options, &mut objects).await {
+                // The state that the pages are of is forgotten: all at once then.
+                Err(error) if error.is_expired() && options.continue_token.is_some() => {
+                    objects.clear();
+                    options = ListOptions { limit: None, continue_token: None, ..options };
+                    continue;
+                }
+                meta => meta?,
+            };
+            if meta.continue_token.is_empty() {
+                self.replace(objects, meta.resource_version);
+                return Ok(());
+            }
+            options.continue_token = Some(meta.continue_token);
+        }
+    }
+
+    async fn read_page(&mut self, options: &ListOptions, objects: &mut Vec<Cached<K>>) -> Result<ListMeta, Error> {
+        let mut page = self.lister_watcher.list(options).await?;
+        let mut item_type = None;
+        while let Some(item) = page.next().await? {
+            let item = match item {
+                Ok(item) => item,
+                Err(error) => {
+                    objects.extend(self.unreadable(error));
+                    continue;
+                }
+            };
+            if item_type.is_none() {
+                item_type = self.options.type_meta.clone().or_else(|| page.meta().item_type());
+            }
+            let object = self.storage.store_item(&item, item_type.as_ref()).and_then(|object| self.of_our_kind(object));
+            objects.extend(self.listed(object));
+        }
+        Ok(page.meta().clone())
+    }
+
+    fn replace(&mut self, objects: Vec<Cached<K>>, version: String) {
+        self.store.replace(objects, &version);
+        self.status.send_modify(|status| {
+            status.resource_version.clone_from(&version);
+            status.lists += 1;
+        });
+        self.version = version;
+        self.version_refused = false;
+    }
+
+    /// Watches from the last version on, as long as there is no need to list.
+    async fn watch(&mut self, mut begun: Option<L::Watch>) {
+        loop {
+            let watch = match begun.take() {
+                Some(watch) => Ok(watch),
+                None => self.lister_watcher.watch(&self.watch_options(self.version.clone(), false)).await,
+            };
+            let next = match watch {
+                Ok(watch) => self.follow(watch).await,
+                Err(error) => self.after(error).await,
+            };
+            match next {
+                Next::Watch => {}
+                Next::List => return,
+            }
+        }
+    }
+
+    async fn follow(&mut self, mut watch: L::Watch) -> Next {
+        self.status.send_modify(|status| {
+            status.enter(Phase::Watching);
+            status.watches += 1;
+        });
+        let started = Instant::now();
+        let mut events = 0_u64;
+        let error = loop {
+            self.store.room().await;
+            match watch.next().await {
+                Ok(Some(event)) => {
+                    events += 1;
+                    match event {
+                        Ok(event) => self.apply(event),
+                        Err(error) => drop(self.unreadable(error)),
+                    }
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        self.status.send_modify(|status| status.resource_version.clone_from(&self.version));
+        let short = started.elapsed() < SHORTEST_WATCH;
+        match error {
+            Some(error) if error.status().is_some() || short => self.after(error).await,
+            // The connection broke, or the server ended the watch as it does every few minutes.
+            Some(error) => {
+                self.report(&error);
+                Next::Watch
+            }
+            None if short && events == 0 => {
+                let message = format!("{}: the watch ended at once, with nothing in it", self.what());
+                self.wait(ReflectorError { reason: Reason::Other, message, at: Instant::now() }).await;
+                Next::Watch
+            }
+            None => Next::Watch,
+        }
+    }
+
+    /// Waits after a watch that failed, and says whether a list is needed. A list is dear, so only where nothing else helps.
+    async fn after(&mut self, error: Error) -> Next {
+        self.back_off(&error).await;
+        let list = error.is_expired() || error.is_too_large_resource_version() || error.is_not_found();
+        if list || error.status().is_some_and(|status| status.code == 400) { Next::List } else { Next::Watch }
+    }
+
+    fn apply(&mut self, event: WatchEvent) {
+        let (object, put): (_, fn(&S, Cached<K>)) = match event {
+            WatchEvent::Added(object) => (object, S::add),
+            WatchEvent::Modified(object) => (object, S::update),
+            WatchEvent::Deleted(object) => (object, S::delete),
+            WatchEvent::Bookmark { resource_version, .. } => {
+                self.store.bookmark(&resource_version);
+                self.version = resource_version;
+                return;
+            }
+            // The client makes an error of it.
+            WatchEvent::Error(_) => return,
+        };
+        if let Some(object) = self.readable(self.read(&object)) {
+            object.meta().resource_version().clone_into(&mut self.version);
+            put(&self.store, object);
+        }
+    }
+
+    fn watch_options(&self, resource_version: String, send_initial_events: bool) -> WatchOptions {
+        let seconds = self.options.watch_timeout.mul_f64(1.0 + random()).as_secs();
+        let timeout_seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+        WatchOptions { resource_version, send_initial_events, timeout_seconds }
+    }
+
+    fn read(&self, object: &[u8]) -> Result<Cached<K>, ObjectError> {
+        self.storage.store(object, self.options.type_meta.as_ref()).and_then(|object| self.of_our_kind(object))
+    }
+
+    fn of_our_kind(&self, object: Cached<K>) -> Result<Cached<K>, ObjectError> {
+        let Some(expected) = &self.options.type_meta else { return Ok(object) };
+        let meta = object.meta();
+        if meta.kind() == expected.kind && meta.api_version() == expected.api_version {
+            return Ok(object);
+        }
+        let found = format!("{} {} instead of {} {}", meta.api_version(), meta.kind(), expected.api_version, expected.kind);
+        let fault = steersman_wire::Fault::Decode { message: found, line: 0, column: 0 };
+        Err(ObjectError { index: None, key: Some(meta.key()), fault })
+    }
+
+    fn readable(&self, object: Result<Cached<K>, ObjectError>) -> Option<Cached<K>> {
+        object.map_err(|error| self.report_object(error)).ok()
+    }
+
+    /// An object of a list: the state that is kept already, if it is the same.
+    fn listed(&self, object: Result<Cached<K>, ObjectError>) -> Option<Cached<K>> {
+        let object = match object {
+            Ok(object) => object,
+            Err(error) => return self.unreadable(error),
+        };
+        let known = self.store.known(object.meta().namespace(), object.meta().name());
+        Some(known.filter(|known| known.is_same_state(&object)).unwrap_or(object))
+    }
+
+    /// An object of a list that cannot be read exists all the same: the state of it that is kept, if there is one.
+    fn unreadable(&self, error: ObjectError) -> Option<Cached<K>> {
+        let key = error.key.as_ref().and_then(|key| key.parse::<ObjectKey>().ok());
+        self.report_object(error);
+        let key = key?;
+        self.store.known(key.namespace().unwrap_or(""), key.name())
+    }
+
+    fn report_object(&self, error: ObjectError) {
+        tracing::warn!(what = self.what(), %error, "an object is passed over");
+        self.status.send_modify(|status| {
+            status.object_errors += 1;
+            status.last_object_error = Some(error);
+        });
+    }
+
+    fn report(&self, error: &Error) -> ReflectorError {
+        let error = ReflectorError::new(&self.what(), error);
+        self.status.send_modify(|status| status.last_error = Some(error.clone()));
+        error
+    }
+
+    async fn back_off(&mut self, error: &Error) {
+        let error = self.report(error);
+        self.wait(error).await;
+    }
+
+    async fn wait(&mut self, error: ReflectorError) {
+        let now = Instant::now();
+        let delay = self.backoff.next(now);
+        tracing::warn!(%error, ?delay, "waiting before it is tried again");
+        self.status.send_modify(|status| {
+            status.last_error = Some(error);
+            status.enter(Phase::BackingOff { until: now + delay });
+        });
+        sleep(delay).await;
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.status.send_modify(|status| status.enter(phase));
+    }
+
+    fn what(&self) -> String {
+        self.status.borrow().what.clone()
+    }
+}

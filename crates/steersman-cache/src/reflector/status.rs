@@ -1,0 +1,140 @@
+//! What a reflector says of itself.
+
+use steersman_client::Error;
+use steersman_wire::ObjectError;
+use tokio::time::Instant;
+
+/// What a reflector is doing, and what went wrong last.
+#[derive(Debug, Clone)]
+pub struct ReflectorStatus {
+    /// What it reads, such as `/api/v1/pods`.
+    pub what: String,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Since when.
+    pub since: Instant,
+    /// The version that it has read up to; empty before the first list.
+    pub resource_version: String,
+    /// What went wrong last. It stays when all is well again: compare `at` with `since`.
+    pub last_error: Option<ReflectorError>,
+    /// How many lists it has read to their ends.
+    pub lists: u64,
+    /// How many watches it has started.
+    pub watches: u64,
+    /// How many objects could not be read and were passed over.
+    pub object_errors: u64,
+    /// The last of those, with its key where that could be read.
+    pub last_object_error: Option<ObjectError>,
+}
+
+/// What a reflector is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Nothing yet.
+    Starting,
+    /// It reads all objects, as a list or as the beginning of a watch.
+    Listing,
+    /// It follows the changes.
+    Watching,
+    /// Something failed, and it waits before it tries again.
+    BackingOff {
+        /// Until when.
+        until: Instant,
+    },
+    /// It has ended and will not start again.
+    Stopped,
+}
+
+/// Why a reflector could not go on, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ReflectorError {
+    /// What kind of failure it is.
+    pub reason: Reason,
+    /// What happened, and what can be done.
+    pub message: String,
+    /// When.
+    pub at: Instant,
+}
+
+/// What kind of failure stops a reflector for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The server does not serve the kind: it is not installed, or not any more.
+    NotInstalled,
+    /// The user may not list or watch the kind.
+    Forbidden,
+    /// The server cannot be reached, or does not answer.
+    Unreachable,
+    /// The server has too much to do.
+    Throttled,
+    /// The version is no longer known to the server: everything is listed anew.
+    Expired,
+    /// Anything else.
+    Other,
+}
+
+impl ReflectorStatus {
+    pub(super) fn new(what: String) -> Self {
+        Self {
+            what,
+            phase: Phase::Starting,
+            since: Instant::now(),
+            resource_version: String::new(),
+            last_error: None,
+            lists: 0,
+            watches: 0,
+            object_errors: 0,
+            last_object_error: None,
+        }
+    }
+
+    pub(crate) fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.since = Instant::now();
+    }
+}
+
+impl std::fmt::Display for ReflectorStatus {
+    /// One line for a person who wonders why nothing comes.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let doing = match self.phase {
+            Phase::Starting => "not started",
+            Phase::Listing => "listing",
+            Phase::Watching => "watching",
+            Phase::BackingOff { .. } => "waiting to try again",
+            Phase::Stopped => "stopped",
+        };
+        write!(f, "{}: {doing}", self.what)?;
+        if let Some(error) = self.last_error.as_ref().filter(|_| self.phase != Phase::Watching) {
+            write!(f, "; {error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ReflectorError {
+    /// What an error of the client means for who reads `what`.
+    pub(super) fn new(what: &str, error: &Error) -> Self {
+        let (reason, hint) = if error.is_not_found() {
+            (
+                Reason::NotInstalled,
+                "the server does not serve this kind: install it (for a custom resource, apply its CustomResourceDefinition); it is \
+                 looked for again until it is there",
+            )
+        } else if error.is_forbidden() {
+            (Reason::Forbidden, "grant the verbs list and watch on it to this user; they are tried again until then")
+        } else if error.is_expired() {
+            (Reason::Expired, "everything is listed anew")
+        } else if error.is_too_many_requests() {
+            (Reason::Throttled, "the server asks for patience")
+        } else if matches!(error, Error::Transport { .. } | Error::Timeout { .. }) {
+            (Reason::Unreachable, "cached objects are served meanwhile")
+        } else {
+            (Reason::Other, "it is tried again")
+        };
+        Self { reason, message: format!("{what} cannot be read: {error} ({hint})"), at: Instant::now() }
+    }
+}
