@@ -1,0 +1,50 @@
+//! What can be put into the queues and the store of this crate.
+
+use std::hash::BuildHasher;
+
+use hashbrown::DefaultHashBuilder;
+
+use crate::Cached;
+
+/// An object that a [`DeltaFifo`](crate::DeltaFifo) can hold: it knows its own key, which must not change while it is held. Cloning
+/// it should be cheap.
+pub trait Queued: Clone {
+    /// Its namespace; empty if it is in none.
+    fn namespace(&self) -> &str;
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Which state of the object this is; empty if it does not say.
+    fn resource_version(&self) -> &str;
+}
+
+impl<K> Queued for Cached<K> {
+    fn namespace(&self) -> &str {
+        self.meta().namespace()
+    }
+
+    fn name(&self) -> &str {
+        self.meta().name()
+    }
+
+    fn resource_version(&self) -> &str {
+        self.meta().resource_version()
+    }
+}
+
+/// Hashes keys without making them.
+#[derive(Clone, Default)]
+pub(crate) struct KeyHasher(DefaultHashBuilder);
+
+impl KeyHasher {
+    pub(crate) fn hash(&self, object: &impl Queued) -> u64 {
+        self.hash_parts(object.namespace(), object.name())
+    }
+
+    pub(crate) fn hash_parts(&self, namespace: &str, name: &str) -> u64 {
+        self.0.hash_one((namespace, name))
+    }
+}
+
+pub(crate) fn has_same_key<T: Queued>(a: &T, b: &T) -> bool {
+    a.name() == b.name() && a.namespace() == b.namespace()
+}

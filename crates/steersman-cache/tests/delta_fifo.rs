@@ -1,0 +1,376 @@
+//! What is promised of [`DeltaFifo`].
+
+use steersman_cache::{Batch, Delta, DeltaFifo, Queued, Work};
+
+/// A state of an object. Its uid is left out: the queue does not look at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    namespace: String,
+    name: String,
+    version: String,
+}
+
+impl Queued for State {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// A state from `name@version` or `namespace/name@version`.
+fn state(text: &str) -> State {
+    let (key, version) = text.split_once('@').unwrap();
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    State { namespace: namespace.into(), name: name.into(), version: version.into() }
+}
+
+fn states(texts: &str) -> Vec<State> {
+    texts.split_whitespace().map(state).collect()
+}
+
+fn show_state(state: &State) -> String {
+    let slash = if state.namespace.is_empty() { "" } else { "/" };
+    format!("{}{slash}{}@{}", state.namespace, state.name, state.version)
+}
+
+/// `+` added, `~` updated, `-` deleted, `?` deleted with unknown final state, `=` sync.
+fn show_delta(delta: &Delta<State>) -> String {
+    let sign = match delta {
+        Delta::Added(_) => '+',
+        Delta::Updated(_) => '~',
+        Delta::Deleted { final_state_unknown: false, .. } => '-',
+        Delta::Deleted { final_state_unknown: true, .. } => '?',
+        Delta::Sync(_) => '=',
+    };
+    format!("{sign}{}", show_state(delta.object()))
+}
+
+/// A batch as text: keys are set apart by `|`, a replace is in brackets, what is reached comes after `=>`.
+fn show(batch: &Batch<State>) -> String {
+    let work = match &batch.work {
+        Work::Changes(keys) => {
+            let keys = keys.iter().map(|changes| changes.iter().map(show_delta).collect::<Vec<_>>().join(" "));
+            keys.collect::<Vec<_>>().join(" | ")
+        }
+        Work::Replace(objects) => format!("[{}]", objects.iter().map(show_state).collect::<Vec<_>>().join(" ")),
+        Work::Nothing => "nothing".to_owned(),
+    };
+    match &batch.reached {
+        Some(version) => format!("{work} => {version}"),
+        None => work,
+    }
+}
+
+fn pop(fifo: &mut DeltaFifo<State>, keys_max: usize) -> String {
+    fifo.pop(keys_max).map_or_else(|| "none".to_owned(), |batch| show(&batch))
+}
+
+/// Everything, one key at a time.
+fn drain(fifo: &mut DeltaFifo<State>) -> Vec<String> {
+    std::iter::from_fn(|| fifo.pop(1)).map(|batch| show(&batch)).collect()
+}
+
+#[test]
+fn a_key_is_queued_once_and_keeps_its_place() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.add(state("b@2"));
+    fifo.update(state("a@3"));
+    fifo.delete(state("b@4"), false);
+    fifo.add(state("b@5"));
+    assert_eq!((fifo.len(), fifo.deltas()), (2, 5));
+    assert_eq!(pop(&mut fifo, 1000), "+a@1 ~a@3 | +b@2 -b@4 +b@5 => 5");
+    assert_eq!((fifo.len(), fifo.deltas(), fifo.is_empty()), (0, 0, true));
+    fifo.update(state("a@6"));
+    assert_eq!(pop(&mut fifo, 1000), "~a@6 => 6", "a key that was popped begins a new list");
+    assert_eq!(pop(&mut fifo, 1000), "none");
+}
+
+#[test]
+fn the_version_reached_waits_for_every_earlier_event() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.add(state("b@2"));
+    fifo.update(state("a@3"));
+    assert_eq!(drain(&mut fifo), ["+a@1 ~a@3 => 1", "+b@2 => 3"]);
+}
+
+#[test]
+fn bookmarks_keep_their_place_among_the_events() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.add(state("b@2"));
+    fifo.bookmark("9");
+    fifo.add(state("c@10"));
+    assert_eq!(drain(&mut fifo), ["+a@1 => 1", "+b@2 => 9", "+c@10 => 10"]);
+}
+
+#[test]
+fn a_bookmark_is_reached_at_once_when_no_event_waits() {
+    let mut fifo = DeltaFifo::new();
+    fifo.bookmark("7");
+    fifo.bookmark("8");
+    assert!(!fifo.is_empty());
+    assert_eq!((fifo.len(), pop(&mut fifo, 1000)), (0, "nothing => 8".to_owned()));
+    assert_eq!(pop(&mut fifo, 1000), "none");
+
+    fifo.add(state("a@9"));
+    assert_eq!(pop(&mut fifo, 1000), "+a@9 => 9");
+    fifo.bookmark("10");
+    fifo.add(state("b@11"));
+    fifo.update(state("b@12"));
+    assert_eq!(drain(&mut fifo), ["+b@11 ~b@12 => 12"], "the bookmark needs no batch of its own");
+}
+
+#[test]
+fn a_resync_neither_moves_nor_holds_back_the_version() {
+    let mut fifo = DeltaFifo::new();
+    fifo.resync(states("a@1 b@2"));
+    fifo.bookmark("7");
+    assert_eq!(drain(&mut fifo), ["=a@1 => 7", "=b@2"]);
+
+    fifo.resync(states("a@1 b@2"));
+    fifo.update(state("a@8"));
+    assert_eq!(drain(&mut fifo), ["=a@1 ~a@8 => 8", "=b@2"]);
+}
+
+#[test]
+fn a_deletion_nobody_saw_neither_moves_nor_holds_back_the_version() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@5"));
+    fifo.delete_unseen(state("b@2"), true);
+    fifo.bookmark("6");
+    assert_eq!(drain(&mut fifo), ["+a@5 => 6", "?b@2"]);
+}
+
+#[test]
+fn objects_without_a_version_hold_it_back_but_do_not_move_it() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.add(state("b@"));
+    fifo.bookmark("3");
+    fifo.bookmark("");
+    assert_eq!(drain(&mut fifo), ["+a@1 => 1", "+b@ => 3"]);
+}
+
+#[test]
+fn versions_that_are_no_numbers_are_passed_on() {
+    let mut fifo = DeltaFifo::new();
+    fifo.replace(states("a@x"), "opaque");
+    fifo.add(state("a@y"));
+    assert_eq!(drain(&mut fifo), ["[a@x] => opaque", "+a@y => y"]);
+}
+
+#[test]
+fn only_deletions_of_one_key_collapse() {
+    let mut fifo = DeltaFifo::new();
+    for text in ["a@1", "a@1"] {
+        fifo.add(state(text));
+    }
+    for text in ["a@2", "a@2"] {
+        fifo.update(state(text));
+    }
+    for text in ["a@3", "a@4"] {
+        fifo.delete(state(text), true);
+    }
+    assert_eq!(fifo.deltas(), 5);
+    assert_eq!(pop(&mut fifo, 1), "+a@1 +a@1 ~a@2 ~a@2 -a@4 => 4");
+
+    fifo.delete(state("a@5"), true);
+    fifo.add(state("a@6"));
+    fifo.delete(state("a@7"), true);
+    assert_eq!(pop(&mut fifo, 1), "-a@5 +a@6 -a@7 => 7", "they do not follow each other");
+}
+
+#[test]
+fn of_two_deletions_the_known_final_state_is_kept() {
+    let mut fifo = DeltaFifo::new();
+    fifo.delete_unseen(state("a@1"), true);
+    fifo.delete(state("a@3"), true);
+    fifo.delete_unseen(state("a@2"), true);
+    assert_eq!(drain(&mut fifo), ["-a@3 => 3"]);
+
+    fifo.delete_unseen(state("a@1"), true);
+    fifo.delete_unseen(state("a@2"), true);
+    assert_eq!(drain(&mut fifo), ["?a@1"]);
+}
+
+#[test]
+fn deleting_what_is_neither_queued_nor_known_moves_only_the_version() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.delete(state("b@2"), false);
+    fifo.delete_unseen(state("b@2"), false);
+    assert_eq!(fifo.len(), 1);
+    assert_eq!(drain(&mut fifo), ["+a@1 => 2"]);
+    fifo.delete(state("a@3"), false);
+    assert_eq!(drain(&mut fifo), ["nothing => 3"], "what was popped is not queued");
+
+    fifo.add(state("a@4"));
+    fifo.delete(state("a@5"), false);
+    fifo.delete(state("b@6"), true);
+    fifo.delete_unseen(state("c@3"), true);
+    assert_eq!(pop(&mut fifo, 1000), "+a@4 -a@5 | -b@6 | ?c@3 => 6", "queued or known");
+}
+
+#[test]
+fn deleting_what_a_waiting_replace_may_bring_is_kept() {
+    let mut fifo = DeltaFifo::new();
+    fifo.replace(states("a@1"), "2");
+    fifo.delete(state("a@3"), false);
+    assert_eq!(drain(&mut fifo), ["[a@1] => 2", "-a@3 => 3"]);
+}
+
+#[test]
+fn a_replace_is_one_entry_that_nothing_crosses() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.add(state("b@2"));
+    fifo.replace(states("a@1 b@3"), "4");
+    fifo.update(state("b@5"));
+    fifo.update(state("a@6"));
+    fifo.update(state("b@7"));
+    assert_eq!((fifo.len(), fifo.deltas()), (5, 7));
+    let batches = std::iter::from_fn(|| fifo.pop(1000)).map(|batch| show(&batch)).collect::<Vec<_>>();
+    assert_eq!(batches, ["+a@1 | +b@2 => 2", "[a@1 b@3] => 4", "~b@5 ~b@7 | ~a@6 => 7"]);
+    assert_eq!((fifo.len(), fifo.deltas()), (0, 0));
+}
+
+#[test]
+fn a_bookmark_before_a_replace_is_reached_before_it() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.bookmark("2");
+    fifo.replace(Vec::new(), "5");
+    fifo.bookmark("6");
+    assert_eq!(drain(&mut fifo), ["+a@1 => 2", "[] => 6"]);
+}
+
+#[test]
+fn a_replace_takes_the_place_of_the_one_directly_before_it() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@1"));
+    fifo.replace(states("a@1 b@2"), "3");
+    fifo.bookmark("4");
+    fifo.replace(states("b@2"), "5");
+    assert_eq!((fifo.len(), fifo.deltas()), (2, 2));
+    fifo.add(state("a@6"));
+    fifo.replace(states("c@7"), "7");
+    assert_eq!(drain(&mut fifo), ["+a@1 => 1", "[b@2] => 5", "+a@6 => 6", "[c@7] => 7"]);
+}
+
+#[test]
+fn a_replace_may_go_back_to_an_earlier_version() {
+    let mut fifo = DeltaFifo::new();
+    fifo.add(state("a@100"));
+    fifo.replace(states("a@50"), "60");
+    assert_eq!(drain(&mut fifo), ["+a@100 => 100", "[a@50] => 60"]);
+}
+
+#[test]
+fn a_resync_leaves_out_keys_with_pending_deltas() {
+    let mut fifo = DeltaFifo::new();
+    fifo.update(state("b@5"));
+    fifo.resync(states("a@1 b@2 c@3"));
+    fifo.resync(states("a@1 b@2 c@3"));
+    assert_eq!(pop(&mut fifo, 1000), "~b@5 | =a@1 | =c@3 => 5");
+}
+
+#[test]
+fn a_resync_does_nothing_while_a_replace_waits() {
+    let mut fifo = DeltaFifo::new();
+    fifo.replace(states("a@1"), "1");
+    fifo.resync(states("a@0 b@0"));
+    assert_eq!(drain(&mut fifo), ["[a@1] => 1"]);
+    fifo.resync(states("a@1"));
+    assert_eq!(drain(&mut fifo), ["=a@1"]);
+}
+
+#[test]
+fn it_has_synced_once_the_first_replace_is_popped() {
+    let mut fifo = DeltaFifo::new();
+    assert!(!fifo.has_synced());
+    fifo.replace(states("a@1"), "1");
+    fifo.add(state("b@2"));
+    assert!(!fifo.has_synced(), "an add after the replace changes nothing");
+    pop(&mut fifo, 1);
+    assert!(fifo.has_synced());
+    fifo.replace(states("a@1"), "3");
+    assert!(fifo.has_synced(), "later ones are not waited for");
+}
+
+#[test]
+fn it_has_synced_at_once_with_an_empty_replace() {
+    let mut fifo = DeltaFifo::<State>::new();
+    fifo.replace(Vec::new(), "1");
+    assert!(fifo.has_synced());
+    assert_eq!(drain(&mut fifo), ["[] => 1"], "the cache is emptied all the same");
+}
+
+#[test]
+fn it_has_synced_at_once_when_an_object_comes_before_any_replace() {
+    let comes: [fn(&mut DeltaFifo<State>); 5] = [
+        |fifo| fifo.add(state("a@1")),
+        |fifo| fifo.update(state("a@1")),
+        |fifo| fifo.delete(state("a@1"), true),
+        |fifo| fifo.delete(state("a@1"), false),
+        |fifo| fifo.delete_unseen(state("a@1"), false),
+    ];
+    for come in comes {
+        let mut fifo = DeltaFifo::new();
+        come(&mut fifo);
+        fifo.replace(states("a@1"), "2");
+        assert!(fifo.has_synced());
+    }
+    let mut fifo = DeltaFifo::<State>::new();
+    fifo.bookmark("1");
+    fifo.resync(states("a@1"));
+    assert!(!fifo.has_synced(), "neither a bookmark nor a resync is an object that came");
+}
+
+#[test]
+fn a_batch_has_at_most_the_keys_asked_for_each_once() {
+    let mut fifo = DeltaFifo::new();
+    for version in 1..=20 {
+        fifo.update(state(&format!("{}@{version}", version % 5)));
+    }
+    assert_eq!((fifo.len(), fifo.deltas()), (5, 20));
+    assert_eq!(pop(&mut fifo, 2), "~1@1 ~1@6 ~1@11 ~1@16 | ~2@2 ~2@7 ~2@12 ~2@17 => 2");
+    assert_eq!((fifo.len(), fifo.deltas()), (3, 12));
+    assert_eq!(pop(&mut fifo, 0), "~3@3 ~3@8 ~3@13 ~3@18 => 3", "none asked for means one");
+    assert_eq!(pop(&mut fifo, 1000), "~4@4 ~4@9 ~4@14 ~4@19 | ~0@5 ~0@10 ~0@15 ~0@20 => 20");
+}
+
+#[test]
+fn the_namespace_is_part_of_the_key() {
+    let mut fifo = DeltaFifo::new();
+    for text in ["x/a@1", "y/a@2", "a@3"] {
+        fifo.add(state(text));
+    }
+    assert_eq!(pop(&mut fifo, 1000), "+x/a@1 | +y/a@2 | +a@3 => 3");
+}
+
+#[test]
+fn many_keys_come_out_in_order_and_can_be_queued_again() {
+    let mut fifo = DeltaFifo::new();
+    for round in 0..3 {
+        for key in 0..10_000 {
+            fifo.add(state(&format!("{key}@{}", round * 10_000 + key + 1)));
+        }
+        let mut keys = Vec::new();
+        while let Some(batch) = fifo.pop(1000) {
+            let Work::Changes(changes) = batch.work else { panic!("{batch:?}") };
+            assert_eq!(changes.len(), 1000);
+            assert_eq!(batch.reached.unwrap(), changes[999].newest().object().version);
+            keys.extend(changes.iter().map(|changes| changes.oldest().object().name.clone()));
+        }
+        assert!(keys.iter().map(|key| key.parse::<usize>().unwrap()).eq(0..10_000));
+    }
+}
