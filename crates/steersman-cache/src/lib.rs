@@ -2,6 +2,7 @@
 
 mod cached;
 mod error;
+mod indexer;
 mod key;
 mod lister_watcher;
 mod memo;
@@ -9,6 +10,7 @@ mod storage;
 
 pub use cached::{Cached, Object};
 pub use error::{DecodeError, Error};
+pub use indexer::{Index, Indexer, NAMESPACE_INDEX, Replaced, Snapshot};
 pub use key::ObjectKey;
 pub use lister_watcher::{ApiListerWatcher, ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
 pub use storage::{Storage, StorageMetrics, StorageMode, StorageOptions};
