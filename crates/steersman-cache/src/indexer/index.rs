@@ -1,0 +1,142 @@
+//! By what objects can be found.
+
+use std::fmt;
+
+use steersman_wire::{Codec, FieldPath, Json, Metadata, Value};
+
+use crate::{Cached, Object};
+
+/// What an object is found by, beside its key: none, one or several texts that are read from it when it arrives.
+///
+/// The values of an object are kept, so that it is not looked at again when it changes or goes. A value that an object has
+/// twice counts once. Only [`Index::function`] decodes.
+pub struct Index<K>(Source<K>);
+
+type ByMetadata = dyn Fn(&Metadata) -> Vec<String> + Send + Sync;
+type ByObject<K> = dyn Fn(&K) -> Vec<String> + Send + Sync;
+
+enum Source<K> {
+    Namespace,
+    Label(String),
+    Annotation(String),
+    OwnerUid,
+    Path(FieldPath),
+    Metadata(Box<ByMetadata>),
+    Function(Box<ByObject<K>>),
+}
+
+impl<K> Index<K> {
+    /// By the namespace; empty for an object in none.
+    pub(super) fn namespace() -> Self {
+        Self(Source::Namespace)
+    }
+
+    /// By the value of a label.
+    pub fn label(key: impl Into<String>) -> Self {
+        Self(Source::Label(key.into()))
+    }
+
+    /// By the value of an annotation.
+    pub fn annotation(key: impl Into<String>) -> Self {
+        Self(Source::Annotation(key.into()))
+    }
+
+    /// By the uid of each owner.
+    pub fn owner_uid() -> Self {
+        Self(Source::OwnerUid)
+    }
+
+    /// By one field, which is read from the bytes: texts, numbers as they are written, `true` and `false`. `null`, lists and
+    /// objects are no values. (Where objects are kept decoded, each is encoded for this when it arrives.)
+    pub fn path(path: FieldPath) -> Self {
+        Self(Source::Path(path))
+    }
+
+    /// By what a function makes of the metadata.
+    pub fn metadata(function: impl Fn(&Metadata) -> Vec<String> + Send + Sync + 'static) -> Self {
+        Self(Source::Metadata(Box::new(function)))
+    }
+
+    /// By what a function makes of the object, which is decoded for this once, when it arrives. An object that does not fit
+    /// `K` has no values here, and is otherwise like any other.
+    pub fn function(function: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
+        Self(Source::Function(Box::new(function)))
+    }
+}
+
+impl<K: Object> Index<K> {
+    /// Reads the values of an object, in place of what is in `values`.
+    pub(super) fn read(&self, object: &Cached<K>, values: &mut Values) {
+        values.clear();
+        let meta = object.meta();
+        match &self.0 {
+            Source::Namespace => values.push(meta.namespace()),
+            Source::Label(key) => values.extend(meta.label(key)),
+            Source::Annotation(key) => values.extend(meta.annotation(key)),
+            Source::OwnerUid => values.extend(meta.owner_references().map(|owner| owner.uid)),
+            Source::Path(path) => read_path(object, path, values),
+            Source::Metadata(function) => values.extend(function(meta)),
+            Source::Function(function) => {
+                if let Ok(object) = object.get() {
+                    values.extend(function(&object));
+                }
+            }
+        }
+    }
+}
+
+fn read_path<K: Object>(object: &Cached<K>, path: &FieldPath, values: &mut Values) {
+    // One whose bytes cannot be read has no values, and its readers are told.
+    let _ = object.with_bytes(|bytes| match Json.read(bytes, path) {
+        Ok(Some(Value::String(text))) => values.push(&text),
+        Ok(Some(Value::Number(text))) => values.push(text),
+        Ok(Some(Value::Bool(value))) => values.push(if value { "true" } else { "false" }),
+        Ok(Some(Value::Null | Value::Raw(_)) | None) | Err(_) => {}
+    });
+}
+
+impl<K> fmt::Debug for Index<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Namespace => f.write_str("namespace"),
+            Source::Label(key) => write!(f, "label {key}"),
+            Source::Annotation(key) => write!(f, "annotation {key}"),
+            Source::OwnerUid => f.write_str("uid of each owner"),
+            Source::Path(path) => write!(f, "path {path}"),
+            Source::Metadata(_) => f.write_str("function of the metadata"),
+            Source::Function(_) => f.write_str("function of the object"),
+        }
+    }
+}
+
+/// The values of one object, in one allocation that is used again for the next.
+#[derive(Default)]
+pub(super) struct Values {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Values {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| &self.text[std::mem::replace(&mut start, *end)..*end])
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, value: &str) {
+        self.text.push_str(value);
+        self.ends.push(self.text.len());
+    }
+
+    fn extend<T: AsRef<str>>(&mut self, values: impl IntoIterator<Item = T>) {
+        values.into_iter().for_each(|value| self.push(value.as_ref()));
+    }
+}

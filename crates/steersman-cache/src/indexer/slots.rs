@@ -1,0 +1,139 @@
+//! Where the handles are kept: each object in a numbered slot, found by its key.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::Snapshot;
+use crate::Cached;
+
+/// How many slots a chunk has. A write copies that many handles if a snapshot holds the chunk.
+pub(super) const CHUNK: usize = 64;
+
+/// The number of a slot: it means one key for as long as the key is in the store.
+pub(super) type SlotId = u32;
+
+/// Some slots, shared with the snapshots that were taken since they last changed.
+pub(super) struct Chunk<K>([Option<Cached<K>>; CHUNK]);
+
+impl<K> Clone for Chunk<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> Chunk<K> {
+    fn new() -> Self {
+        Self([const { None }; CHUNK])
+    }
+
+    /// The handle in a slot, none in one that is free or out of range.
+    pub(super) fn get(&self, slot: usize) -> Option<&Cached<K>> {
+        self.0.get(slot)?.as_ref()
+    }
+}
+
+/// A key in the table. With its hash beside it, the table grows, and most wrong keys are told apart, without a look at the
+/// object, which would be anywhere in memory.
+struct Place {
+    id: SlotId,
+    hash: u32,
+}
+
+/// What the table asks for: the lower bits choose the place and the seven highest tell neighbours apart, so that both must
+/// be well mixed. They are different bits of the half that is kept as long as there are fewer than 2^25 places.
+pub(super) fn widen(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
+/// The slots.
+pub(super) struct Slots<K> {
+    chunks: Vec<Arc<Chunk<K>>>,
+    /// The slots before the end that are free.
+    free: Vec<SlotId>,
+    /// The first slot that was never used.
+    end: SlotId,
+    /// Keys are not stored again: they are in the metadata of each object.
+    by_key: HashTable<Place>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<K> Slots<K> {
+    pub(super) fn new() -> Self {
+        let (by_key, hasher) = (HashTable::new(), DefaultHashBuilder::default());
+        Self { chunks: Vec::new(), free: Vec::new(), end: 0, by_key, hasher }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(super) fn get(&self, id: SlotId) -> Option<&Cached<K>> {
+        self.chunks.get(id as usize / CHUNK)?.get(id as usize % CHUNK)
+    }
+
+    pub(super) fn find(&self, namespace: &str, name: &str) -> Option<SlotId> {
+        let hash = self.hash(namespace, name);
+        self.by_key.find(widen(hash), |place| self.holds(place, hash, namespace, name)).map(|place| place.id)
+    }
+
+    /// Every slot in use, with its object.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SlotId, &Cached<K>)> {
+        (0..self.end).filter_map(|id| Some((id, self.get(id)?)))
+    }
+
+    /// Puts an object in place of the one of the same key, which is given back, or in a slot that is free.
+    pub(super) fn put(&mut self, object: Cached<K>) -> (SlotId, Option<Cached<K>>) {
+        let (namespace, name) = (object.meta().namespace(), object.meta().name());
+        if let Some(id) = self.find(namespace, name) {
+            return (id, self.set(id, Some(object)));
+        }
+        let hash = self.hash(namespace, name);
+        let id = self.free.pop().unwrap_or_else(|| {
+            let id = self.end;
+            self.end = id.checked_add(1).expect("fewer than four billion objects");
+            id
+        });
+        if id as usize / CHUNK == self.chunks.len() {
+            self.chunks.push(Arc::new(Chunk::new()));
+        }
+        self.set(id, Some(object));
+        self.by_key.insert_unique(widen(hash), Place { id, hash }, |place| widen(place.hash));
+        (id, None)
+    }
+
+    /// Frees a slot, and gives its object back.
+    pub(super) fn remove(&mut self, id: SlotId) -> Option<Cached<K>> {
+        let object = self.set(id, None)?;
+        let hash = self.hash(object.meta().namespace(), object.meta().name());
+        if let Ok(found) = self.by_key.find_entry(widen(hash), |place| place.id == id) {
+            found.remove();
+        }
+        self.free.push(id);
+        if self.by_key.is_empty() {
+            // What many objects needed is given back.
+            (self.chunks, self.free, self.end, self.by_key) = (Vec::new(), Vec::new(), 0, HashTable::new());
+        }
+        Some(object)
+    }
+
+    /// All objects as they are now.
+    pub(super) fn snapshot(&self) -> Snapshot<K> {
+        Snapshot::new(self.chunks.clone(), self.len())
+    }
+
+    fn set(&mut self, id: SlotId, object: Option<Cached<K>>) -> Option<Cached<K>> {
+        let chunk = self.chunks.get_mut(id as usize / CHUNK)?;
+        std::mem::replace(&mut Arc::make_mut(chunk).0[id as usize % CHUNK], object)
+    }
+
+    fn hash(&self, namespace: &str, name: &str) -> u32 {
+        self.hasher.hash_one((namespace, name)) as u32
+    }
+
+    fn holds(&self, place: &Place, hash: u32, namespace: &str, name: &str) -> bool {
+        let is_key = |object: &Cached<K>| object.meta().name() == name && object.meta().namespace() == namespace;
+        place.hash == hash && self.get(place.id).is_some_and(is_key)
+    }
+}
