@@ -292,7 +292,10 @@ impl SharedInformerFactory {
                     vec![(None, with_selectors(everywhere))]
                 } else {
                     let source = |namespace: &String| {
-                        (Some(namespace.clone()), with_selectors(api(&self.client, Place::Namespace(namespace.clone()))))
+                        (
+                            Some(namespace.clone()),
+                            with_selectors(api(&self.client, Place::Namespace(namespace.clone()))),
+                        )
                     };
                     identity.namespaces.iter().map(source).collect()
                 };

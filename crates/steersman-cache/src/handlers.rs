@@ -179,21 +179,20 @@ pub(crate) struct Shared {
 
 /// The informer's end of a handler.
 pub(crate) struct Listener<K> {
-    pub(crate) id: u64,
     sender: mpsc::UnboundedSender<Message<K>>,
     shared: Arc<Shared>,
 }
 
 impl<K: Send + Sync + 'static> Listener<K> {
     /// Starts the task of a handler.
-    pub(crate) fn start(id: u64, handler: impl EventHandler<K>) -> (Self, HandlerHandle) {
+    pub(crate) fn start(handler: impl EventHandler<K>) -> (Self, HandlerHandle) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (synced, is_synced) = watch::channel(false);
         let (running, ended) = watch::channel(());
         let shared = Arc::new(Shared::default());
-        let handle = HandlerHandle { id, shared: Arc::clone(&shared), synced: is_synced, ended };
+        let handle = HandlerHandle { shared: Arc::clone(&shared), synced: is_synced, ended };
         tokio::spawn(tell(handler, receiver, Arc::clone(&shared), synced, running));
-        (Self { id, sender, shared }, handle)
+        (Self { sender, shared }, handle)
     }
 
     /// Whether it is still there.
@@ -247,7 +246,6 @@ async fn tell<K>(
 /// A handler that was added to an informer. Dropping it does not remove the handler.
 #[derive(Debug, Clone)]
 pub struct HandlerHandle {
-    pub(crate) id: u64,
     shared: Arc<Shared>,
     synced: watch::Receiver<bool>,
     ended: watch::Receiver<()>,
@@ -296,6 +294,6 @@ impl HandlerHandle {
 
 impl<K> fmt::Debug for Listener<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").field("id", &self.id).field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Listener").field("shared", &self.shared).finish_non_exhaustive()
     }
 }

@@ -160,7 +160,8 @@ impl<K: Object> Informer<K> {
             // It was cancelled.
             let _ = task.await;
         }
-        for handler in self.inner.processor().stop() {
+        let handlers = self.inner.processor().stop();
+        for handler in handlers {
             handler.ended().await;
         }
     }
@@ -267,7 +268,9 @@ impl Life {
     /// Cancels the tasks.
     fn end(&self) -> Vec<JoinHandle<()>> {
         self.progress.send_modify(|progress| progress.stopped = true);
-        let LifeState::Running(tasks) = std::mem::replace(&mut *self.state(), LifeState::Stopped) else { return Vec::new() };
+        let LifeState::Running(tasks) = std::mem::replace(&mut *self.state(), LifeState::Stopped) else {
+            return Vec::new();
+        };
         tasks.iter().for_each(JoinHandle::abort);
         tasks
     }

@@ -38,12 +38,12 @@ impl<K: Object> Lister<K> {
 
     /// One object. The namespace is empty for kinds that have none.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Cached<K>> {
-        self.inner.indexer().get(namespace, name)
+        self.inner.indexer().get(namespace, name).cloned()
     }
 
     /// One object.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Cached<K>> {
-        self.inner.indexer().get_by_key(key)
+        self.inner.indexer().get_by_key(key).cloned()
     }
 
     /// All objects as they are now. Later changes do not show in it.

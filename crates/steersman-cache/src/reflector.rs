@@ -200,7 +200,9 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             };
             match event {
                 // One that changes meanwhile comes again: the store takes the last.
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => objects.extend(self.listed(self.read(&object))),
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    objects.extend(self.listed(self.read(&object)))
+                }
                 WatchEvent::Deleted(object) => {
                     if let Some(object) = self.readable(self.read(&object)) {
                         objects.retain(|other: &Cached<K>| other.key() != object.key());
@@ -267,10 +269,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     fn replace(&mut self, objects: Vec<Cached<K>>, version: String) {
         self.store.replace(objects, &version);
-        self.status.send_modify(|status| {
-            status.resource_version.clone_from(&version);
-            status.lists += 1;
-        });
+        self.status.send_modify(|status| status.lists += 1);
         self.version = version;
         self.version_refused = false;
     }
@@ -314,7 +313,6 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
                 Err(error) => break Some(error),
             }
         };
-        self.status.send_modify(|status| status.resource_version.clone_from(&self.version));
         let short = started.elapsed() < SHORTEST_WATCH;
         match error {
             Some(error) if error.status().is_some() || short => self.after(error).await,
@@ -374,7 +372,8 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         if meta.kind() == expected.kind && meta.api_version() == expected.api_version {
             return Ok(object);
         }
-        let found = format!("{} {} instead of {} {}", meta.api_version(), meta.kind(), expected.api_version, expected.kind);
+        let found =
+            format!("{} {} instead of {} {}", meta.api_version(), meta.kind(), expected.api_version, expected.kind);
         let fault = steersman_wire::Fault::Decode { message: found, line: 0, column: 0 };
         Err(ObjectError { index: None, key: Some(meta.key()), fault })
     }

@@ -88,7 +88,7 @@ pub(crate) struct Intake<K> {
 
 impl<K: Object> ReflectorStore<K> for Intake<K> {
     fn known(&self, namespace: &str, name: &str) -> Option<Cached<K>> {
-        self.inner.indexer().get(namespace, name)
+        self.inner.indexer().get(namespace, name).cloned()
     }
 
     fn add(&self, object: Cached<K>) {

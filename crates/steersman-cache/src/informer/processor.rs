@@ -19,7 +19,6 @@ const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 /// The handlers of an informer, and how far its sources are. All it does happens under one lock.
 pub(super) struct Processor<K> {
     handlers: Vec<Handler<K>>,
-    next_id: u64,
     sources: Vec<Progress<K>>,
     stopped: bool,
 }
@@ -54,7 +53,7 @@ struct Resync {
 impl<K: Object> Processor<K> {
     pub(super) fn new(sources: Vec<Arc<Source<K>>>) -> Self {
         let progress = |source| Progress { source, reached: String::new(), synced: false };
-        Self { handlers: Vec::new(), next_id: 0, sources: sources.into_iter().map(progress).collect(), stopped: false }
+        Self { handlers: Vec::new(), sources: sources.into_iter().map(progress).collect(), stopped: false }
     }
 
     /// Adds a handler, which is told of every object there is first. `None` after the end.
@@ -67,9 +66,9 @@ impl<K: Object> Processor<K> {
         if self.stopped {
             return None;
         }
-        let (listener, handle) = Listener::start(self.next_id, handler);
-        self.next_id += 1;
-        let initial: Arc<[_]> = objects().iter().map(|object| Event::Add { object: object.clone(), initial: true }).collect();
+        let (listener, handle) = Listener::start(handler);
+        let initial: Arc<[_]> =
+            objects().iter().map(|object| Event::Add { object: object.clone(), initial: true }).collect();
         listener.send(Message::Events(initial));
         if self.synced() {
             listener.send(Message::Synced);
@@ -116,7 +115,7 @@ impl<K: Object> Processor<K> {
         match batch.work {
             Work::Changes(changes) => {
                 for change in changes {
-                    change.deltas.into_iter().for_each(|delta| apply(&mut indexer, delta, &mut events));
+                    change.into_iter().for_each(|delta| apply(&mut indexer, delta, &mut events));
                 }
             }
             Work::Replace(objects) => {
@@ -143,7 +142,8 @@ impl<K: Object> Processor<K> {
     /// Up to which version everything of all sources is in the cache: the least of theirs.
     fn reached(&self) -> &str {
         let versions = self.sources.iter().map(|progress| &*progress.reached);
-        let least = versions.reduce(|a, b| if compare_resource_version(a, b).is_ok_and(std::cmp::Ordering::is_le) { a } else { b });
+        let least = versions
+            .reduce(|a, b| if compare_resource_version(a, b).is_ok_and(std::cmp::Ordering::is_le) { a } else { b });
         least.unwrap_or("")
     }
 

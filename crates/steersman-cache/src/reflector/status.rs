@@ -13,8 +13,6 @@ pub struct ReflectorStatus {
     pub phase: Phase,
     /// Since when.
     pub since: Instant,
-    /// The version that it has read up to; empty before the first list.
-    pub resource_version: String,
     /// What went wrong last. It stays when all is well again: compare `at` with `since`.
     pub last_error: Option<ReflectorError>,
     /// How many lists it has read to their ends.
@@ -82,7 +80,6 @@ impl ReflectorStatus {
             what,
             phase: Phase::Starting,
             since: Instant::now(),
-            resource_version: String::new(),
             last_error: None,
             lists: 0,
             watches: 0,
