@@ -20,7 +20,8 @@ const PLACES_KEPT: usize = 4096;
 ///
 /// It is a plain state machine: it has no lock, does not wait and knows no time.
 ///
-/// **What is promised** (held by `tests/delta_fifo.rs`, each line by a test):
+/// **What is promised** (each line by a test of its own in `tests/delta_fifo.rs`, and all together by
+/// `every_promise_holds_in_any_order_of_operations`):
 ///
 /// - A key is in the queue once, in the order of first arrival. What happens to it while it waits is appended to its own list and
 ///   does not move it. Nothing is left out but a deletion that follows a deletion: of the two the newer is kept, unless its final
