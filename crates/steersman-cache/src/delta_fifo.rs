@@ -339,3 +339,19 @@ impl<T: Queued> DeltaFifo<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queued::tests::state;
+
+    #[test]
+    fn an_emptied_queue_gives_its_memory_back() {
+        let mut fifo = DeltaFifo::new();
+        for number in 0..=PLACES_KEPT {
+            fifo.add(state(&format!("{number}@{number}")));
+        }
+        while fifo.pop(1000).is_some() {}
+        assert_eq!((fifo.queue.capacity(), fifo.numbers.capacity()), (0, 0));
+    }
+}
