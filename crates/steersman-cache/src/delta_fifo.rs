@@ -20,7 +20,8 @@ const PLACES_KEPT: usize = 4096;
 ///
 /// It is a plain state machine: it has no lock, does not wait and knows no time.
 ///
-/// **What is promised** (held by `tests/delta_fifo.rs`, each line by a test):
+/// **What is promised** (each line by a test of its own in `tests/delta_fifo.rs`, and all together by
+/// `every_promise_holds_in_any_order_of_operations`):
 ///
 /// - A key is in the queue once, in the order of first arrival. What happens to it while it waits is appended to its own list and
 ///   does not move it. Nothing is left out but a deletion that follows a deletion: of the two the newer is kept, unless its final
@@ -59,8 +60,8 @@ pub struct DeltaFifo<T> {
     /// Entries have numbers, in order and without gaps; this is the number of the first one that is still queued.
     head: u64,
     queue: VecDeque<Entry<T>>,
-    /// The numbers of the keys behind the last replace: those that a further delta is appended to.
-    numbers: HashTable<u64>,
+    /// The keys behind the last replace: those that a further delta is appended to.
+    slots: HashTable<Slot>,
     hasher: KeyHasher,
     /// The highest number of an entry that holds an event. Before that entry is popped, not every event so far is handed out; when
     /// it is popped, all are, because the entries of all of them are in front of it. So it carries the version of the newest event.
@@ -73,6 +74,21 @@ pub struct DeltaFifo<T> {
     synced: Synced,
 }
 
+/// Where the entry of a key is. It is small and has the hash in it, because a table that grows with millions of keys would else
+/// spend most of its time fetching the entries.
+struct Slot {
+    hash: u32,
+    /// The lower half of the entry's number. No two entries that are queued share it: they would not fit in memory.
+    number: u32,
+}
+
+impl Slot {
+    /// The hash as the table wants it: it looks at the highest and at the lowest bits.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
+}
+
 struct Entry<T> {
     item: Item<T>,
     /// Which version is reached when this and all before are popped; none if it does not move.
@@ -80,7 +96,7 @@ struct Entry<T> {
 }
 
 enum Item<T> {
-    Key { hash: u64, changes: Changes<T> },
+    Key { hash: u32, changes: Changes<T> },
     Replace(Vec<T>),
 }
 
@@ -113,7 +129,7 @@ impl<T: Queued> DeltaFifo<T> {
         Self {
             head: 1,
             queue: VecDeque::new(),
-            numbers: HashTable::new(),
+            slots: HashTable::new(),
             hasher: KeyHasher::default(),
             newest: 0,
             passed: Version::None,
@@ -173,7 +189,7 @@ impl<T: Queued> DeltaFifo<T> {
         }
         self.newest = self.push_entry(Item::Replace(objects));
         self.replaces += 1;
-        self.numbers.clear();
+        self.slots.clear();
         self.reach(Version::from(version));
     }
 
@@ -183,7 +199,7 @@ impl<T: Queued> DeltaFifo<T> {
             return;
         }
         for object in objects {
-            let hash = self.hasher.hash(&object);
+            let hash = self.hash(&object);
             if self.find(hash, &object).is_none() {
                 self.push_key(hash, Delta::Sync(object));
             }
@@ -243,7 +259,7 @@ impl<T: Queued> DeltaFifo<T> {
     /// Whether the object may be in the cache when what is put in now is applied, as far as the queue knows.
     fn holds(&self, object: &T) -> bool {
         // Looking through the list of a replace for each deletion would take too long: whoever applies the deletion sees it.
-        self.replaces > 0 || self.find(self.hasher.hash(object), object).is_some()
+        self.replaces > 0 || self.find(self.hash(object), object).is_some()
     }
 
     /// Something came: where it came before any replace, there is nothing else to wait for.
@@ -274,7 +290,7 @@ impl<T: Queued> DeltaFifo<T> {
 
     /// Puts a delta into the list of its key, and gives the number of the entry.
     fn push(&mut self, delta: Delta<T>) -> u64 {
-        let hash = self.hasher.hash(delta.object());
+        let hash = self.hash(delta.object());
         let Some(number) = self.find(hash, delta.object()) else { return self.push_key(hash, delta) };
         if let Item::Key { changes, .. } = &mut self.queue[(number - self.head) as usize].item {
             self.deltas += changes.push(delta);
@@ -282,14 +298,11 @@ impl<T: Queued> DeltaFifo<T> {
         number
     }
 
-    fn push_key(&mut self, hash: u64, delta: Delta<T>) -> u64 {
+    fn push_key(&mut self, hash: u32, delta: Delta<T>) -> u64 {
         let number = self.push_entry(Item::Key { hash, changes: Changes::new(delta) });
         self.deltas += 1;
-        let (queue, head) = (&self.queue, self.head);
-        self.numbers.insert_unique(hash, number, |number| match queue[(number - head) as usize].item {
-            Item::Key { hash, .. } => hash,
-            Item::Replace(_) => 0,
-        });
+        let slot = Slot { hash, number: number as u32 };
+        self.slots.insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
         number
     }
 
@@ -298,13 +311,22 @@ impl<T: Queued> DeltaFifo<T> {
         self.head + self.queue.len() as u64 - 1
     }
 
+    fn hash(&self, object: &T) -> u32 {
+        self.hasher.hash(object) as u32
+    }
+
     /// The number of the entry that a further delta of the object is appended to.
-    fn find(&self, hash: u64, object: &T) -> Option<u64> {
-        let is_its = |number: &u64| match &self.queue[(number - self.head) as usize].item {
-            Item::Key { changes, .. } => has_same_key(changes.oldest().object(), object),
-            Item::Replace(_) => false,
+    fn find(&self, hash: u32, object: &T) -> Option<u64> {
+        let index = |slot: &Slot| slot.number.wrapping_sub(self.head as u32);
+        let is_its = |slot: &Slot| {
+            slot.hash == hash
+                && match &self.queue[index(slot) as usize].item {
+                    Item::Key { changes, .. } => has_same_key(changes.oldest().object(), object),
+                    Item::Replace(_) => false,
+                }
         };
-        self.numbers.find(hash, is_its).copied()
+        let slot = self.slots.find(Slot::spread(hash), is_its)?;
+        Some(self.head + u64::from(index(slot)))
     }
 
     /// Takes out the first entry, if it is a key or `replace_too`.
@@ -314,15 +336,15 @@ impl<T: Queued> DeltaFifo<T> {
         }
         let entry = self.queue.pop_front()?;
         if let Item::Key { hash, .. } = entry.item
-            && let Ok(number) = self.numbers.find_entry(hash, |number| *number == self.head)
+            && let Ok(slot) = self.slots.find_entry(Slot::spread(hash), |slot| slot.number == self.head as u32)
         {
-            number.remove();
+            slot.remove();
         }
         self.forget(&entry.item);
         self.head += 1;
         if self.queue.is_empty() && self.queue.capacity() > PLACES_KEPT {
             self.queue = VecDeque::new();
-            self.numbers = HashTable::new();
+            self.slots = HashTable::new();
         }
         Some(entry)
     }
@@ -336,5 +358,36 @@ impl<T: Queued> DeltaFifo<T> {
                 self.replaces -= 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queued::tests::state;
+
+    #[test]
+    fn an_emptied_queue_gives_its_memory_back() {
+        let mut fifo = DeltaFifo::new();
+        for number in 0..=PLACES_KEPT {
+            fifo.add(state(&format!("{number}@{number}")));
+        }
+        while fifo.pop(1000).is_some() {}
+        assert_eq!((fifo.queue.capacity(), fifo.slots.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn keys_are_found_when_the_numbers_outgrow_their_slots() {
+        let mut fifo = DeltaFifo::new();
+        fifo.head = u64::from(u32::MAX) - 1;
+        for (version, name) in "abcdabcdabcd".chars().enumerate() {
+            fifo.update(state(&format!("{name}@{version}")));
+            if version == 9 {
+                assert_eq!(fifo.pop(3).map(|batch| batch.reached), Some(Some("2".to_owned())));
+            }
+        }
+        assert_eq!((fifo.len(), fifo.deltas(), fifo.slots.len()), (2, 4, 2));
+        assert_eq!(fifo.pop(3).map(|batch| batch.reached), Some(Some("11".to_owned())));
+        assert_eq!((fifo.len(), fifo.deltas(), fifo.slots.len()), (0, 0, 0));
     }
 }

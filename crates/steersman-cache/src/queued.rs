@@ -6,8 +6,8 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::Cached;
 
-/// An object that a [`DeltaFifo`](crate::DeltaFifo) can hold: it knows its own key, which must not change while it is held. Cloning
-/// it should be cheap.
+/// An object that a [`DeltaFifo`](crate::DeltaFifo), a [`Fifo`](crate::Fifo) or a [`Store`](crate::Store) can hold: it knows its own
+/// key, which must not change while it is held. Cloning it should be cheap.
 pub trait Queued: Clone {
     /// Its namespace; empty if it is in none.
     fn namespace(&self) -> &str;
@@ -47,4 +47,41 @@ impl KeyHasher {
 
 pub(crate) fn has_same_key<T: Queued>(a: &T, b: &T) -> bool {
     a.name() == b.name() && a.namespace() == b.namespace()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::Queued;
+
+    #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) struct State {
+        namespace: String,
+        name: String,
+        version: String,
+    }
+
+    impl Queued for State {
+        fn namespace(&self) -> &str {
+            &self.namespace
+        }
+
+        fn name(&self) -> &str {
+            &self.name
+        }
+
+        fn resource_version(&self) -> &str {
+            &self.version
+        }
+    }
+
+    /// A state from `name@version` or `namespace/name@version`.
+    pub(crate) fn state(text: &str) -> State {
+        let (key, version) = text.split_once('@').unwrap();
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        State { namespace: namespace.into(), name: name.into(), version: version.into() }
+    }
+
+    pub(crate) fn states(texts: &str) -> Vec<State> {
+        texts.split_whitespace().map(state).collect()
+    }
 }

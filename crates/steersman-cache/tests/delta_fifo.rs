@@ -1,5 +1,6 @@
 //! What is promised of [`DeltaFifo`].
 
+use proptest::prelude::*;
 use steersman_cache::{Batch, Delta, DeltaFifo, Queued, Work};
 
 /// A state of an object. Its uid is left out: the queue does not look at it.
@@ -52,14 +53,19 @@ fn show_delta(delta: &Delta<State>) -> String {
     format!("{sign}{}", show_state(delta.object()))
 }
 
+fn show_deltas<'a>(deltas: impl IntoIterator<Item = &'a Delta<State>>) -> String {
+    deltas.into_iter().map(show_delta).collect::<Vec<_>>().join(" ")
+}
+
+fn show_replace(objects: &[State]) -> String {
+    format!("[{}]", objects.iter().map(show_state).collect::<Vec<_>>().join(" "))
+}
+
 /// A batch as text: keys are set apart by `|`, a replace is in brackets, what is reached comes after `=>`.
 fn show(batch: &Batch<State>) -> String {
     let work = match &batch.work {
-        Work::Changes(keys) => {
-            let keys = keys.iter().map(|changes| changes.iter().map(show_delta).collect::<Vec<_>>().join(" "));
-            keys.collect::<Vec<_>>().join(" | ")
-        }
-        Work::Replace(objects) => format!("[{}]", objects.iter().map(show_state).collect::<Vec<_>>().join(" ")),
+        Work::Changes(keys) => keys.iter().map(show_deltas).collect::<Vec<_>>().join(" | "),
+        Work::Replace(objects) => show_replace(objects),
         Work::Nothing => "nothing".to_owned(),
     };
     match &batch.reached {
@@ -372,5 +378,275 @@ fn many_keys_come_out_in_order_and_can_be_queued_again() {
             keys.extend(changes.iter().map(|changes| changes.oldest().object().name.clone()));
         }
         assert!(keys.iter().map(|key| key.parse::<usize>().unwrap()).eq(0..10_000));
+    }
+}
+
+/// Something done to the queue. Keys are small numbers, so that they meet often.
+#[derive(Debug, Clone)]
+enum Operation {
+    Add(u8),
+    Update(u8),
+    Delete { key: u8, known: bool, seen: bool },
+    Bookmark,
+    Replace(Vec<u8>),
+    Resync(Vec<u8>),
+    Pop(usize),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let keys = || prop::collection::vec(0..6u8, 0..5);
+    prop_oneof![
+        4 => (0..6u8).prop_map(Operation::Add),
+        4 => (0..6u8).prop_map(Operation::Update),
+        4 => (0..6u8, any::<bool>(), prop::bool::weighted(0.8))
+            .prop_map(|(key, known, seen)| Operation::Delete { key, known, seen }),
+        2 => Just(Operation::Bookmark),
+        2 => keys().prop_map(Operation::Replace),
+        2 => keys().prop_map(Operation::Resync),
+        4 => (0..4usize).prop_map(Operation::Pop),
+    ]
+}
+
+/// The queue as it is easiest to believe: a list of everything that was put in, and which of it has come out.
+#[derive(Default)]
+struct Model {
+    log: Vec<Logged>,
+    /// How much was ever put in.
+    put: usize,
+    /// The newest event that was part of what was reported as reached.
+    reported: usize,
+    /// What came first, if anything did: whether it was a replace that is to be waited for.
+    waits_for_replace: Option<bool>,
+}
+
+struct Logged {
+    number: usize,
+    what: What,
+    is_out: bool,
+    /// The version, if it is an event of the stream.
+    event: Option<String>,
+}
+
+#[derive(Clone)]
+enum What {
+    Delta(Delta<State>),
+    Replace(Vec<State>),
+    /// Moves nothing but the version.
+    Mark,
+}
+
+/// What comes out of the queue together, and which of the log that is.
+struct Group {
+    numbers: Vec<usize>,
+    what: Vec<What>,
+}
+
+impl Group {
+    fn key(&self) -> Option<(&str, &str)> {
+        match &self.what[0] {
+            What::Delta(delta) => Some((&delta.object().namespace, &delta.object().name)),
+            _ => None,
+        }
+    }
+
+    /// The deltas, of which one that deletes what the one before has deleted is not one.
+    fn deltas(&self) -> Vec<Delta<State>> {
+        let mut deltas: Vec<Delta<State>> = Vec::new();
+        for what in &self.what {
+            let What::Delta(delta) = what else { continue };
+            match (deltas.last_mut(), delta) {
+                (Some(Delta::Deleted { .. }), Delta::Deleted { final_state_unknown: true, .. }) => {}
+                (Some(last @ Delta::Deleted { .. }), Delta::Deleted { .. }) => *last = delta.clone(),
+                _ => deltas.push(delta.clone()),
+            }
+        }
+        deltas
+    }
+
+    fn deltas_len(&self) -> usize {
+        match &self.what[0] {
+            What::Replace(objects) => objects.len(),
+            _ => self.deltas().len(),
+        }
+    }
+
+    fn show(&self) -> String {
+        match &self.what[0] {
+            What::Replace(objects) => show_replace(objects),
+            _ => show_deltas(&self.deltas()),
+        }
+    }
+}
+
+impl Model {
+    fn put(&mut self, what: What, event: Option<&str>) {
+        self.put += 1;
+        self.log.push(Logged { number: self.put, what, is_out: false, event: event.map(str::to_owned) });
+    }
+
+    /// What is queued, as groups, in order.
+    fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for logged in self.log.iter().filter(|logged| !logged.is_out && !matches!(logged.what, What::Mark)) {
+            let group = Group { numbers: vec![logged.number], what: vec![logged.what.clone()] };
+            let since_replace = groups.iter().rposition(|group| group.key().is_none()).map_or(0, |index| index + 1);
+            let same = groups[since_replace..].iter_mut().find(|other| other.key() == group.key());
+            match same {
+                Some(same) if group.key().is_some() => {
+                    same.numbers.extend(group.numbers);
+                    same.what.extend(group.what);
+                }
+                _ => groups.push(group),
+            }
+        }
+        groups
+    }
+
+    fn has_replace(&self) -> bool {
+        self.groups().iter().any(|group| group.key().is_none())
+    }
+
+    fn has_key(&self, state: &State) -> bool {
+        self.groups().iter().any(|group| group.key() == Some((&state.namespace, &state.name)))
+    }
+
+    fn delete(&mut self, object: State, known: bool, seen: bool) {
+        let event = seen.then(|| object.version.clone());
+        let what = if known || self.has_replace() || self.has_key(&object) {
+            What::Delta(Delta::Deleted { object, final_state_unknown: !seen })
+        } else {
+            What::Mark
+        };
+        self.put(what, event.as_deref());
+    }
+
+    fn replace(&mut self, objects: Vec<State>, version: &str) {
+        if let Some(last) = self.log.iter().rposition(|logged| !matches!(logged.what, What::Mark))
+            && matches!(self.log[last], Logged { what: What::Replace(_), is_out: false, .. })
+        {
+            self.log.truncate(last);
+        }
+        self.put(What::Replace(objects), Some(version));
+    }
+
+    fn resync(&mut self, objects: Vec<State>) {
+        if self.has_replace() {
+            return;
+        }
+        for object in objects {
+            if !self.has_key(&object) {
+                self.put(What::Delta(Delta::Sync(object)), None);
+            }
+        }
+    }
+
+    /// The newest version of the longest beginning of the log in which every event has come out, if it was not reported yet.
+    fn report(&mut self) -> Option<String> {
+        let is_out = |logged: &&Logged| logged.is_out || logged.event.is_none() || matches!(logged.what, What::Mark);
+        let newest =
+            self.log.iter().take_while(is_out).filter(|logged| logged.event.as_ref().is_some_and(|v| !v.is_empty()));
+        let newest = newest.last().filter(|logged| logged.number > self.reported)?;
+        self.reported = newest.number;
+        newest.event.clone()
+    }
+
+    /// What comes out, as text.
+    fn pop(&mut self, keys_max: usize) -> String {
+        let mut groups = self.groups();
+        let is_replace = groups.first().is_some_and(|group| group.key().is_none());
+        let keys = groups.iter().take_while(|group| group.key().is_some()).count();
+        groups.truncate(if is_replace { 1 } else { keys.min(keys_max.max(1)) });
+        for logged in &mut self.log {
+            logged.is_out |= groups.iter().any(|group| group.numbers.contains(&logged.number));
+        }
+        if is_replace {
+            self.waits_for_replace = Some(false);
+        }
+        let work = groups.iter().map(Group::show).reduce(|all, next| format!("{all} | {next}"));
+        match (work, self.report()) {
+            (None, None) => "none".to_owned(),
+            (None, Some(version)) => format!("nothing => {version}"),
+            (Some(work), None) => work,
+            (Some(work), Some(version)) => format!("{work} => {version}"),
+        }
+    }
+}
+
+/// A version: a number as a rule, sometimes another text or none.
+fn version(number: usize) -> String {
+    match number % 8 {
+        3 => String::new(),
+        5 => format!("v{number}"),
+        _ => number.to_string(),
+    }
+}
+
+fn check(operations: Vec<Operation>) {
+    let (mut fifo, mut model) = (DeltaFifo::new(), Model::default());
+    for (number, operation) in operations.into_iter().enumerate() {
+        let version = version(number);
+        let state = |key: u8| state(&format!("{}/{}@{version}", key % 2, key / 2));
+        let states = |keys: Vec<u8>| keys.into_iter().map(state).collect::<Vec<_>>();
+        match &operation {
+            Operation::Add(_) | Operation::Update(_) | Operation::Delete { .. } => {
+                model.waits_for_replace.get_or_insert(false);
+            }
+            Operation::Replace(keys) => {
+                model.waits_for_replace.get_or_insert(!keys.is_empty());
+            }
+            Operation::Bookmark | Operation::Resync(_) | Operation::Pop(_) => {}
+        }
+        match operation {
+            Operation::Add(key) => {
+                fifo.add(state(key));
+                model.put(What::Delta(Delta::Added(state(key))), Some(&version));
+            }
+            Operation::Update(key) => {
+                fifo.update(state(key));
+                model.put(What::Delta(Delta::Updated(state(key))), Some(&version));
+            }
+            Operation::Delete { key, known, seen } => {
+                if seen {
+                    fifo.delete(state(key), known);
+                } else {
+                    fifo.delete_unseen(state(key), known);
+                }
+                model.delete(state(key), known, seen);
+            }
+            Operation::Bookmark => {
+                fifo.bookmark(&version);
+                model.put(What::Mark, Some(&version));
+            }
+            Operation::Replace(keys) => {
+                fifo.replace(states(keys.clone()), &version);
+                model.replace(states(keys), &version);
+            }
+            Operation::Resync(keys) => {
+                fifo.resync(states(keys.clone()));
+                model.resync(states(keys));
+            }
+            Operation::Pop(keys_max) => assert_eq!(pop(&mut fifo, keys_max), model.pop(keys_max)),
+        }
+        let groups = model.groups();
+        assert_eq!((fifo.len(), fifo.deltas()), (groups.len(), groups.iter().map(Group::deltas_len).sum()));
+        assert_eq!(fifo.has_synced(), model.waits_for_replace == Some(false));
+    }
+    while !fifo.is_empty() {
+        assert_eq!(pop(&mut fifo, 2), model.pop(2));
+    }
+    assert_eq!(model.pop(2), "none", "the queue is empty only if nothing is left");
+}
+
+/// Many more under `cargo xtask test --soak`.
+fn cases() -> u32 {
+    if std::env::var_os("STEERSMAN_SOAK").is_some() { 100_000 } else { 1_000 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_promise_holds_in_any_order_of_operations(operations in prop::collection::vec(operation(), 1..80)) {
+        check(operations);
     }
 }
