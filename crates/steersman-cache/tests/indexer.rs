@@ -124,7 +124,7 @@ fn list_keys_gives_every_key_once() {
 }
 
 #[test]
-fn slots_of_deleted_objects_are_used_again() {
+fn objects_that_come_after_others_have_gone_are_found() {
     let mut indexer = app_indexer();
     for round in 0..3 {
         for n in 0..200 {
@@ -488,7 +488,9 @@ fn later_writes_are_not_seen_by_a_snapshot() {
 
 #[test]
 fn nothing_is_decoded_for_indexes_and_selectors() {
-    let storage: Storage<ConfigMap> = Storage::default();
+    let mut options = StorageOptions::default();
+    options.memo_bytes_max = 0;
+    let storage: Storage<ConfigMap> = Storage::new(options);
     let mut indexer = Indexer::new();
     indexer.add_index("app", Index::label("app")).unwrap();
     indexer.add_index("note", Index::annotation("note")).unwrap();
