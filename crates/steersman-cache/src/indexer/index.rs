@@ -131,7 +131,7 @@ impl Values {
         self.ends.clear();
     }
 
-    fn push(&mut self, value: &str) {
+    pub(super) fn push(&mut self, value: &str) {
         self.text.push_str(value);
         self.ends.push(self.text.len());
     }

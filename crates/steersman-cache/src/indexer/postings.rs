@@ -219,3 +219,75 @@ impl Members {
         self.get().len() as u32 - 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Postings {
+        /// How many bytes this has allocated, without the texts.
+        fn memory(&self) -> usize {
+            let several = |posted: &Posted| match posted {
+                Posted::Several(postings) => size_of::<Vec<Posting>>() + postings.capacity() * size_of::<Posting>(),
+                Posted::None | Posted::One(_) => 0,
+            };
+            let members = |entry: &ValueEntry| match &entry.members {
+                Members::Several(members) => members.capacity() * size_of::<Member>(),
+                Members::One(_) => 0,
+            };
+            let sets = self.values.iter().map(members).sum::<usize>();
+            let slots = self.postings.iter().map(several).sum::<usize>();
+            let (postings, values) = (self.postings.capacity(), self.values.capacity());
+            let tables = postings * size_of::<Posted>() + values * size_of::<ValueEntry>();
+            let free = self.free.capacity() * size_of::<ValueId>();
+            sets + slots + tables + free + self.by_text.allocation_size()
+        }
+    }
+
+    fn value(text: &str) -> Values {
+        let mut values = Values::default();
+        values.push(text);
+        values
+    }
+
+    fn fill(objects: u32, values: u32) -> Postings {
+        let mut postings = Postings::default();
+        for slot in 0..objects {
+            postings.set(slot, &value(&format!("v{}", slot % values)));
+        }
+        postings
+    }
+
+    #[test]
+    fn an_index_takes_at_most_48_bytes_for_an_object_and_128_for_a_value() {
+        // Tables double: one more than a power of two is the worst.
+        for (objects, values) in [(1 << 16, 1), (1 + (1 << 16), 1), (100_000, 1_000), (1 + (1 << 16), 1 + (1 << 16))] {
+            let postings = fill(objects, values);
+            let bound = 48 * objects as usize + 128 * values as usize + 1_000;
+            assert!(postings.memory() <= bound, "{objects} {values}: {} > {bound}", postings.memory());
+        }
+    }
+
+    #[test]
+    fn values_that_come_and_go_leave_nothing_behind() {
+        let mut postings = fill(1_000, 10);
+        let before = postings.memory();
+        for round in 0..50 {
+            for slot in 0..1_000 {
+                postings.set(slot, &value(&format!("r{round}-{}", slot % 10)));
+            }
+        }
+        assert_eq!(postings.texts().len(), 10);
+        assert!(postings.memory() <= 2 * before, "{} after {before}", postings.memory());
+    }
+
+    #[test]
+    fn a_value_that_many_had_gives_their_memory_back() {
+        let mut postings = fill(10_000, 1);
+        for slot in 1..10_000 {
+            postings.remove(slot);
+        }
+        assert_eq!(postings.find("v0").collect::<Vec<_>>(), [0]);
+        assert!(matches!(&postings.values[0].members, Members::Several(members) if members.capacity() < 10));
+    }
+}

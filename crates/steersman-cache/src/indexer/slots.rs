@@ -74,8 +74,13 @@ impl<K> Slots<K> {
     }
 
     pub(super) fn find(&self, namespace: &str, name: &str) -> Option<SlotId> {
-        let hash = self.hash(namespace, name);
-        self.by_key.find(widen(hash), |place| self.holds(place, hash, namespace, name)).map(|place| place.id)
+        self.find_hashed(namespace, name, self.hash(namespace, name))
+    }
+
+    /// Makes room for so many objects in all.
+    pub(super) fn reserve(&mut self, objects: usize) {
+        self.by_key.reserve(objects.saturating_sub(self.len()), |place| widen(place.hash));
+        self.chunks.reserve(objects.div_ceil(CHUNK).saturating_sub(self.chunks.len()));
     }
 
     /// Every slot in use, with its object.
@@ -86,10 +91,10 @@ impl<K> Slots<K> {
     /// Puts an object in place of the one of the same key, which is given back, or in a slot that is free.
     pub(super) fn put(&mut self, object: Cached<K>) -> (SlotId, Option<Cached<K>>) {
         let (namespace, name) = (object.meta().namespace(), object.meta().name());
-        if let Some(id) = self.find(namespace, name) {
+        let hash = self.hash(namespace, name);
+        if let Some(id) = self.find_hashed(namespace, name, hash) {
             return (id, self.set(id, Some(object)));
         }
-        let hash = self.hash(namespace, name);
         let id = self.free.pop().unwrap_or_else(|| {
             let id = self.end;
             self.end = id.checked_add(1).expect("fewer than four billion objects");
@@ -132,8 +137,62 @@ impl<K> Slots<K> {
         self.hasher.hash_one((namespace, name)) as u32
     }
 
-    fn holds(&self, place: &Place, hash: u32, namespace: &str, name: &str) -> bool {
+    fn find_hashed(&self, namespace: &str, name: &str, hash: u32) -> Option<SlotId> {
         let is_key = |object: &Cached<K>| object.meta().name() == name && object.meta().namespace() == namespace;
-        place.hash == hash && self.get(place.id).is_some_and(is_key)
+        let is_place = |place: &Place| place.hash == hash && self.get(place.id).is_some_and(is_key);
+        self.by_key.find(widen(hash), is_place).map(|place| place.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::Storage;
+
+    fn object(name: u32) -> Cached<Value> {
+        let object = json!({"metadata": {"name": name.to_string()}}).to_string();
+        Storage::default().store(object.as_bytes(), None).expect("a name is all it takes")
+    }
+
+    #[test]
+    fn a_slot_that_is_free_is_used_again() {
+        let mut slots = Slots::new();
+        for name in 0..100 {
+            slots.put(object(name));
+        }
+        for name in 100..1_000 {
+            let slot = slots.find("", &(name - 100).to_string()).expect("it was put there");
+            slots.remove(slot);
+            assert_eq!(slots.put(object(name)).0, slot);
+        }
+        assert_eq!((slots.len(), slots.end, slots.chunks.len()), (100, 100, 2));
+    }
+
+    #[test]
+    fn an_empty_store_gives_its_memory_back() {
+        let mut slots = Slots::new();
+        for name in 0..1_000 {
+            slots.put(object(name));
+        }
+        for slot in 0..1_000 {
+            slots.remove(slot);
+        }
+        let allocated = (slots.chunks.capacity(), slots.free.capacity(), slots.by_key.capacity());
+        assert_eq!((slots.len(), allocated), (0, (0, 0, 0)));
+    }
+
+    #[test]
+    fn only_what_is_written_to_is_copied_while_a_snapshot_is_held() {
+        let mut slots = Slots::new();
+        for name in 0..200 {
+            slots.put(object(name));
+        }
+        let snapshot = slots.snapshot();
+        slots.put(object(0));
+        slots.put(object(1));
+        let shared = slots.chunks.iter().filter(|chunk| Arc::strong_count(chunk) == 2).count();
+        assert_eq!((slots.chunks.len(), shared, snapshot.len()), (4, 3, 200));
     }
 }
