@@ -1,12 +1,15 @@
 //! An object as the cache keeps it.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use steersman_wire::{Codec, Fault, FieldPath, Json, Metadata, ObjectError, Value};
 
+use crate::compressed::{Corrupt, Dictionary};
 use crate::storage::Shared;
 use crate::{DecodeError, ObjectKey};
 
@@ -25,21 +28,109 @@ impl<K: Serialize + DeserializeOwned + Send + Sync + 'static> Object for K {}
 /// and as long as the result is in the storage's memo (test `a_state_is_decoded_once_and_shared`).
 pub struct Cached<K>(pub(crate) Arc<Entry<K>>);
 
+/// There is one for every object of a cache, so it is small (test `an_entry_is_small`).
 pub(crate) struct Entry<K> {
     pub(crate) metadata: Metadata,
     pub(crate) storage: Arc<Shared<K>>,
-    pub(crate) body: Mutex<Body<K>>,
+    pub(crate) body: Body<K>,
 }
 
 /// The body in one of the forms of [`StorageMode`](crate::StorageMode).
 pub(crate) enum Body<K> {
-    Encoded {
-        bytes: Box<[u8]>,
-        decoded: Weak<K>,
+    /// Decoded when somebody asks for it. The fields are here, and not in a struct of their own, because they fit beside the tag.
+    Bytes {
+        bytes: Mutex<Bytes<K>>,
+        /// How long the JSON is.
+        length: u32,
         /// Whether somebody has asked since the memo last looked.
-        used: bool,
+        used: AtomicBool,
     },
     Decoded(Arc<K>),
+}
+
+pub(crate) struct Bytes<K> {
+    /// The JSON, compressed if there is a dictionary.
+    kept: Box<[u8]>,
+    dictionary: Option<Arc<Dictionary>>,
+    decoded: Weak<K>,
+}
+
+impl<K> Body<K> {
+    /// Compressed if there is a dictionary.
+    pub(crate) fn new(json: Box<[u8]>, dictionary: Option<&Arc<Dictionary>>) -> Self {
+        // What is too long to tell is not compressed: see `Bytes::compress`.
+        let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
+        let mut bytes = Bytes { kept: json, dictionary: None, decoded: Weak::new() };
+        if let Some(dictionary) = dictionary {
+            bytes.compress(dictionary);
+        }
+        Self::Bytes { bytes: Mutex::new(bytes), length, used: AtomicBool::new(false) }
+    }
+}
+
+impl<K> Bytes<K> {
+    /// Compresses what is not compressed yet, unless that gains nothing. Whether it has been.
+    pub(crate) fn compress(&mut self, dictionary: &Arc<Dictionary>) -> bool {
+        if self.is_compressed() || u32::try_from(self.kept.len()).is_err() {
+            return false;
+        }
+        let Some(compressed) = dictionary.compress(&self.kept) else { return false };
+        self.kept = compressed;
+        self.dictionary = Some(Arc::clone(dictionary));
+        true
+    }
+
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.dictionary.is_some()
+    }
+
+    /// How many bytes are kept.
+    pub(crate) fn kept_len(&self) -> usize {
+        self.kept.len()
+    }
+
+    fn json(&self, length: u32) -> Result<Cow<'_, [u8]>, Corrupt> {
+        match &self.dictionary {
+            None => Ok(Cow::Borrowed(&*self.kept)),
+            Some(dictionary) => dictionary.decompress(&self.kept, length as usize).map(Cow::Owned),
+        }
+    }
+}
+
+impl<K> Entry<K> {
+    /// The bytes, if that is what is kept. A panic of somebody's decoder has changed nothing in them.
+    pub(crate) fn bytes(&self) -> Option<MutexGuard<'_, Bytes<K>>> {
+        match &self.body {
+            Body::Bytes { bytes, .. } => Some(lock(bytes)),
+            Body::Decoded(_) => None,
+        }
+    }
+
+    /// Calls `f` with the JSON, if that is what is kept and it can be decompressed. Others who want the body wait meanwhile.
+    pub(crate) fn with_json<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Option<Result<R, Corrupt>> {
+        match &self.body {
+            Body::Bytes { bytes, length, .. } => Some(lock(bytes).json(*length).map(|json| f(&json))),
+            Body::Decoded(_) => None,
+        }
+    }
+
+    /// Whether the object has been asked for since the last time this was asked.
+    pub(crate) fn take_used(&self) -> bool {
+        match &self.body {
+            Body::Bytes { used, .. } => used.swap(false, Ordering::Relaxed),
+            Body::Decoded(_) => false,
+        }
+    }
+}
+
+fn lock<K>(bytes: &Mutex<Bytes<K>>) -> MutexGuard<'_, Bytes<K>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<K> Drop for Entry<K> {
+    fn drop(&mut self) {
+        self.storage.gauges.gone(self.bytes().as_deref());
+    }
 }
 
 impl<K> Clone for Cached<K> {
@@ -89,8 +180,12 @@ impl<K> Cached<K> {
         }
     }
 
-    fn decode<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, DecodeError> {
-        Json.decode(bytes).map_err(|error: ObjectError| {
+    fn corrupt(&self, _: Corrupt) -> DecodeError {
+        self.error("body that can be decompressed", 0, 0)
+    }
+
+    fn decode<T: DeserializeOwned>(&self, json: &[u8]) -> Result<T, DecodeError> {
+        Json.decode(json).map_err(|error: ObjectError| {
             let (line, column) = match error.fault {
                 Fault::Decode { line, column, .. } => (line, column),
                 _ => (0, 0),
@@ -103,23 +198,23 @@ impl<K> Cached<K> {
 impl<K: Object> Cached<K> {
     /// The whole object. An error says which one does not fit `K`, and harms nobody else.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
-        let (object, length) = {
-            let mut body = self.0.body.lock().unwrap_or_else(PoisonError::into_inner);
-            match &mut *body {
-                Body::Decoded(object) => return Ok(Arc::clone(object)),
-                Body::Encoded { bytes, decoded, used } => {
-                    if let Some(object) = decoded.upgrade() {
-                        *used = true;
-                        return Ok(object);
-                    }
-                    self.0.storage.count_decode();
-                    let object = Arc::new(self.decode(bytes)?);
-                    *decoded = Arc::downgrade(&object);
-                    (object, bytes.len())
-                }
-            }
+        let (bytes, length, used) = match &self.0.body {
+            Body::Decoded(object) => return Ok(Arc::clone(object)),
+            Body::Bytes { bytes, length, used } => (bytes, *length, used),
         };
-        self.0.storage.memo.keep(&self.0, &object, length);
+        let mut bytes = lock(bytes);
+        if let Some(object) = bytes.decoded.upgrade() {
+            used.store(true, Ordering::Relaxed);
+            return Ok(object);
+        }
+        self.0.storage.count_decode();
+        let object = {
+            let json = bytes.json(length).map_err(|corrupt| self.corrupt(corrupt))?;
+            Arc::new(self.decode(&json)?)
+        };
+        bytes.decoded = Arc::downgrade(&object);
+        drop(bytes);
+        self.0.storage.memo.keep(&self.0, &object, length as usize);
         Ok(object)
     }
 
@@ -150,14 +245,49 @@ impl<K: Object> Cached<K> {
 
     /// Calls `f` with the object in JSON. Others who want the body wait meanwhile.
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R, DecodeError> {
-        let body = self.0.body.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*body {
-            Body::Encoded { bytes, .. } => Ok(f(bytes)),
-            Body::Decoded(object) => {
-                let bytes = serde_json::to_vec(&**object)
-                    .map_err(|error| self.error(std::any::type_name::<K>(), error.line(), error.column()))?;
-                Ok(f(&bytes))
-            }
+        if let Body::Decoded(object) = &self.0.body {
+            let bytes = serde_json::to_vec(&**object)
+                .map_err(|error| self.error(std::any::type_name::<K>(), error.line(), error.column()))?;
+            return Ok(f(&bytes));
         }
+        self.0.with_json(f).unwrap_or(Err(Corrupt)).map_err(|corrupt| self.corrupt(corrupt))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::Value as Json;
+
+    use super::*;
+    use crate::{Storage, StorageMode, StorageOptions};
+
+    #[test]
+    fn an_entry_is_small() {
+        let counters = 2 * size_of::<usize>();
+        assert!(size_of::<Entry<Pod>>() + counters <= 88, "{}", size_of::<Entry<Pod>>() + counters);
+    }
+
+    #[test]
+    fn a_corrupted_body_is_an_error_of_its_readers() {
+        let storage = Storage::<Json>::new(StorageOptions { mode: StorageMode::Compressed, ..Default::default() });
+        let object = |index| format!(r#"{{"kind":"A","metadata":{{"name":"a{index}"}},"text":"{}"}}"#, "é".repeat(500));
+        let objects: Vec<_> =
+            (0..400).map(|index| storage.store(object(index).as_bytes(), None).expect("it is kept")).collect();
+        storage.shared().compression.as_ref().expect("it compresses").settle();
+        {
+            let mut bytes = objects[3].0.bytes().expect("bytes");
+            assert!(bytes.is_compressed());
+            bytes.kept[0] ^= 1;
+        }
+        let path = "text".parse().expect("a path");
+        for error in [
+            objects[3].get().expect_err("corrupt"),
+            objects[3].view::<Json>().expect_err("corrupt"),
+            objects[3].read(&path).expect_err("corrupt"),
+        ] {
+            assert_eq!((error.key.name(), error.wanted), ("a3", "body that can be decompressed"));
+        }
+        assert_eq!(objects[4].get().expect("it decodes").to_string(), object(4));
     }
 }

@@ -3,6 +3,7 @@
 mod backoff;
 mod cached;
 mod delta_fifo;
+mod compressed;
 mod error;
 mod factory;
 mod handlers;
@@ -36,3 +37,4 @@ pub use reflector::{Phase, Reason, Reflector, ReflectorError, ReflectorOptions, 
 pub use storage::{Storage, StorageMetrics, StorageMode, StorageOptions};
 pub use subscription::Subscription;
 pub use store::Store;
+pub use storage::{Storage, StorageMetrics, StorageMode, StorageOptions, Transform};

@@ -3,9 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::cached::{Body, Entry};
+use crate::cached::Entry;
 
 /// The objects that were decoded last, up to a bound. What has been asked for since it was last looked at gets a second chance.
+///
+/// A state is in it at most once: it is put in when it is decoded, which does not happen while its object is still held. An
+/// entry that nobody holds any more gets no second chance, so what the memo keeps of it goes with the next ones that come.
 pub(crate) struct Memo<K> {
     bytes_max: usize,
     kept: Mutex<Kept<K>>,
@@ -36,12 +39,12 @@ impl<K> Memo<K> {
         }
         let mut dropped = Vec::new();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each is looked at most twice: the first look takes its second chance away.
-        let mut looks = kept.queue.len() * 2;
-        while kept.bytes + bytes > self.bytes_max && looks > 0 {
-            looks -= 1;
+        // Readers may go on asking meanwhile: there are no more second chances than objects, so this ends.
+        let mut chances = kept.queue.len();
+        while kept.bytes + bytes > self.bytes_max {
             let Some(oldest) = kept.queue.pop_front() else { break };
-            if looks > kept.queue.len() && take_second_chance(&oldest.entry) {
+            if chances > 0 && oldest.entry.upgrade().is_some_and(|entry| entry.take_used()) {
+                chances -= 1;
                 kept.queue.push_back(oldest);
             } else {
                 kept.bytes -= oldest.bytes;
@@ -59,16 +62,5 @@ impl<K> Memo<K> {
     pub(crate) fn size(&self) -> (usize, usize) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         (kept.queue.len(), kept.bytes)
-    }
-}
-
-/// Whether the object has been asked for since the last look. One that is being read at this moment counts.
-fn take_second_chance<K>(entry: &Weak<Entry<K>>) -> bool {
-    let Some(entry) = entry.upgrade() else { return false };
-    // Never wait for an entry here: its reader may be waiting for the memo.
-    let Ok(mut body) = entry.body.try_lock() else { return true };
-    match &mut *body {
-        Body::Encoded { used, .. } => std::mem::take(used),
-        Body::Decoded(_) => false,
     }
 }

@@ -1,0 +1,122 @@
+//! What objects of a kind have in common, and how to leave it out.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
+use zstd::zstd_safe::{CCtx, DCtx, compress_bound};
+
+/// Higher levels take several times as long for a few percent; lower ones gain nothing.
+const LEVEL: i32 = 3;
+/// A dictionary is worth its memory only if it is much smaller than what it was trained on.
+const SAMPLES_PER_DICTIONARY: usize = 16;
+const DICTIONARY_BYTES_MAX: usize = 112 << 10;
+/// One sample in so many is not trained on but tried.
+const TRIED: usize = 10;
+/// As many contexts as that are kept for the next ones who need one. Each takes some hundred kilobytes.
+const CONTEXTS_MAX: usize = 4;
+
+static COMPRESSORS: Contexts<CCtx<'static>> = Contexts(Mutex::new(Vec::new()));
+static DECOMPRESSORS: Contexts<DCtx<'static>> = Contexts(Mutex::new(Vec::new()));
+
+/// A compressed body cannot be decompressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Corrupt;
+
+/// A dictionary, prepared for both directions. Objects compressed with it hold it, and the last one frees it.
+pub(crate) struct Dictionary {
+    /// Counted from one within its storage.
+    pub(crate) version: u64,
+    /// To which part of their size objects shrink that are like those it was trained on.
+    pub(crate) ratio: f64,
+    encoder: EncoderDictionary<'static>,
+    decoder: DecoderDictionary<'static>,
+}
+
+/// Objects to train a dictionary on, one after the other.
+#[derive(Default)]
+pub(crate) struct Samples {
+    trained: Vec<u8>,
+    sizes: Vec<usize>,
+    tried: Vec<Vec<u8>>,
+}
+
+impl Samples {
+    pub(crate) fn push(&mut self, sample: &[u8]) {
+        if self.len() % TRIED == TRIED - 1 {
+            self.tried.push(sample.to_vec());
+        } else {
+            self.trained.extend_from_slice(sample);
+            self.sizes.push(sample.len());
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sizes.len() + self.tried.len()
+    }
+}
+
+impl Dictionary {
+    /// A dictionary for objects like these; none if they have too little in common or are too small.
+    pub(crate) fn train(samples: &Samples, version: u64) -> Option<Self> {
+        let bytes_max = (samples.trained.len() / SAMPLES_PER_DICTIONARY).min(DICTIONARY_BYTES_MAX);
+        let dictionary = zstd::dict::from_continuous(&samples.trained, &samples.sizes, bytes_max).ok()?;
+        let mut trained = Self {
+            version,
+            ratio: 1.0,
+            encoder: EncoderDictionary::copy(&dictionary, LEVEL),
+            decoder: DecoderDictionary::copy(&dictionary),
+        };
+        let before: usize = samples.tried.iter().map(Vec::len).sum();
+        let after: usize =
+            samples.tried.iter().map(|sample| trained.compress(sample).map_or(sample.len(), |kept| kept.len())).sum();
+        trained.ratio = after as f64 / before.max(1) as f64;
+        Some(trained)
+    }
+
+    /// The compressed form; none if it is not smaller.
+    pub(crate) fn compress(&self, json: &[u8]) -> Option<Box<[u8]>> {
+        let mut compressed = Vec::with_capacity(compress_bound(json.len()));
+        COMPRESSORS.with(CCtx::create, |context| {
+            context.compress_using_cdict(&mut compressed, json, self.encoder.as_cdict()).ok()
+        })?;
+        (compressed.len() < json.len()).then(|| Box::from(compressed.as_slice()))
+    }
+
+    /// What was compressed, of which it is known how long it was.
+    pub(crate) fn decompress(&self, compressed: &[u8], length: usize) -> Result<Vec<u8>, Corrupt> {
+        let mut json = Vec::with_capacity(length);
+        DECOMPRESSORS.with(DCtx::create, |context| {
+            context.decompress_using_ddict(&mut json, compressed, self.decoder.as_ddict()).map_err(|_| Corrupt)
+        })?;
+        if json.len() == length { Ok(json) } else { Err(Corrupt) }
+    }
+
+    /// How many bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.encoder.as_cdict().sizeof() + self.decoder.as_ddict().sizeof()
+    }
+}
+
+impl fmt::Debug for Dictionary {
+    /// Nothing of what is in it: it is made of objects.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dictionary").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// Contexts for all dictionaries and threads: making one takes longer than using it.
+struct Contexts<C>(Mutex<Vec<C>>);
+
+impl<C> Contexts<C> {
+    fn with<R>(&self, create: impl FnOnce() -> C, f: impl FnOnce(&mut C) -> R) -> R {
+        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut context = free.unwrap_or_else(create);
+        let result = f(&mut context);
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < CONTEXTS_MAX {
+            free.push(context);
+        }
+        result
+    }
+}

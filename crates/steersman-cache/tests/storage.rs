@@ -1,0 +1,448 @@
+//! What is promised of stored objects.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube_core::DynamicObject;
+use kube_core::metadata::PartialObjectMeta;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use steersman_cache::{Cached, Object, Storage, StorageMetrics, StorageMode, StorageOptions};
+use steersman_wire::{FieldPath, Item, Strip, TypeMeta};
+
+const MODES: [StorageMode; 3] = [StorageMode::Encoded, StorageMode::Decoded, StorageMode::Compressed];
+
+fn storage<K: Object>(mode: StorageMode) -> Storage<K> {
+    Storage::new(StorageOptions { mode, ..StorageOptions::default() })
+}
+
+fn with_memo<K: Object>(memo_bytes_max: usize) -> Storage<K> {
+    Storage::new(StorageOptions { memo_bytes_max, ..StorageOptions::default() })
+}
+
+fn store<K: Object>(storage: &Storage<K>, object: &Value) -> Cached<K> {
+    storage.store(object.to_string().as_bytes(), None).expect("the object is kept")
+}
+
+fn config_map(index: usize) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": format!("config-{index}"), "namespace": "shop", "uid": "u", "resourceVersion": "7"},
+        "data": {"index": index.to_string()},
+    })
+}
+
+/// A Secret that does not decode, and whose decoder would quote it.
+fn broken_secret() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "token", "namespace": "shop", "resourceVersion": "9"},
+        "data": "hunter2",
+    })
+}
+
+fn path(text: &str) -> FieldPath {
+    text.parse().expect("a path")
+}
+
+#[test]
+fn a_state_is_decoded_once_and_shared() {
+    for mode in MODES {
+        let storage = storage::<ConfigMap>(mode);
+        let cached = store(&storage, &config_map(1));
+        let start = Barrier::new(8);
+        let objects: Vec<Arc<ConfigMap>> = thread::scope(|scope| {
+            let readers: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        start.wait();
+                        cached.clone().get().expect("it decodes")
+                    })
+                })
+                .collect();
+            readers.into_iter().map(|reader| reader.join().expect("a reader")).collect()
+        });
+        assert!(objects.iter().all(|object| Arc::ptr_eq(object, &objects[0])), "{mode:?}");
+        assert_eq!(storage.metrics().decodes_total, 1, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_state_that_somebody_holds_is_not_decoded_again_without_a_memo() {
+    let storage = with_memo::<ConfigMap>(0);
+    let cached = store(&storage, &config_map(1));
+    let held = cached.get().expect("it decodes");
+    assert!(Arc::ptr_eq(&held, &cached.get().expect("it decodes")));
+    assert_eq!(storage.metrics().decodes_total, 1);
+    drop(held);
+    cached.get().expect("it decodes");
+    assert_eq!(storage.metrics().decodes_total, 2);
+}
+
+#[test]
+fn the_memo_is_bounded() {
+    let length = store(&with_memo::<ConfigMap>(0), &config_map(100)).to_json().expect("JSON").len();
+    let storage = with_memo::<ConfigMap>(10 * length + 1);
+    let objects: Vec<_> = (100..200).map(|index| store(&storage, &config_map(index))).collect();
+    for (read, object) in objects.iter().enumerate() {
+        object.get().expect("it decodes");
+        let expected = (read + 1).min(10);
+        let StorageMetrics { memo_objects, memo_bytes, .. } = storage.metrics();
+        assert_eq!((memo_objects, memo_bytes), (expected, expected * length));
+    }
+    let mut large = config_map(1);
+    large["data"]["text"] = "x".repeat(20 * length).into();
+    let large = store(&storage, &large);
+    large.get().expect("it decodes");
+    assert_eq!(storage.metrics().memo_objects, 10, "what is larger than the memo pushes nothing out of it");
+    large.get().expect("it decodes");
+    assert_eq!(storage.metrics().decodes_total, 102, "and is not kept");
+}
+
+#[test]
+fn the_memo_is_bounded_while_many_threads_read() {
+    let length = store(&with_memo::<ConfigMap>(0), &config_map(100)).to_json().expect("JSON").len();
+    let storage = with_memo::<ConfigMap>(5 * length);
+    let objects: Vec<_> = (100..120).map(|index| store(&storage, &config_map(index))).collect();
+    thread::scope(|scope| {
+        for reader in 0..4 {
+            let (objects, storage) = (&objects, &storage);
+            scope.spawn(move || {
+                for round in 0..2000 {
+                    let index = (round * (reader + 1) + round / 7) % objects.len();
+                    let data = objects[index].get().expect("it decodes").data.clone().expect("data");
+                    assert_eq!(data["index"], (100 + index).to_string());
+                    assert!(storage.metrics().memo_bytes <= 5 * length);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_is_asked_for_again_stays_in_the_memo() {
+    let length = store(&with_memo::<ConfigMap>(0), &config_map(100)).to_json().expect("JSON").len();
+    let storage = with_memo::<ConfigMap>(4 * length);
+    let popular = store(&storage, &config_map(100));
+    popular.get().expect("it decodes");
+    for index in 101..150 {
+        popular.get().expect("it decodes");
+        store(&storage, &config_map(index)).get().expect("it decodes");
+    }
+    assert_eq!(storage.metrics().decodes_total, 50, "the popular one was decoded once");
+    for index in 150..160 {
+        store(&storage, &config_map(index)).get().expect("it decodes");
+    }
+    popular.get().expect("it decodes");
+    assert_eq!(storage.metrics().decodes_total, 61, "nobody had asked for it for a while");
+}
+
+#[test]
+fn a_decode_error_names_the_object_and_never_quotes_it() {
+    for mode in MODES {
+        let cached = store(&storage::<Secret>(mode), &broken_secret());
+        let errors = [cached.get().expect_err("no Secret"), cached.view::<Secret>().expect_err("no Secret")];
+        for error in errors {
+            let text = format!("{error} {error:?}");
+            for part in ["Secret", "shop/token", "9"] {
+                assert!(text.contains(part), "{text}");
+            }
+            assert!(!text.contains("hunter2"), "{text}");
+            assert!(error.wanted.ends_with("Secret") && error.line == 1 && error.column > 1, "{error:?}");
+        }
+    }
+    let unreadable = br#"{"metadata":{"name":"token","labels":"hunter2"}}"#;
+    let error = Storage::<Secret>::default().store(unreadable, None).expect_err("labels are no text");
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+}
+
+#[test]
+fn an_object_that_does_not_decode_harms_only_its_own_readers() {
+    for mode in MODES {
+        for transform in [false, true] {
+            let mut options = StorageOptions { mode, ..StorageOptions::default() };
+            if transform {
+                options = options.transform(|secret: &mut Secret| secret.immutable = Some(true));
+            }
+            let storage = Storage::new(options);
+            let bad = store(&storage, &broken_secret());
+            let mut good = broken_secret();
+            good["metadata"]["name"] = "other".into();
+            good["data"] = json!({});
+            let good = store(&storage, &good);
+            assert!(bad.get().is_err() && bad.get().is_err(), "{mode:?} {transform}");
+            assert_eq!(good.get().expect("it decodes").immutable, transform.then_some(true), "{mode:?} {transform}");
+            assert_eq!(bad.meta().name(), "token");
+            assert_eq!(bad.read(&path("data")).expect("it is JSON").as_deref(), Some("hunter2"));
+            assert_eq!(bad.view::<Value>().expect("it is JSON")["data"], "hunter2");
+        }
+    }
+}
+
+#[test]
+fn a_decoder_that_panics_harms_only_its_own_caller() {
+    #[derive(Debug)]
+    struct Panics;
+    impl<'de> Deserialize<'de> for Panics {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            panic!("as the test wants")
+        }
+    }
+    let storage = Storage::<ConfigMap>::default();
+    let cached = store(&storage, &config_map(3));
+    let reader = cached.clone();
+    thread::spawn(move || reader.view::<Panics>()).join().expect_err("it panics");
+    assert_eq!(cached.get().expect("it decodes").metadata.name.as_deref(), Some("config-3"));
+    assert_eq!(cached.read(&path("data.index")).expect("it reads").as_deref(), Some("3"));
+}
+
+#[test]
+fn debug_output_shows_no_content() {
+    for mode in MODES {
+        let storage = storage::<Secret>(mode);
+        let mut secret = broken_secret();
+        secret["data"] = json!({"password": "aHVudGVyMg=="});
+        secret["metadata"]["annotations"] = json!({"note": "aHVudGVyMg=="});
+        let cached = store(&storage, &secret);
+        cached.get().expect("it decodes");
+        assert_eq!(format!("{cached:?}"), "shop/token@9");
+        let text = format!("{storage:?} {:?} {:?}", storage.metrics(), StorageOptions::<Secret>::default());
+        assert!(!text.contains("aHVudGVyMg"), "{text}");
+    }
+}
+
+#[test]
+fn managed_fields_are_dropped() {
+    for mode in MODES {
+        let mut object = config_map(1);
+        object["metadata"]["managedFields"] = json!([{"manager": "kubectl", "operation": "Update"}]);
+        let cached = store(&storage::<ConfigMap>(mode), &object);
+        assert_eq!(cached.get().expect("it decodes").metadata.managed_fields, None, "{mode:?}");
+        assert_eq!(cached.view::<Value>().expect("JSON"), config_map(1), "{mode:?}");
+    }
+}
+
+#[test]
+fn what_strip_names_is_left_out() {
+    for mode in MODES {
+        let strip = Strip::nothing().and(&path("data.index")).and(&path("metadata.annotations['a/b']"));
+        let storage = Storage::<ConfigMap>::new(StorageOptions { mode, strip, ..StorageOptions::default() });
+        let mut object = config_map(1);
+        object["data"]["kept"] = "yes".into();
+        object["metadata"]["annotations"] = json!({"a/b": "no", "c": "yes"});
+        object["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
+        let cached = store(&storage, &object);
+        let config = cached.get().expect("it decodes");
+        assert_eq!(config.data.iter().flatten().collect::<Vec<_>>(), [(&"kept".to_owned(), &"yes".to_owned())]);
+        assert_eq!(config.metadata.managed_fields.as_ref().map(Vec::len), Some(1), "nobody said to drop them");
+        assert_eq!((cached.meta().annotation("a/b"), cached.meta().annotation("c")), (None, Some("yes")));
+    }
+}
+
+#[test]
+fn a_transform_runs_once_per_object_and_what_it_leaves_is_kept() {
+    for mode in MODES {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&runs);
+        let options = StorageOptions { mode, ..StorageOptions::default() }.transform(move |config: &mut ConfigMap| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            config.data = None;
+            config.metadata.labels.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
+        });
+        let storage = Storage::new(options);
+        let mut object = config_map(1);
+        object["unknown"] = "to ConfigMap".into();
+        let cached = store(&storage, &object);
+        for _ in 0..3 {
+            assert_eq!(cached.get().expect("it decodes").data, None);
+        }
+        assert_eq!(cached.meta().label("seen"), Some("yes"), "{mode:?}: the metadata is that after the transform");
+        let mut expected = config_map(1);
+        expected["metadata"]["labels"] = json!({"seen": "yes"});
+        expected.as_object_mut().expect("an object").remove("data");
+        assert_eq!(
+            cached.view::<Value>().expect("JSON"),
+            expected,
+            "{mode:?}: fields unknown to ConfigMap are dropped"
+        );
+        assert_eq!(runs.load(Ordering::Relaxed), 1, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_transform_that_changes_which_object_it_is_is_refused() {
+    type Change = (&'static str, fn(&mut ConfigMap));
+    let changes: [Change; 4] = [
+        ("metadata.name", |config| config.metadata.name = None),
+        ("metadata.namespace", |config| config.metadata.namespace = Some("other".to_owned())),
+        ("metadata.uid", |config| config.metadata.uid = None),
+        ("metadata.resourceVersion", |config| config.metadata.resource_version = None),
+    ];
+    for (field, change) in changes {
+        let storage = Storage::new(StorageOptions::default().transform(change));
+        let error = storage.store(config_map(1).to_string().as_bytes(), None).expect_err(field).to_string();
+        assert_eq!(
+            error,
+            format!("object shop/config-1 cannot be read: {field} is not what it was before the transform")
+        );
+    }
+}
+
+#[test]
+fn an_object_without_a_name_is_refused() {
+    for object in ["{}", r#"{"metadata":{}}"#, r#"{"metadata":{"name":""}}"#, "[]", "", "\u{0}"] {
+        Storage::<ConfigMap>::default().store(object.as_bytes(), None).expect_err(object);
+    }
+}
+
+#[test]
+fn items_without_a_type_get_that_of_their_list() {
+    let type_meta = TypeMeta { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
+    let item = Item::new(0, br#"{"metadata":{"name":"a"},"data":{"b":"c"}}"#.to_vec().into());
+    for mode in MODES {
+        let cached = storage::<DynamicObject>(mode).store_item(&item, Some(&type_meta)).expect("it is kept");
+        assert_eq!((cached.meta().api_version(), cached.meta().kind()), ("v1", "ConfigMap"));
+        let types = cached.get().expect("it decodes").types.clone().expect("types");
+        assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
+        assert_eq!(cached.read(&path("kind")).expect("it reads").as_deref(), Some("ConfigMap"));
+    }
+}
+
+#[test]
+fn dynamic_and_partial_objects_go_the_same_way() {
+    for mode in MODES {
+        let dynamic = store(&storage::<DynamicObject>(mode), &config_map(4)).get().expect("it decodes");
+        assert_eq!(dynamic.data["data"]["index"], "4");
+        let partial = store(&storage::<PartialObjectMeta<Pod>>(mode), &config_map(4)).get().expect("it decodes");
+        assert_eq!(partial.metadata.name.as_deref(), Some("config-4"));
+    }
+}
+
+#[test]
+fn a_view_reads_the_fields_it_has() {
+    #[derive(Deserialize)]
+    struct Data {
+        index: String,
+    }
+    #[derive(Deserialize)]
+    struct View {
+        data: Data,
+    }
+    for mode in MODES {
+        let storage = storage::<ConfigMap>(mode);
+        let cached = store(&storage, &config_map(5));
+        assert_eq!(cached.view::<View>().expect("it decodes").data.index, "5");
+        let decodes = u64::from(mode == StorageMode::Decoded);
+        assert_eq!((storage.metrics().views_total, storage.metrics().decodes_total), (1, decodes), "{mode:?}");
+    }
+}
+
+#[test]
+fn one_field_is_read_by_its_path() {
+    let object = json!({
+        "metadata": {"name": "a"},
+        "text": "é\n", "number": 12.50, "yes": true, "nothing": null, "list": [1, 2], "object": {"b": "c"},
+    });
+    for mode in MODES {
+        let storage = storage::<Value>(mode);
+        let cached = store(&storage, &object);
+        for (field, expected) in [
+            ("text", Some("é\n")),
+            ("number", Some("12.5")),
+            ("yes", Some("true")),
+            ("nothing", Some("null")),
+            ("list", Some("[1,2]")),
+            ("object", Some(r#"{"b":"c"}"#)),
+            ("object.b", Some("c")),
+            ("object.c", None),
+            ("text.b", None),
+        ] {
+            assert_eq!(cached.read(&path(field)).expect("it reads").as_deref(), expected, "{mode:?} {field}");
+        }
+        assert_eq!(storage.metrics().views_total, 0);
+    }
+}
+
+#[test]
+fn nothing_of_the_buffer_that_an_object_came_in_is_held() {
+    struct Buffer(Vec<u8>, Arc<AtomicBool>);
+    impl AsRef<[u8]> for Buffer {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    impl Drop for Buffer {
+        fn drop(&mut self) {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+    for mode in MODES {
+        let freed = Arc::new(AtomicBool::new(false));
+        let object = config_map(1).to_string();
+        let buffer = bytes::Bytes::from_owner(Buffer(object.clone().into_bytes(), Arc::clone(&freed)));
+        let storage = storage::<ConfigMap>(mode);
+        let cached = storage.store_item(&Item::new(0, buffer), None).expect("it is kept");
+        assert!(freed.load(Ordering::Relaxed), "{mode:?}");
+        let expected = if mode == StorageMode::Decoded { 0 } else { object.len() };
+        assert_eq!(storage.metrics().body_bytes, expected, "{mode:?}: exactly its size");
+        assert_eq!(cached.view::<Value>().expect("JSON"), config_map(1));
+    }
+}
+
+#[test]
+fn decodes_and_views_are_counted() {
+    for (mode, transform, stored, read) in [
+        (StorageMode::Encoded, false, 0, 1),
+        (StorageMode::Decoded, false, 1, 1),
+        (StorageMode::Compressed, false, 0, 1),
+        (StorageMode::Encoded, true, 1, 2),
+        (StorageMode::Decoded, true, 2, 2),
+    ] {
+        let options = StorageOptions { mode, ..StorageOptions::default() };
+        let storage = Storage::new(if transform { options.transform(|_: &mut ConfigMap| ()) } else { options });
+        let cached = store(&storage, &config_map(1));
+        assert_eq!(storage.metrics().decodes_total, stored, "{mode:?} {transform}");
+        cached.meta().label("app");
+        cached.read(&path("data.index")).expect("it reads");
+        cached.to_json().expect("JSON");
+        assert_eq!(storage.metrics().decodes_total, stored, "{mode:?} {transform}");
+        let _held = cached.get().expect("it decodes");
+        cached.get().expect("it decodes");
+        cached.view::<Value>().expect("it decodes");
+        let StorageMetrics { decodes_total, views_total, .. } = storage.metrics();
+        assert_eq!((decodes_total, views_total), (read, 1), "{mode:?} {transform}");
+    }
+}
+
+#[test]
+fn what_is_held_is_counted() {
+    for mode in MODES {
+        let storage = storage::<ConfigMap>(mode);
+        let cached = store(&storage, &config_map(1));
+        let other = cached.clone();
+        assert_eq!(storage.metrics().objects, 1, "{mode:?}");
+        drop(cached);
+        assert_eq!(storage.metrics().objects, 1, "{mode:?}");
+        drop(other);
+        let StorageMetrics { objects, body_bytes, .. } = storage.metrics();
+        assert_eq!((objects, body_bytes), (0, 0), "{mode:?}");
+    }
+}
+
+#[test]
+fn states_and_objects_are_told_apart() {
+    let storage = Storage::<ConfigMap>::default();
+    let one = store(&storage, &config_map(1));
+    let mut object = config_map(1);
+    assert!(one.is_same_state(&store(&storage, &object)));
+    object["metadata"]["resourceVersion"] = "8".into();
+    let later = store(&storage, &object);
+    assert!(one.is_same_object(&later) && !one.is_same_state(&later));
+    object["metadata"]["uid"] = "v".into();
+    assert!(!later.is_same_object(&store(&storage, &object)));
+    assert!(!one.is_same_object(&store(&storage, &config_map(2))));
+}
