@@ -7,6 +7,7 @@
 mod faults;
 mod history;
 mod random;
+mod regressions;
 mod script;
 mod witness;
 mod world;

@@ -69,7 +69,7 @@ struct Sample {
     held: BTreeMap<Key, State>,
 }
 
-fn client<S, B>(service: S) -> Client
+pub(crate) fn client<S, B>(service: S) -> Client
 where
     S: tower::Service<Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
