@@ -63,6 +63,30 @@ enum Fate {
     Pieces(usize),
 }
 
+impl Fate {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::LostBefore => "lost before",
+            Self::LostAfter => "lost after",
+            Self::Unanswered => "unanswered",
+            Self::Status { code: 400, .. } => "400",
+            Self::Status { code: 410, .. } => "410",
+            Self::Status { code: 429, retry_after: None, .. } => "429",
+            Self::Status { code: 429, .. } => "429 with Retry-After",
+            Self::Status { code: 500, .. } => "500",
+            Self::Status { .. } => "503",
+            Self::Answer { then: Then::Lost, .. } => "lost in the middle",
+            Self::Answer { then: Then::End, .. } => "ended in the middle",
+            Self::Answer { then: Then::Silence, .. } => "silence",
+            Self::Answer { then: Then::Pause(_), .. } => "pause",
+            Self::Answer { then: Then::Expired, .. } => "410 in a watch",
+            Self::Slow(_) => "slow",
+            Self::Pieces(_) => "in pieces",
+        }
+    }
+}
+
 /// What comes after the beginning of an answer.
 #[derive(Debug, Clone, Copy)]
 enum Then {
@@ -110,6 +134,9 @@ impl Faults {
             false => Purpose::List,
         };
         let fate = self.state().fate(purpose);
+        if let Some(fate) = &fate {
+            self.script.count(fate.name(), 1);
+        }
         self.script.note(format_args!("  {purpose:?} {}?{query}: {fate:?}", request.uri().path()));
         let server = server.server().clone();
         let whole = |response: Response<_>| response.map(|body: AnswerBody| body);

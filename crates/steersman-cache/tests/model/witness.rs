@@ -21,6 +21,11 @@ pub(crate) struct Testimony {
     pub(crate) initial: BTreeMap<Key, State>,
     pub(crate) calls: usize,
     pub(crate) repetitions: usize,
+    /// How many it was told of as gone unseen.
+    pub(crate) gone_unseen: usize,
+    /// How many of those came back at once as another object of the same name.
+    pub(crate) exchanged: usize,
+    last_gone_unseen: Option<Key>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -118,6 +123,7 @@ impl<K: Object> EventHandler<K> for Witness<K> {
         } else {
             testimony.begun = true;
         }
+        testimony.exchanged += usize::from(testimony.last_gone_unseen.take().as_ref() == Some(&key));
         testimony.later(&self.name, &what, &state);
         testimony.claim(&what, &key, Fact::Had(state.clone()));
         testimony.claim(&what, &key, Fact::Held(state.version, held));
@@ -160,6 +166,8 @@ impl<K: Object> EventHandler<K> for Witness<K> {
         testimony.calls += 1;
         testimony.begun = true;
         let before = testimony.view.remove(&key);
+        testimony.gone_unseen += usize::from(final_state_unknown);
+        testimony.last_gone_unseen = final_state_unknown.then(|| key.clone());
         if final_state_unknown {
             if before.as_ref() != Some(&state) {
                 testimony.problem(&self.name, format!("{what}, but {before:?} is there"));

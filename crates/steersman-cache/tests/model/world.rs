@@ -134,6 +134,7 @@ impl World {
         self.faults.set_percent(0);
         self.quiet(Duration::from_secs(1200)).await?;
         self.resync().await?;
+        self.count();
         self.factory.shutdown().await;
         self.check_claims()
     }
@@ -197,6 +198,7 @@ impl World {
             }
             79..84 => {
                 self.script.note(format_args!("compact"));
+                self.script.count("compactions", 1);
                 self.server.compact();
             }
             84..88 => {
@@ -302,6 +304,8 @@ impl World {
         for cache in &self.caches {
             let reached = cache.lister.wait_for_version(&newest, limit).await;
             let status = cache.informer.status();
+            let percent = self.faults.percent();
+            self.script.count(if percent > 0 { "quiet on a bad connection" } else { "quiet" }, 1);
             reached.map_err(|error| format!("{}: {error}; it is {status:?}", cache.name))?;
             cache.told().await?;
         }
@@ -350,6 +354,24 @@ impl World {
             }
         }
         self.problems()
+    }
+
+    /// Counts what came to pass.
+    fn count(&self) {
+        for cache in &self.caches {
+            let status = cache.informer.status();
+            self.script.count("lists after the first", status.iter().map(|status| status.lists - 1).sum());
+            self.script.count("watches", status.iter().map(|status| status.watches).sum());
+            for handler in &cache.handlers {
+                let testimony = handler.testimony();
+                self.script.count("calls", testimony.calls as u64);
+                self.script.count("repetitions", testimony.repetitions as u64);
+                self.script.count("begun with", testimony.initial.len() as u64);
+                self.script.count("late joiner begun with", handler.initial.len() as u64);
+                self.script.count("gone unseen", testimony.gone_unseen as u64);
+                self.script.count("exchanged unseen", testimony.exchanged as u64);
+            }
+        }
     }
 
     async fn remove(&mut self, cache: usize, handler: Handler) -> Result<(), String> {
