@@ -139,11 +139,15 @@ impl<K: Object> Processor<K> {
         Processed { changed, synced }
     }
 
-    /// Up to which version everything of all sources is in the cache: the least of theirs.
+    /// Up to which version everything of all sources is in the cache: the least of theirs, or none as long as one has not been
+    /// listed (test `no_version_is_reached_before_every_namespace_is_listed`), or when they do not compare.
     fn reached(&self) -> &str {
         let versions = self.sources.iter().map(|progress| &*progress.reached);
-        let least = versions
-            .reduce(|a, b| if compare_resource_version(a, b).is_ok_and(std::cmp::Ordering::is_le) { a } else { b });
+        let least = versions.reduce(|a, b| match compare_resource_version(a, b) {
+            Ok(order) if order.is_le() => a,
+            Ok(_) => b,
+            Err(_) => "",
+        });
         least.unwrap_or("")
     }
 

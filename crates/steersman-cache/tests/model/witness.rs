@@ -1,0 +1,187 @@
+//! A handler that believes nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use steersman_cache::{Cached, EventHandler, Lister, Object};
+
+use crate::history::{History, Key, Scope, State, version};
+
+/// What it has been told, and what it found in the cache meanwhile.
+#[derive(Default)]
+pub(crate) struct Testimony {
+    /// What there is, by what it was told.
+    pub(crate) view: BTreeMap<Key, State>,
+    /// The last version of each object that it was told of.
+    versions: HashMap<String, u64>,
+    /// What has to be held against the history, which may not know of it yet.
+    claims: Vec<Claim>,
+    /// Whether the next event could still be one of those it begins with.
+    begun: bool,
+    pub(crate) initial: BTreeMap<Key, State>,
+    pub(crate) calls: usize,
+    pub(crate) repetitions: usize,
+    /// How many it was told of as gone unseen.
+    pub(crate) gone_unseen: usize,
+    /// How many of those came back at once as another object of the same name.
+    pub(crate) exchanged: usize,
+    last_gone_unseen: Option<Key>,
+    pub(crate) problems: Vec<String>,
+}
+
+struct Claim {
+    what: String,
+    key: Key,
+    fact: Fact,
+}
+
+enum Fact {
+    /// The object had this state.
+    Had(State),
+    /// The object went with this version.
+    Left(u64),
+    /// The cache held this when it was told of that version.
+    Held(u64, Option<State>),
+}
+
+/// Tells handlers apart in messages.
+pub(crate) struct Witness<K> {
+    pub(crate) name: String,
+    pub(crate) resyncs: bool,
+    pub(crate) lister: Lister<K>,
+    pub(crate) testimony: Arc<Mutex<Testimony>>,
+}
+
+pub(crate) fn key<K: Object>(object: &Cached<K>) -> Key {
+    (object.meta().namespace().to_owned(), object.meta().name().to_owned())
+}
+
+pub(crate) fn state<K: Object>(object: &Cached<K>) -> State {
+    State { uid: object.meta().uid().to_owned(), version: version(object.meta().resource_version()) }
+}
+
+impl<K: Object> Witness<K> {
+    pub(crate) fn new(name: impl Into<String>, resyncs: bool, lister: Lister<K>) -> Self {
+        Self { name: name.into(), resyncs, lister, testimony: Arc::default() }
+    }
+
+    fn testimony(&self) -> MutexGuard<'_, Testimony> {
+        self.testimony.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the cache holds now has to be that version of the object or a later one (contract 4).
+    fn held(&self, key: &Key) -> Option<State> {
+        self.lister.get(&key.0, &key.1).map(|object| state(&object))
+    }
+}
+
+impl Testimony {
+    fn problem(&mut self, witness: &str, problem: String) {
+        self.problems.push(format!("{witness}: {problem}"));
+    }
+
+    fn claim(&mut self, what: &str, key: &Key, fact: Fact) {
+        self.claims.push(Claim { what: what.to_owned(), key: key.clone(), fact });
+    }
+
+    /// A state that was not told before: it has to be later than all of this object so far (contract 1).
+    fn later(&mut self, witness: &str, what: &str, state: &State) {
+        let last = self.versions.insert(state.uid.clone(), state.version);
+        if last.is_some_and(|last| last >= state.version) {
+            self.problem(witness, format!("{what} comes after version {last:?} of the same object"));
+        }
+    }
+
+    /// Holds what was claimed so far against what happened.
+    pub(crate) fn check(&mut self, witness: &str, scope: &Scope, history: &History) {
+        for Claim { what, key, fact } in std::mem::take(&mut self.claims) {
+            let (holds, problem) = match &fact {
+                Fact::Had(state) => (history.had(scope, &key, state), "never was at the server".to_owned()),
+                Fact::Left(version) => (history.left(scope, &key, *version), "did not happen at the server".to_owned()),
+                Fact::Held(since, held) => (
+                    history.may_hold(scope, &key, *since, held.as_ref()),
+                    format!("was told while the cache held {held:?}"),
+                ),
+            };
+            if !holds {
+                let story = history.story(scope, &key);
+                self.problem(witness, format!("{what} {problem}; at the server: {story}"));
+            }
+        }
+    }
+}
+
+impl<K: Object> EventHandler<K> for Witness<K> {
+    fn on_add(&mut self, object: &Cached<K>, initial: bool) {
+        let (key, state) = (key(object), state(object));
+        let held = self.held(&key);
+        let what = format!("add {key:?} {state:?}");
+        let mut testimony = self.testimony();
+        testimony.calls += 1;
+        if initial && !testimony.begun {
+            testimony.initial.insert(key.clone(), state.clone());
+        } else {
+            testimony.begun = true;
+        }
+        testimony.exchanged += usize::from(testimony.last_gone_unseen.take().as_ref() == Some(&key));
+        testimony.later(&self.name, &what, &state);
+        testimony.claim(&what, &key, Fact::Had(state.clone()));
+        testimony.claim(&what, &key, Fact::Held(state.version, held));
+        if let Some(present) = testimony.view.insert(key, state) {
+            testimony.problem(&self.name, format!("{what}, but {present:?} is there"));
+        }
+    }
+
+    fn on_update(&mut self, old: &Cached<K>, new: &Cached<K>) {
+        let key = key(new);
+        let (old, new) = (state(old), state(new));
+        let held = self.held(&key);
+        let what = format!("update {key:?} {old:?} to {new:?}");
+        let mut testimony = self.testimony();
+        testimony.calls += 1;
+        testimony.begun = true;
+        if old != new {
+            testimony.later(&self.name, &what, &new);
+        } else if self.resyncs {
+            testimony.repetitions += 1;
+        } else {
+            testimony.problem(&self.name, format!("{what}, but it does not want resyncs"));
+        }
+        if old.uid != new.uid {
+            testimony.problem(&self.name, format!("{what} is of two objects"));
+        }
+        testimony.claim(&what, &key, Fact::Had(new.clone()));
+        testimony.claim(&what, &key, Fact::Held(new.version, held));
+        let before = testimony.view.insert(key, new);
+        if before.as_ref() != Some(&old) {
+            testimony.problem(&self.name, format!("{what}, but {before:?} is there"));
+        }
+    }
+
+    fn on_delete(&mut self, object: &Cached<K>, final_state_unknown: bool) {
+        let (key, state) = (key(object), state(object));
+        let held = self.held(&key);
+        let what = format!("delete {key:?} {state:?} unknown={final_state_unknown}");
+        let mut testimony = self.testimony();
+        testimony.calls += 1;
+        testimony.begun = true;
+        let before = testimony.view.remove(&key);
+        testimony.gone_unseen += usize::from(final_state_unknown);
+        testimony.last_gone_unseen = final_state_unknown.then(|| key.clone());
+        if final_state_unknown {
+            if before.as_ref() != Some(&state) {
+                testimony.problem(&self.name, format!("{what}, but {before:?} is there"));
+            }
+            if held.as_ref() == Some(&state) {
+                testimony.problem(&self.name, format!("{what}, but the cache still holds it"));
+            }
+        } else {
+            testimony.later(&self.name, &what, &state);
+            testimony.claim(&what, &key, Fact::Left(state.version));
+            if before.as_ref().map(|before| &before.uid) != Some(&state.uid) {
+                testimony.problem(&self.name, format!("{what}, but {before:?} is there"));
+            }
+        }
+        testimony.claim(&what, &key, Fact::Held(state.version, held));
+    }
+}

@@ -1,0 +1,500 @@
+//! A server, those who write to it, and those who keep up with it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use http::Request;
+use http_body_util::{BodyDataStream, BodyExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube_client::client::Body;
+use serde_json::json;
+use steersman_cache::{
+    HandlerHandle, Informer, InformerOptions, Lister, ReflectorOptions, SharedInformerFactory, StorageMode,
+    StorageOptions,
+};
+use steersman_client::{Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use steersman_testing::Embedded;
+use tower::{BoxError, ServiceExt};
+
+use crate::faults::Faults;
+use crate::history::{History, Key, Scope, State, version};
+use crate::random::Random;
+use crate::script::Script;
+use crate::witness::{self, Testimony, Witness};
+
+const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+const NAMES: [&str; 4] = ["one", "two", "three", "four"];
+const TIERS: [&str; 2] = ["web", "db"];
+const RESYNC: Duration = Duration::from_secs(45);
+
+pub(crate) struct World {
+    random: Random,
+    script: Script,
+    server: Embedded,
+    /// On a connection of their own, which nothing happens to.
+    writer: Client,
+    observer: BodyDataStream<http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, BoxError>>,
+    history: History,
+    faults: Faults,
+    factory: SharedInformerFactory,
+    caches: Vec<Cache>,
+    written: u64,
+}
+
+/// An informer and those who listen to it.
+struct Cache {
+    name: String,
+    scope: Scope,
+    informer: Informer<ConfigMap>,
+    lister: Lister<ConfigMap>,
+    handlers: Vec<Handler>,
+    samples: Vec<Sample>,
+    handlers_added: usize,
+}
+
+struct Handler {
+    name: String,
+    handle: HandlerHandle,
+    testimony: Arc<Mutex<Testimony>>,
+    /// What was in the cache when it was added.
+    initial: BTreeMap<Key, State>,
+    resyncs: bool,
+}
+
+/// What was in the cache when it said that it had reached a version.
+struct Sample {
+    version: u64,
+    held: BTreeMap<Key, State>,
+}
+
+pub(crate) fn client<S, B>(service: S) -> Client
+where
+    S: tower::Service<Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let config = Config::new("http://server.test".parse().expect("this is an address"));
+    Client::builder(config).build_over(service).expect("a client needs nothing")
+}
+
+impl World {
+    pub(crate) async fn new(seed: u64, script: Script) -> Self {
+        let mut random = Random::new(seed);
+        let server = Embedded::start();
+        let writer = client(server.server().clone());
+        for namespace in NAMESPACES {
+            let object = json!({"metadata": {"name": namespace}});
+            let object: Namespace = serde_json::from_value(object).expect("this is a namespace");
+            writer.cluster().create(&PostParams::default(), &object).await.expect("a namespace can be created");
+        }
+        let list = writer.all_namespaces::<ConfigMap>().list(&ListParams::default()).await.expect("a list");
+        let start = list.metadata.resource_version.unwrap_or_default();
+        let uri = format!("/api/v1/configmaps?watch=true&resourceVersion={start}&timeoutSeconds=1000000000");
+        let request = Request::get(uri).body(Body::empty()).expect("this is a request");
+        let observer = server.server().clone().oneshot(request).await.expect("it always answers").into_body();
+        let observer = observer.map_err(BoxError::from).boxed_unsync().into_data_stream();
+        let faults = Faults::new(seed ^ 0xfa17, random.chance(20), script.clone());
+        let bad = {
+            let (faults, server) = (faults.clone(), server.clone());
+            client(tower::service_fn(move |request| faults.clone().answer(server.clone(), request)))
+        };
+        let factory = SharedInformerFactory::new(bad);
+        Self {
+            random,
+            script,
+            server,
+            writer,
+            observer,
+            history: History::since(version(&start)),
+            faults,
+            factory,
+            caches: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// Some run, and an error if something was not as it should be.
+    pub(crate) async fn run(&mut self) -> Result<(), String> {
+        for _ in 0..self.random.below(10) {
+            self.write().await;
+        }
+        let percent = *self.random.pick(&[0, 10, 30, 60]);
+        self.faults.set_percent(percent);
+        for number in 0..1 + self.random.below(2) {
+            self.add_cache(number);
+        }
+        self.factory.start().map_err(|error| error.to_string())?;
+        for _ in 0..20 + self.random.below(40) {
+            self.step().await?;
+        }
+        self.faults.set_percent(0);
+        self.quiet(Duration::from_secs(1200)).await?;
+        self.resync().await?;
+        self.count();
+        self.factory.shutdown().await;
+        self.check_claims()
+    }
+
+    fn add_cache(&mut self, number: usize) {
+        let random = &mut self.random;
+        let scope = Scope {
+            namespaces: match random.below(3) {
+                0 => Vec::new(),
+                1 => vec!["b".to_owned()],
+                _ => vec!["a".to_owned(), "c".to_owned()],
+            },
+            tier: random.chance(50).then(|| "web".to_owned()),
+        };
+        let reflector = ReflectorOptions {
+            streaming: random.chance(60),
+            page_size: random.below(6) as u32,
+            watch_timeout: Duration::from_secs(*random.pick(&[5, 60, 300])),
+            ..ReflectorOptions::default()
+        };
+        let mode = *random.pick(&[StorageMode::Encoded, StorageMode::Decoded]);
+        let name = format!("cache {number}");
+        self.script.note(format_args!("{name}: {scope:?} {reflector:?} {mode:?}"));
+        let mut storage = StorageOptions::default();
+        storage.mode = mode;
+        let mut options = InformerOptions::all().reflector(reflector).storage(storage);
+        for namespace in &scope.namespaces {
+            options = options.namespace(namespace);
+        }
+        if let Some(tier) = &scope.tier {
+            options = options.labels(format!("tier={tier}"));
+        }
+        let informer = self.factory.informer(options).expect("these options make sense");
+        let lister = informer.lister();
+        let mut cache =
+            Cache { name, scope, informer, lister, handlers: Vec::new(), samples: Vec::new(), handlers_added: 0 };
+        cache.add_handler(false);
+        cache.add_handler(true);
+        self.caches.push(cache);
+    }
+
+    async fn step(&mut self) -> Result<(), String> {
+        match self.random.below(100) {
+            0..40 => self.write().await,
+            40..48 => {
+                for _ in 0..2 + self.random.below(10) {
+                    self.write().await;
+                }
+            }
+            48..65 => {
+                let limit = *self.random.pick(&[1, 100, 5_000, 90_000]);
+                let time = Duration::from_millis(self.random.below(limit) as u64);
+                self.script.note(format_args!("sleep {time:?}"));
+                tokio::time::sleep(time).await;
+            }
+            65..79 => {
+                for _ in 0..1 + self.random.below(20) {
+                    tokio::task::yield_now().await;
+                    self.sample();
+                }
+            }
+            79..84 => {
+                self.script.note(format_args!("compact"));
+                self.script.count("compactions", 1);
+                self.server.compact();
+            }
+            84..88 => {
+                let percent = *self.random.pick(&[0, 10, 30, 60]);
+                self.script.note(format_args!("from now on {percent} % go wrong"));
+                self.faults.set_percent(percent);
+            }
+            88..93 => {
+                // A quiet moment comes also on a bad connection, only later.
+                let percent = self.faults.percent();
+                self.faults.set_percent(*self.random.pick(&[0, percent.min(30)]));
+                self.quiet(Duration::from_secs(4 * 3600)).await?;
+                self.faults.set_percent(percent);
+            }
+            93..97 => {
+                let (cache, resyncs) = (self.random.below(self.caches.len()), self.random.chance(50));
+                let cache = &mut self.caches[cache];
+                let handler = cache.add_handler(resyncs);
+                self.script.note(format_args!("added {handler}"));
+            }
+            _ => {
+                let cache = self.random.below(self.caches.len());
+                let handlers = self.caches[cache].handlers.len();
+                if handlers > 1 {
+                    let handler = self.caches[cache].handlers.remove(self.random.below(handlers));
+                    self.script.note(format_args!("remove {}", handler.name));
+                    self.remove(cache, handler).await?;
+                }
+            }
+        }
+        self.sample();
+        self.problems()
+    }
+
+    /// One write, of some kind, to some object.
+    async fn write(&mut self) {
+        let random = &mut self.random;
+        let (namespace, name) = (*random.pick(&NAMESPACES), *random.pick(&NAMES));
+        let objects = self.writer.namespaced::<ConfigMap>(namespace);
+        let tier = random.chance(70).then(|| *random.pick(&TIERS));
+        self.written += 1;
+        let text = "{\"a\": [\\ \u{e9}\u{1f600}}]".repeat(random.below(20));
+        let object = json!({
+            "metadata": {"name": name, "labels": tier.map(|tier| json!({"tier": tier}))},
+            "data": {"number": self.written.to_string(), "text": text},
+        });
+        let object: ConfigMap = serde_json::from_value(object).expect("this is an object");
+        let exists = objects.get_opt(name).await.expect("the server answers").is_some();
+        let what = match random.below(20) {
+            0 => {
+                let labels = random.chance(50).then(|| format!("tier={}", random.pick(&TIERS)));
+                let params = ListParams { label_selector: labels, ..ListParams::default() };
+                objects.delete_collection(&DeleteParams::default(), &params).await.expect("a deletion of several");
+                "delete collection of"
+            }
+            1..4 if exists => {
+                objects.delete(name, &DeleteParams::default()).await.expect("a deletion");
+                objects.create(&PostParams::default(), &object).await.expect("a creation");
+                "recreate"
+            }
+            4..8 if exists => {
+                objects.delete(name, &DeleteParams::default()).await.expect("a deletion");
+                "delete"
+            }
+            8..12 if exists => {
+                let patch = Patch::Merge(json!({"metadata": {"labels": {"tier": tier}}}));
+                objects.patch(name, &PatchParams::default(), &patch).await.expect("a patch");
+                "relabel"
+            }
+            _ if exists => {
+                objects.replace(name, &PostParams::default(), &object).await.expect("an update");
+                "update"
+            }
+            _ => {
+                objects.create(&PostParams::default(), &object).await.expect("a creation");
+                "create"
+            }
+        };
+        self.observe();
+        let newest = self.history.newest();
+        self.script.note(format_args!("{what} {namespace}/{name}, tier {tier:?}: {newest}"));
+    }
+
+    /// Takes in what the writes have changed.
+    fn observe(&mut self) {
+        while let Some(Some(Ok(line))) = self.observer.next().now_or_never() {
+            self.history.record(&serde_json::from_slice(&line).expect("an event is JSON"));
+        }
+    }
+
+    /// Looks into the caches at this very moment.
+    fn sample(&mut self) {
+        for cache in &mut self.caches {
+            let version = version(&cache.lister.resource_version());
+            cache.samples.push(Sample { version, held: cache.held() });
+        }
+    }
+
+    /// Waits until the caches know everything, and compares all there is.
+    async fn quiet(&mut self, limit: Duration) -> Result<(), String> {
+        let newest = self.history.newest().to_string();
+        self.script.note(format_args!("quiet at {newest}, with {} % going wrong", self.faults.percent()));
+        for cache in &self.caches {
+            let reached = cache.lister.wait_for_version(&newest, limit).await;
+            let status = cache.informer.status();
+            let percent = self.faults.percent();
+            self.script.count(if percent > 0 { "quiet on a bad connection" } else { "quiet" }, 1);
+            reached.map_err(|error| format!("{}: {error}; it is {status:?}", cache.name))?;
+            cache.told().await?;
+        }
+        let truth = self.truth().await;
+        self.sample();
+        for cache in &self.caches {
+            let now = self.history.now(&cache.scope);
+            cache.agrees_with(&now, &truth)?;
+        }
+        self.problems()
+    }
+
+    /// What the server has: the objects by their keys.
+    async fn truth(&self) -> BTreeMap<Key, ConfigMap> {
+        let list = self.writer.all_namespaces::<ConfigMap>().list(&ListParams::default()).await.expect("a list");
+        let key = |object: &ConfigMap| {
+            let (namespace, name) = (object.metadata.namespace.clone(), object.metadata.name.clone());
+            (namespace.unwrap_or_default(), name.unwrap_or_default())
+        };
+        list.items.into_iter().map(|object| (key(&object), object)).collect()
+    }
+
+    /// Those who want resyncs are told of everything again, and nobody else is told of anything.
+    async fn resync(&mut self) -> Result<(), String> {
+        let count = |cache: &Cache| -> Vec<(usize, usize)> {
+            let counts = cache.handlers.iter().map(|handler| {
+                let testimony = handler.testimony();
+                (testimony.calls, testimony.repetitions)
+            });
+            counts.collect()
+        };
+        let before: Vec<_> = self.caches.iter().map(count).collect();
+        tokio::time::sleep(RESYNC + Duration::from_secs(1)).await;
+        for (cache, before) in self.caches.iter().zip(before) {
+            cache.told().await?;
+            for ((handler, before), now) in cache.handlers.iter().zip(before).zip(count(cache)) {
+                let (calls, repetitions) = (now.0 - before.0, now.1 - before.1);
+                let wanted = if handler.resyncs { cache.lister.len() } else { 0 };
+                // A list meanwhile repeats everything as well.
+                if repetitions < wanted || calls != repetitions || (!handler.resyncs && calls > 0) {
+                    let what = format!("{} {}", cache.name, handler.name);
+                    return Err(format!(
+                        "{what}: {calls} calls and {repetitions} repetitions, not {wanted}, in a resync"
+                    ));
+                }
+            }
+        }
+        self.problems()
+    }
+
+    /// Counts what came to pass.
+    fn count(&self) {
+        for cache in &self.caches {
+            let status = cache.informer.status();
+            self.script.count("lists after the first", status.iter().map(|status| status.lists - 1).sum());
+            self.script.count("watches", status.iter().map(|status| status.watches).sum());
+            for handler in &cache.handlers {
+                let testimony = handler.testimony();
+                self.script.count("calls", testimony.calls as u64);
+                self.script.count("repetitions", testimony.repetitions as u64);
+                self.script.count("begun with", testimony.initial.len() as u64);
+                self.script.count("late joiner begun with", handler.initial.len() as u64);
+                self.script.count("gone unseen", testimony.gone_unseen as u64);
+                self.script.count("exchanged unseen", testimony.exchanged as u64);
+            }
+        }
+    }
+
+    async fn remove(&mut self, cache: usize, handler: Handler) -> Result<(), String> {
+        handler.handle.remove_and_wait().await;
+        let calls = handler.testimony().calls;
+        self.write().await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        handler.handle.remove();
+        let later = handler.testimony().calls;
+        let name = format!("{} {}", self.caches[cache].name, handler.name);
+        if later != calls {
+            return Err(format!("{name} was told {} times after its removal", later - calls));
+        }
+        let mut testimony = handler.testimony();
+        testimony.check(&name, &self.caches[cache].scope, &self.history);
+        testimony.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
+    }
+
+    /// What anybody found wrong so far.
+    fn problems(&mut self) -> Result<(), String> {
+        self.observe();
+        self.check_claims()
+    }
+
+    fn check_claims(&mut self) -> Result<(), String> {
+        let history = &self.history;
+        for cache in &mut self.caches {
+            for Sample { version, held } in std::mem::take(&mut cache.samples) {
+                for key in history.keys() {
+                    let held = held.get(key);
+                    if version > 0 && !history.may_hold(&cache.scope, key, version, held) {
+                        let story = history.story(&cache.scope, key);
+                        let name = &cache.name;
+                        return Err(format!("{name} has reached {version} and holds {held:?} of {key:?}: {story}"));
+                    }
+                }
+            }
+            for handler in &cache.handlers {
+                let mut testimony = handler.testimony();
+                testimony.check(&format!("{} {}", cache.name, handler.name), &cache.scope, history);
+                if let Some(problem) = testimony.problems.first() {
+                    return Err(problem.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cache {
+    fn add_handler(&mut self, resyncs: bool) -> String {
+        let name = format!("handler {}{}", self.handlers_added, if resyncs { " with resync" } else { "" });
+        self.handlers_added += 1;
+        let witness = Witness::new(format!("{} {name}", self.name), resyncs, self.lister.clone());
+        let testimony = Arc::clone(&witness.testimony);
+        let initial = self.held();
+        let handle = match resyncs {
+            true => self.informer.add_event_handler_with_resync(witness, RESYNC),
+            false => self.informer.add_event_handler(witness),
+        };
+        let handle = handle.expect("the informer has not stopped");
+        self.handlers.push(Handler { name: name.clone(), handle, testimony, initial, resyncs });
+        name
+    }
+
+    /// Everything in the cache.
+    fn held(&self) -> BTreeMap<Key, State> {
+        self.lister.list().iter().map(|object| (witness::key(object), witness::state(object))).collect()
+    }
+
+    /// Waits until the handlers have been told everything.
+    async fn told(&self) -> Result<(), String> {
+        for handler in &self.handlers {
+            for _ in 0..1000 {
+                if handler.handle.pending() == 0 && handler.handle.has_synced() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            let (pending, synced) = (handler.handle.pending(), handler.handle.has_synced());
+            if pending > 0 || !synced {
+                return Err(format!("{} {}: {pending} events wait, synced: {synced}", self.name, handler.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn agrees_with(&self, now: &BTreeMap<Key, State>, truth: &BTreeMap<Key, ConfigMap>) -> Result<(), String> {
+        let held = self.held();
+        if held != *now {
+            return Err(format!("{} holds {held:#?}, but the server has {now:#?}", self.name));
+        }
+        for object in self.lister.list().iter() {
+            let kept = object.get().map_err(|error| error.to_string())?;
+            let theirs = truth.get(&witness::key(object));
+            let is_same = theirs.is_some_and(|theirs| {
+                let version = &theirs.metadata.resource_version;
+                version == &kept.metadata.resource_version && theirs.data == kept.data
+            });
+            if !is_same {
+                return Err(format!("{} holds {kept:?}, but the server has {theirs:?}", self.name));
+            }
+        }
+        for handler in &self.handlers {
+            let testimony = handler.testimony();
+            let name = format!("{} {}", self.name, handler.name);
+            if testimony.view != held {
+                return Err(format!("{name} was told of {:#?}, but the cache holds {held:#?}", testimony.view));
+            }
+            if let Some(missed) =
+                handler.initial.iter().find(|(key, state)| testimony.initial.get(*key) != Some(*state))
+            {
+                return Err(format!("{name} did not begin with {missed:?}, which was in the cache when it was added"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Handler {
+    fn testimony(&self) -> std::sync::MutexGuard<'_, Testimony> {
+        self.testimony.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
