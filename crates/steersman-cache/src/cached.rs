@@ -169,6 +169,11 @@ impl<K> Cached<K> {
         Arc::ptr_eq(&self.0, &other.0) || same_version && self.is_same_object(other)
     }
 
+    /// Where it is in memory: as long as it is held, no other state has that.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     fn error(&self, wanted: &'static str, line: usize, column: usize) -> DecodeError {
         DecodeError {
             kind: self.meta().kind().to_owned(),

@@ -27,7 +27,10 @@ pub enum Error {
         known: Vec<String>,
     },
     /// There is an index of that name already.
-    #[error("there is an index {name:?} already: choose another name")]
+    #[error(
+        "there is an index {name:?} already, and it is another one, or one of a function, which cannot be compared: choose another \
+         name, or use a clone of the same Index"
+    )]
     IndexExists {
         /// The name.
         name: String,
@@ -52,6 +55,23 @@ pub enum Error {
         /// Why not.
         problem: String,
     },
+    /// Somebody asked before for an informer of the same objects that keeps or reads them in another way.
+    #[error(
+        "there is an informer for {kind} already, and its {what} options are others: ask for it with the same options (of a \
+         transform, with a clone), or select other objects"
+    )]
+    OtherOptions {
+        /// What it is for.
+        kind: String,
+        /// Which of them: `storage` or `reflector`.
+        what: &'static str,
+    },
+    /// Something was called that starts a task, and there is no runtime for it.
+    #[error("the informer for {kind} needs a tokio runtime: call this within one")]
+    NoRuntime {
+        /// What it is for.
+        kind: String,
+    },
     /// Some caches are not filled yet.
     #[error("after {waited:?} these are not in the cache yet: {}", waiting.join("; "))]
     NotSynced {
@@ -61,7 +81,10 @@ pub enum Error {
         waiting: Vec<String>,
     },
     /// The cache has not reached a version in time.
-    #[error("the cache of {kind} has not reached version {wanted} within {waited:?}; it is at {reached:?}")]
+    #[error(
+        "the cache of {kind} has not reached version {wanted} within {waited:?}; it is at {reached:?}{}",
+        if *stopped { ", and its informer is stopped" } else { "" }
+    )]
     NotReached {
         /// The kind.
         kind: String,
@@ -71,6 +94,16 @@ pub enum Error {
         reached: String,
         /// How long was waited.
         waited: Duration,
+        /// Whether it never will, because the informer has been stopped.
+        stopped: bool,
+    },
+    /// A version has no order.
+    #[error("the version {version:?} is no number, so nobody can tell when the cache of {kind} has reached it")]
+    IncomparableVersion {
+        /// The kind.
+        kind: String,
+        /// The version.
+        version: String,
     },
     /// The server could not be asked.
     #[error("{0}")]

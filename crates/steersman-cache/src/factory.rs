@@ -9,10 +9,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use kube_core::Resource;
 use steersman_client::{Api, ApiResource, Client, DynamicObject, PartialObjectMeta, Place};
 use steersman_wire::{LabelSelector, TypeMeta};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::cached::Object;
 use crate::informer::InformerConfig;
@@ -161,6 +162,7 @@ pub struct SharedInformerFactory {
 #[derive(Clone)]
 struct Entry {
     informer: Arc<dyn AnyInformer>,
+    reflector: ReflectorOptions,
 }
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -172,6 +174,7 @@ trait AnyInformer: Any + Send + Sync {
     fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
     fn is_stopped(&self) -> bool;
     fn status(&self) -> Vec<ReflectorStatus>;
+    fn waiting(&self) -> Vec<String>;
 }
 
 impl<K: Object> AnyInformer for Informer<K> {
@@ -194,6 +197,10 @@ impl<K: Object> AnyInformer for Informer<K> {
     fn status(&self) -> Vec<ReflectorStatus> {
         self.status()
     }
+
+    fn waiting(&self) -> Vec<String> {
+        self.waiting()
+    }
 }
 
 impl fmt::Debug for SharedInformerFactory {
@@ -214,6 +221,9 @@ impl SharedInformerFactory {
 
     /// The informer for objects of a Rust type. It is made when it is asked for the first time, and started by
     /// [`start`](Self::start).
+    ///
+    /// Whoever asks for the same objects again gets the same informer, and its indexes are added. Asking for them to be kept or read in
+    /// another way is an error, for there is one cache.
     pub fn informer<K>(&self, options: InformerOptions<K>) -> Result<Informer<K>, Error>
     where
         K: Object + Resource<DynamicType = ()>,
@@ -265,6 +275,7 @@ impl SharedInformerFactory {
         K: Object + Resource<DynamicType: Send + Sync>,
     {
         options.check()?;
+        let reflector = ReflectorOptions { type_meta: Some(type_meta), ..options.reflector };
         let everywhere = api(&self.client, Place::AllNamespaces);
         let identity = Identity {
             object: TypeId::of::<K>(),
@@ -276,7 +287,18 @@ impl SharedInformerFactory {
         let mut informers = self.informers();
         informers.retain(|_, entry| !entry.informer.is_stopped());
         let informer = match informers.get(&identity) {
-            Some(entry) => entry.typed::<K>(),
+            Some(entry) => {
+                let informer = entry.typed::<K>();
+                let kind = || identity.path.clone();
+                if !informer.is_stored_as(&options.storage) {
+                    return Err(Error::OtherOptions { kind: kind(), what: "storage" });
+                }
+                if entry.reflector != reflector {
+                    return Err(Error::OtherOptions { kind: kind(), what: "reflector" });
+                }
+                add_indexes(&informer, options.indexes)?;
+                informer
+            }
             None => {
                 let with_selectors = |api: Api<K>| {
                     let mut lister_watcher = ApiListerWatcher::new(api);
@@ -299,17 +321,17 @@ impl SharedInformerFactory {
                     };
                     identity.namespaces.iter().map(source).collect()
                 };
-                let reflector = ReflectorOptions { type_meta: Some(type_meta), ..options.reflector };
-                let config = InformerConfig { kind: identity.path.clone(), storage: options.storage, reflector };
+                let config = InformerConfig {
+                    kind: identity.path.clone(),
+                    storage: options.storage,
+                    reflector: reflector.clone(),
+                };
                 let informer = Informer::new(sources, config);
-                informers.insert(identity, Entry { informer: Arc::new(informer.clone()) });
+                add_indexes(&informer, options.indexes)?;
+                informers.insert(identity, Entry { informer: Arc::new(informer.clone()), reflector });
                 informer
             }
         };
-        drop(informers);
-        for (name, index) in options.indexes {
-            informer.add_index(&name, index)?;
-        }
         Ok(informer)
     }
 
@@ -338,8 +360,10 @@ impl SharedInformerFactory {
     pub fn start(&self) -> Result<(), Error> {
         let entries: Vec<_> = self.informers().values().cloned().collect();
         for entry in entries {
-            if !entry.informer.is_stopped() {
-                entry.informer.start()?;
+            match entry.informer.start() {
+                // Somebody has no use for it any more, which is no reason not to start the others.
+                Ok(()) | Err(Error::Stopped { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -347,26 +371,25 @@ impl SharedInformerFactory {
 
     /// Waits until all informers have everything that was there from the start. The error names those that do not, and why.
     pub async fn wait_for_cache_sync(&self, limit: Duration) -> Result<(), Error> {
-        let deadline = Instant::now() + limit;
+        let started = Instant::now();
         let entries: Vec<_> = self.informers().values().cloned().collect();
         let mut waiting = Vec::new();
         for entry in entries {
             // The time is for all of them together.
-            let left = deadline.saturating_duration_since(Instant::now());
-            match timeout_at(deadline, entry.informer.wait_for_sync(left)).await {
-                Ok(Ok(())) => {}
-                _ => waiting.extend(entry.informer.status().iter().map(ToString::to_string)),
+            let left = limit.saturating_sub(started.elapsed());
+            if entry.informer.wait_for_sync(left).await.is_err() {
+                waiting.extend(entry.informer.waiting());
             }
         }
+        waiting.sort();
         if waiting.is_empty() { Ok(()) } else { Err(Error::NotSynced { waited: limit, waiting }) }
     }
 
     /// Stops all informers and waits until no handler is called any more.
     pub async fn shutdown(&self) {
         let entries: Vec<_> = self.informers().drain().collect();
-        for (_, entry) in entries {
-            entry.informer.stop().await;
-        }
+        // One whose handler takes its time does not keep the others from stopping.
+        join_all(entries.iter().map(|(_, entry)| entry.informer.stop())).await;
     }
 
     /// What all reflectors are doing.
@@ -381,6 +404,10 @@ impl Entry {
         // The identity holds the type.
         any.downcast_ref::<Informer<K>>().cloned().expect("informers are filed under their type")
     }
+}
+
+fn add_indexes<K: Object>(informer: &Informer<K>, indexes: Vec<(String, Index<K>)>) -> Result<(), Error> {
+    indexes.into_iter().try_for_each(|(name, index)| informer.add_index(&name, index))
 }
 
 fn type_meta<K: Resource>(dynamic: &K::DynamicType) -> TypeMeta {

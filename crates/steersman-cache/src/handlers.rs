@@ -12,7 +12,8 @@ use crate::Cached;
 /// Is told of every object that comes, changes and goes.
 ///
 /// Calls come one after the other, on a task of the handler's own, and must not block: put a key into a work queue, and do the
-/// work elsewhere. A panic is caught and counted, and the next call comes all the same.
+/// work elsewhere. A panic is caught and counted, and the next call comes all the same. A handler may call anything of its informer,
+/// and remove itself (test `a_handler_may_use_its_informer`).
 pub trait EventHandler<K>: Send + 'static {
     /// An object is there. `initial`: it was there when the informer started, or when this handler was added.
     fn on_add(&mut self, object: &Cached<K>, initial: bool);
@@ -209,6 +210,9 @@ impl<K: Send + Sync + 'static> Listener<K> {
     }
 }
 
+/// After so many calls, other tasks are let run.
+const TOLD_AT_ONCE: usize = 256;
+
 async fn tell<K>(
     mut handler: impl EventHandler<K>,
     mut messages: mpsc::UnboundedReceiver<Message<K>>,
@@ -228,7 +232,10 @@ async fn tell<K>(
             None => return,
             Some(Message::Synced) => drop(synced.send(true)),
             Some(Message::Events(events)) => {
-                for event in &*events {
+                for (index, event) in events.iter().enumerate() {
+                    if index % TOLD_AT_ONCE == TOLD_AT_ONCE - 1 {
+                        tokio::task::yield_now().await;
+                    }
                     if shared.removed.load(Ordering::Acquire) {
                         return;
                     }
@@ -263,9 +270,10 @@ impl HandlerHandle {
         self.synced.clone().wait_for(|synced| *synced).await.is_ok()
     }
 
-    /// How many events wait for the handler. The buffer has no bound: this is the figure to watch.
+    /// How many events wait for the handler; none once it is removed. The buffer has no bound: this is the figure to watch.
     pub fn pending(&self) -> usize {
-        self.shared.pending.load(Ordering::Acquire)
+        let removed = self.shared.removed.load(Ordering::Acquire);
+        if removed { 0 } else { self.shared.pending.load(Ordering::Acquire) }
     }
 
     /// How many of its calls panicked.

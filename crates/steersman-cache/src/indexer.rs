@@ -5,16 +5,18 @@ mod postings;
 mod slots;
 mod snapshot;
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use steersman_wire::LabelSelector;
 
-use self::index::Values;
 use self::postings::Postings;
 use self::slots::{SlotId, Slots};
 use crate::{Cached, Error, Object, ObjectKey};
 
 pub use self::index::Index;
+pub(crate) use self::index::Values;
 pub use self::snapshot::Snapshot;
 
 /// The name of the index that is always there: by namespace, empty for objects in none.
@@ -51,7 +53,11 @@ pub struct Indexer<K> {
     /// The first is [`NAMESPACE_INDEX`].
     indexes: Vec<NamedIndex<K>>,
     resource_version: String,
+    ready: Ready,
 }
+
+/// Values of states in indexes, read before they are needed: by [`Cached::address`] and the place of the index.
+pub(crate) type Ready = HashMap<(usize, usize), Values>;
 
 struct NamedIndex<K> {
     name: String,
@@ -109,22 +115,54 @@ impl<K: Object> Indexer<K> {
     /// An empty store.
     pub fn new() -> Self {
         let namespace = NamedIndex::new(NAMESPACE_INDEX.to_owned(), Index::namespace());
-        Self { slots: Slots::new(), indexes: vec![namespace], resource_version: String::new() }
+        Self { slots: Slots::new(), indexes: vec![namespace], resource_version: String::new(), ready: Ready::new() }
     }
 
     /// Adds an index. The objects that are there already are found by it at once.
     pub fn add_index(&mut self, name: impl Into<String>, index: Index<K>) -> Result<(), Error> {
-        let name = name.into();
+        self.add_index_with(name.into(), index, Index::read)
+    }
+
+    /// The same, with the values that `read` gives.
+    pub(crate) fn add_index_with(
+        &mut self,
+        name: String,
+        index: Index<K>,
+        mut read: impl FnMut(&Index<K>, &Cached<K>, &mut Values),
+    ) -> Result<(), Error> {
         if self.indexes.iter().any(|index| index.name == name) {
             return Err(Error::IndexExists { name });
         }
         let mut added = NamedIndex::new(name, index);
         for (slot, object) in self.slots.iter() {
-            added.index.read(object, &mut added.values);
+            read(&added.index, object, &mut added.values);
             added.postings.set(slot, &added.values);
         }
         self.indexes.push(added);
         Ok(())
+    }
+
+    /// The index of that name, if there is one.
+    pub(crate) fn find_index(&self, name: &str) -> Option<&Index<K>> {
+        self.indexes.iter().find(|index| index.name == name).map(|index| &index.index)
+    }
+
+    /// How many indexes there are, and those that call functions of the user's, with their places.
+    pub(crate) fn functions(&self) -> (usize, Vec<(usize, Index<K>)>) {
+        let named = self.indexes.iter().enumerate().map(|(place, named)| (place, &named.index));
+        let functions = named.filter(|(_, index)| index.is_function()).map(|(place, index)| (place, index.clone()));
+        (self.indexes.len(), functions.collect())
+    }
+
+    /// Whether this very state is in the store.
+    pub(crate) fn holds(&self, object: &Cached<K>) -> bool {
+        let held = self.get(object.meta().namespace(), object.meta().name());
+        held.is_some_and(|held| Arc::ptr_eq(&held.0, &object.0))
+    }
+
+    /// Uses these values for the states they are of, instead of reading them, until it is told otherwise.
+    pub(crate) fn set_ready(&mut self, ready: Ready) {
+        self.ready = ready;
     }
 
     /// The names of the indexes, [`NAMESPACE_INDEX`] first.
@@ -267,9 +305,19 @@ impl<K: Object> Indexer<K> {
     }
 
     fn put(&mut self, object: Cached<K>) -> (SlotId, Option<Cached<K>>) {
+        if let Some(slot) = self.slots.find(object.meta().namespace(), object.meta().name())
+            && let Some(held) = self.slots.get(slot)
+            && Arc::ptr_eq(&held.0, &object.0)
+        {
+            return (slot, Some(object));
+        }
         // All values are read before anything is changed: a function that panics leaves everything as it was.
-        for index in &mut self.indexes {
-            index.index.read(&object, &mut index.values);
+        for (place, index) in self.indexes.iter_mut().enumerate() {
+            let ready = if self.ready.is_empty() { None } else { self.ready.remove(&(object.address(), place)) };
+            match ready {
+                Some(values) => index.values = values,
+                None => index.index.read(&object, &mut index.values),
+            }
         }
         let (slot, old) = self.slots.put(object);
         for index in &mut self.indexes {

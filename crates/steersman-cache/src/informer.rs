@@ -1,19 +1,24 @@
 //! Brings what changes into the cache and tells the handlers.
 
+mod prepare;
 mod processor;
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::cached::Object;
+use crate::cached::{Cached, Object};
+use crate::delta_fifo::Batch;
 use crate::handlers::{EventHandler, HandlerHandle};
 use crate::indexer::{Index, Indexer};
-use crate::informer::processor::Processor;
+use crate::informer::processor::{Processed, Processor, Task};
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Phase, Reflector, ReflectorOptions, ReflectorStatus};
 use crate::source::{Intake, Source};
@@ -32,10 +37,11 @@ use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions, Subscription
 ///
 /// The tests of these names are in `tests/contracts.rs`.
 ///
-/// It runs until it is stopped or its last clone is dropped; listers and handles do not keep it running.
+/// It runs until it is stopped or its last clone is dropped; listers and handles do not keep it running. A clone in one of its own
+/// handlers does, until it is stopped.
 pub struct Informer<K> {
     inner: Arc<Inner<K>>,
-    life: Arc<Life>,
+    life: Arc<Life<K>>,
 }
 
 impl<K> Clone for Informer<K> {
@@ -51,9 +57,10 @@ pub(crate) struct Inner<K> {
     storage: Storage<K>,
     /// Held while a batch is applied and sent out, so that all handlers see the same order.
     processor: Mutex<Processor<K>>,
-    progress: Arc<watch::Sender<Progress>>,
+    progress: watch::Sender<Progress>,
     /// Wakes the task that sees to resyncs.
     handlers_changed: Notify,
+    index_panics: AtomicU64,
 }
 
 /// How far an informer is, for those who wait.
@@ -70,9 +77,9 @@ pub(crate) struct Progress {
 }
 
 /// The tasks of an informer.
-struct Life {
+struct Life<K> {
+    inner: Arc<Inner<K>>,
     state: Mutex<LifeState>,
-    progress: Arc<watch::Sender<Progress>>,
     status: Vec<watch::Receiver<ReflectorStatus>>,
 }
 
@@ -106,6 +113,8 @@ pub struct InformerMetrics {
     pub deltas_pending: usize,
     /// How many events wait for their handlers, all together.
     pub events_pending: usize,
+    /// How many times the function of an index panicked: that object has no values in that index.
+    pub index_panics_total: u64,
     /// What the storage has done.
     pub storage: StorageMetrics,
 }
@@ -120,8 +129,9 @@ impl<K: Object> Informer<K> {
             indexer: RwLock::new(Indexer::new()),
             storage: storage.clone(),
             processor: Mutex::new(Processor::new(fifos.clone())),
-            progress: Arc::new(watch::Sender::new(Progress::default())),
+            progress: watch::Sender::new(Progress::default()),
             handlers_changed: Notify::new(),
+            index_panics: AtomicU64::new(0),
         });
         let mut reflectors = Vec::new();
         for ((_, lister_watcher), source) in sources.into_iter().zip(&fifos) {
@@ -138,12 +148,13 @@ impl<K: Object> Informer<K> {
             }
             tasks
         });
-        let progress = Arc::clone(&inner.progress);
-        Self { inner, life: Arc::new(Life { state: Mutex::new(LifeState::New(starter)), progress, status }) }
+        let life = Life { inner: Arc::clone(&inner), state: Mutex::new(LifeState::New(starter)), status };
+        Self { inner, life: Arc::new(life) }
     }
 
     /// Begins to list and watch; does nothing if it has begun already. Must be called within a tokio runtime.
     pub fn start(&self) -> Result<(), Error> {
+        self.inner.runtime()?;
         let mut state = self.life.state();
         *state = match std::mem::replace(&mut *state, LifeState::Stopped) {
             LifeState::New(starter) => LifeState::Running(starter()),
@@ -155,12 +166,15 @@ impl<K: Object> Informer<K> {
 
     /// Ends it for good and waits until no handler is called any more. Handlers are still told what they have been sent. The cache
     /// can be read as it was at the end.
+    ///
+    /// It ends with the first poll, whatever happens to the future then; only the waiting takes as long as the handlers do. So a limit
+    /// around it does no harm, and it can be called again to go on waiting.
     pub async fn stop(&self) {
         for task in self.life.end() {
             // It was cancelled.
             let _ = task.await;
         }
-        let handlers = self.inner.processor().stop();
+        let handlers = self.inner.processor().ending();
         for handler in handlers {
             handler.ended().await;
         }
@@ -171,7 +185,7 @@ impl<K: Object> Informer<K> {
         matches!(*self.life.state(), LifeState::Stopped)
     }
 
-    /// Adds a handler without resyncs.
+    /// Adds a handler without resyncs. Must be called within a tokio runtime, like its sibling.
     pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<HandlerHandle, Error> {
         self.add_handler(handler, None)
     }
@@ -186,15 +200,40 @@ impl<K: Object> Informer<K> {
     }
 
     fn add_handler(&self, handler: impl EventHandler<K>, resync: Option<Duration>) -> Result<HandlerHandle, Error> {
+        self.inner.runtime()?;
         let added = self.inner.processor().add_handler(handler, resync, || self.inner.indexer().list());
         let handle = added.ok_or_else(|| self.inner.stopped())?;
         self.inner.handlers_changed.notify_one();
         Ok(handle)
     }
 
-    /// Adds an index, also when there are objects already.
+    /// Adds an index, also when there are objects already. The cache can be read while their values are gathered.
+    ///
+    /// If there is the same index under that name, all is well: two who share an informer need not know of each other. Functions
+    /// cannot be compared, so share a clone of the [`Index`] there. A function may read the cache, but not change the informer.
     pub fn add_index(&self, name: &str, index: Index<K>) -> Result<(), Error> {
-        self.inner.indexer.write().unwrap_or_else(PoisonError::into_inner).add_index(name, index)
+        // Nothing is written meanwhile.
+        let _processor = self.inner.processor();
+        let objects = {
+            let indexer = self.inner.indexer();
+            match indexer.find_index(name) {
+                Some(other) if other.is_same(&index) => return Ok(()),
+                Some(_) => return Err(Error::IndexExists { name: name.to_owned() }),
+                None => indexer.list(),
+            }
+        };
+        let panics = &self.inner.index_panics;
+        let read = |object: &_| prepare::values(&index, object, panics);
+        let mut ready: HashMap<_, _> = objects.iter().map(|object| (object.address(), read(object))).collect();
+        let mut indexer = self.inner.indexer.write().unwrap_or_else(PoisonError::into_inner);
+        indexer.add_index_with(name.to_owned(), index.clone(), |_, object, values| {
+            *values = ready.remove(&object.address()).unwrap_or_default();
+        })
+    }
+
+    /// Whether it keeps objects as these options say.
+    pub(crate) fn is_stored_as(&self, options: &StorageOptions<K>) -> bool {
+        self.inner.storage.options().is_same(options)
     }
 
     /// Reads the cache.
@@ -220,8 +259,16 @@ impl<K: Object> Informer<K> {
         if let Ok(Ok(progress)) = ended {
             return if progress.synced { Ok(()) } else { Err(self.inner.stopped()) };
         }
-        let waiting = self.status().iter().map(ToString::to_string).collect();
-        Err(Error::NotSynced { waited: limit, waiting })
+        Err(Error::NotSynced { waited: limit, waiting: self.waiting() })
+    }
+
+    /// What is missing before it has synced, in words: the namespaces that have not been listed.
+    pub(crate) fn waiting(&self) -> Vec<String> {
+        let status = self.status();
+        let unlisted = status.iter().filter(|status| status.lists == 0);
+        let waiting: Vec<_> = unlisted.map(ToString::to_string).collect();
+        // Listed, but on the way into the cache.
+        if waiting.is_empty() { status.iter().map(ToString::to_string).collect() } else { waiting }
     }
 
     /// What its reflectors are doing: one for each namespace, or one for all.
@@ -244,6 +291,7 @@ impl<K: Object> Informer<K> {
             objects: self.inner.indexer().len(),
             deltas_pending: processor.deltas_pending(),
             events_pending: processor.events_pending(),
+            index_panics_total: self.inner.index_panics.load(Ordering::Relaxed),
             storage: self.inner.storage.metrics(),
         }
     }
@@ -260,23 +308,23 @@ impl<K> fmt::Debug for Informer<K> {
     }
 }
 
-impl Life {
+impl<K> Life<K> {
     fn state(&self) -> MutexGuard<'_, LifeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cancels the tasks.
+    /// Cancels the tasks, and lets the handlers end.
     fn end(&self) -> Vec<JoinHandle<()>> {
-        self.progress.send_modify(|progress| progress.stopped = true);
-        let LifeState::Running(tasks) = std::mem::replace(&mut *self.state(), LifeState::Stopped) else {
-            return Vec::new();
-        };
+        let before = std::mem::replace(&mut *self.state(), LifeState::Stopped);
+        let tasks = if let LifeState::Running(tasks) = before { tasks } else { Vec::new() };
         tasks.iter().for_each(JoinHandle::abort);
+        self.inner.processor().stop();
+        self.inner.progress.send_modify(|progress| progress.stopped = true);
         tasks
     }
 }
 
-impl Drop for Life {
+impl<K> Drop for Life<K> {
     fn drop(&mut self) {
         self.end();
     }
@@ -295,6 +343,11 @@ impl<K> Inner<K> {
         Error::Stopped { kind: self.kind.clone() }
     }
 
+    /// Tasks can be started here.
+    fn runtime(&self) -> Result<(), Error> {
+        Handle::try_current().map(drop).map_err(|_| Error::NoRuntime { kind: self.kind.clone() })
+    }
+
     pub(crate) fn kind(&self) -> &str {
         &self.kind
     }
@@ -304,15 +357,29 @@ impl<K> Inner<K> {
     }
 }
 
+/// Brings a batch into the cache. The user's functions are called while nothing is locked.
+fn process<K: Object>(inner: &Inner<K>, index: usize, batch: Batch<Cached<K>>, synced: bool) -> Processed {
+    let mut functions = inner.indexer().functions();
+    loop {
+        let held = |object: &Cached<K>| inner.indexer().holds(object);
+        let ready = prepare::batch(&batch, &functions.1, held, &inner.index_panics);
+        let mut processor = inner.processor();
+        let now = inner.indexer().functions();
+        // An index was added meanwhile.
+        if now.0 != functions.0 {
+            functions = now;
+            continue;
+        }
+        return processor.process(index, Task { batch, synced, ready }, &inner.indexer);
+    }
+}
+
 /// Brings what a reflector has read into the cache, batch by batch.
 async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Source<K>>) {
     loop {
         source.filled().await;
-        let processed = {
-            let mut processor = inner.processor();
-            let indexer = &inner.indexer;
-            processor.process(index, || indexer.write().unwrap_or_else(PoisonError::into_inner))
-        };
+        let Some((batch, synced)) = source.take() else { continue };
+        let processed = process(&inner, index, batch, synced);
         source.applied();
         inner.progress.send_modify(|progress| {
             progress.batches += 1;

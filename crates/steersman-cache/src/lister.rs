@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steersman_wire::{LabelSelector, compare_resource_version};
+use steersman_wire::{LabelSelector, ResourceVersion, compare_resource_version};
 use tokio::time::timeout;
 
 use crate::cached::{Cached, Object};
@@ -96,8 +96,13 @@ impl<K: Object> Lister<K> {
         self.inner.indexer().resource_version().to_owned()
     }
 
-    /// Waits until the cache has reached a version, such as that of an object that was just written.
+    /// Waits until the cache has reached a version, such as that of an object that was just written. It does not wait for what
+    /// cannot come: a version that is no number, or an informer that is stopped.
     pub async fn wait_for_version(&self, version: &str, limit: Duration) -> Result<(), Error> {
+        if ResourceVersion::parse(version).is_err() {
+            let kind = self.inner.kind().to_owned();
+            return Err(Error::IncomparableVersion { kind, version: version.to_owned() });
+        }
         let mut progress = self.inner.progress();
         let reached = || {
             let indexer = self.inner.indexer();
@@ -112,6 +117,7 @@ impl<K: Object> Lister<K> {
             wanted: version.to_owned(),
             reached: self.resource_version(),
             waited: limit,
+            stopped: progress.borrow().stopped,
         })
     }
 }

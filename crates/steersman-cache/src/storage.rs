@@ -1,6 +1,7 @@
 //! In which form objects of a kind are kept.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -80,6 +81,19 @@ impl<K> StorageOptions<K> {
     pub fn transform(mut self, transform: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
+    }
+
+    /// Whether both keep objects in the same way, as far as can be told: of transforms only that a clone is the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same_transform = match (&self.transform, &other.transform) {
+            (None, None) => true,
+            (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs),
+            _ => false,
+        };
+        same_transform
+            && self.mode == other.mode
+            && self.strip == other.strip
+            && self.memo_bytes_max == other.memo_bytes_max
     }
 }
 
@@ -210,6 +224,10 @@ impl<K: Object> Storage<K> {
         self.keep(Json.scan(object, &self.shared.options.strip, type_meta)?)
     }
 
+    pub(crate) fn options(&self) -> &StorageOptions<K> {
+        &self.shared.options
+    }
+
     /// What it has done so far.
     pub fn metrics(&self) -> StorageMetrics {
         let shared = &self.shared;
@@ -278,7 +296,10 @@ impl<K: Object> Storage<K> {
     fn transformed(&self, transform: &Transform<K>, scanned: Scanned) -> Result<Scanned, ObjectError> {
         self.shared.count_decode();
         let Ok(mut object) = Json.decode::<K>(&scanned.object) else { return Ok(scanned) };
-        transform(&mut object);
+        if catch_unwind(AssertUnwindSafe(|| transform(&mut object))).is_err() {
+            let fault = Fault::Decode { message: "its transform panicked".to_owned(), line: 0, column: 0 };
+            return Err(ObjectError { index: None, key: Some(scanned.metadata.key()), fault });
+        }
         let Ok(bytes) = serde_json::to_vec(&object) else { return Ok(scanned) };
         let before = &scanned.metadata;
         let type_meta = TypeMeta { api_version: before.api_version().to_owned(), kind: before.kind().to_owned() };

@@ -14,15 +14,15 @@ use crate::FieldPath;
 /// assert_eq!(Json.scan(object, &strip, None)?.object, r#"{"metadata":{"annotations":{"a":"b"}}}"#);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strip(Node);
 
 /// What is left out of an object somewhere within.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Node(Vec<(String, Cut)>);
 
 /// What is left out at a member.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The member itself.
     Whole,

@@ -1,6 +1,7 @@
 //! By what objects can be found.
 
 use std::fmt;
+use std::sync::Arc;
 
 use steersman_wire::{Codec, FieldPath, Json, Metadata, Value};
 
@@ -21,8 +22,22 @@ enum Source<K> {
     Annotation(String),
     OwnerUid,
     Path(FieldPath),
-    Metadata(Box<ByMetadata>),
-    Function(Box<ByObject<K>>),
+    Metadata(Arc<ByMetadata>),
+    Function(Arc<ByObject<K>>),
+}
+
+impl<K> Clone for Index<K> {
+    fn clone(&self) -> Self {
+        Self(match &self.0 {
+            Source::Namespace => Source::Namespace,
+            Source::Label(key) => Source::Label(key.clone()),
+            Source::Annotation(key) => Source::Annotation(key.clone()),
+            Source::OwnerUid => Source::OwnerUid,
+            Source::Path(path) => Source::Path(path.clone()),
+            Source::Metadata(function) => Source::Metadata(Arc::clone(function)),
+            Source::Function(function) => Source::Function(Arc::clone(function)),
+        })
+    }
 }
 
 impl<K> Index<K> {
@@ -54,19 +69,38 @@ impl<K> Index<K> {
 
     /// By what a function makes of the metadata.
     pub fn metadata(function: impl Fn(&Metadata) -> Vec<String> + Send + Sync + 'static) -> Self {
-        Self(Source::Metadata(Box::new(function)))
+        Self(Source::Metadata(Arc::new(function)))
     }
 
     /// By what a function makes of the object, which is decoded for this once, when it arrives. An object that does not fit
     /// `K` has no values here, and is otherwise like any other.
     pub fn function(function: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
-        Self(Source::Function(Box::new(function)))
+        Self(Source::Function(Arc::new(function)))
+    }
+
+    /// Whether both give every object the same values, as far as can be told: of functions only that a clone is the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Namespace, Source::Namespace) | (Source::OwnerUid, Source::OwnerUid) => true,
+            (Source::Label(ours), Source::Label(theirs)) | (Source::Annotation(ours), Source::Annotation(theirs)) => {
+                ours == theirs
+            }
+            (Source::Path(ours), Source::Path(theirs)) => ours == theirs,
+            (Source::Metadata(ours), Source::Metadata(theirs)) => Arc::ptr_eq(ours, theirs),
+            (Source::Function(ours), Source::Function(theirs)) => Arc::ptr_eq(ours, theirs),
+            _ => false,
+        }
+    }
+
+    /// Whether it calls a function of the user's.
+    pub(crate) fn is_function(&self) -> bool {
+        matches!(self.0, Source::Metadata(_) | Source::Function(_))
     }
 }
 
 impl<K: Object> Index<K> {
     /// Reads the values of an object, in place of what is in `values`.
-    pub(super) fn read(&self, object: &Cached<K>, values: &mut Values) {
+    pub(crate) fn read(&self, object: &Cached<K>, values: &mut Values) {
         values.clear();
         let meta = object.meta();
         match &self.0 {
@@ -111,7 +145,7 @@ impl<K> fmt::Debug for Index<K> {
 
 /// The values of one object, in one allocation that is used again for the next.
 #[derive(Default)]
-pub(super) struct Values {
+pub(crate) struct Values {
     text: String,
     ends: Vec<usize>,
 }

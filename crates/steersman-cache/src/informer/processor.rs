@@ -1,26 +1,29 @@
 //! Applies batches and sends events to the handlers.
 
-use std::ops::DerefMut;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use steersman_wire::compare_resource_version;
 use tokio::time::Instant;
 
 use crate::cached::{Cached, Object};
-use crate::delta_fifo::{Delta, Work};
+use crate::delta_fifo::{Batch, Delta, Work};
 use crate::handlers::{Event, EventHandler, HandlerHandle, Listener, Message};
-use crate::indexer::{Indexer, Replaced, Snapshot};
+use crate::indexer::{Indexer, Ready, Replaced, Snapshot};
 use crate::source::Source;
 
 /// The shortest time between two resyncs of a handler.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+/// A longer time than this between two resyncs is no different.
+const LONGEST_RESYNC: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The handlers of an informer, and how far its sources are. All it does happens under one lock.
 pub(super) struct Processor<K> {
     handlers: Vec<Handler<K>>,
     sources: Vec<Progress<K>>,
     stopped: bool,
+    /// Those who were there at the end.
+    ending: Vec<HandlerHandle>,
 }
 
 struct Progress<K> {
@@ -29,6 +32,15 @@ struct Progress<K> {
     reached: String,
     /// Whether the first list is in the cache.
     synced: bool,
+}
+
+/// A batch on its way into the cache.
+pub(super) struct Task<K> {
+    pub(super) batch: Batch<Cached<K>>,
+    /// Whether the first list of its source is in the cache with it.
+    pub(super) synced: bool,
+    /// What the user's functions made of its objects.
+    pub(super) ready: Ready,
 }
 
 /// What came of a batch.
@@ -50,10 +62,28 @@ struct Resync {
     next: Instant,
 }
 
+impl<K> Processor<K> {
+    /// Lets no handler in any more. Those who are there end when they have been told what they were sent.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+        self.ending.extend(self.handlers.drain(..).map(|handler| handler.handle));
+    }
+
+    /// Those who were there when it was stopped.
+    pub(super) fn ending(&self) -> Vec<HandlerHandle> {
+        self.ending.clone()
+    }
+}
+
 impl<K: Object> Processor<K> {
     pub(super) fn new(sources: Vec<Arc<Source<K>>>) -> Self {
         let progress = |source| Progress { source, reached: String::new(), synced: false };
-        Self { handlers: Vec::new(), sources: sources.into_iter().map(progress).collect(), stopped: false }
+        Self {
+            handlers: Vec::new(),
+            sources: sources.into_iter().map(progress).collect(),
+            stopped: false,
+            ending: Vec::new(),
+        }
     }
 
     /// Adds a handler, which is told of every object there is first. `None` after the end.
@@ -74,17 +104,11 @@ impl<K: Object> Processor<K> {
             listener.send(Message::Synced);
         }
         let resync = resync.map(|every| {
-            let every = every.max(SHORTEST_RESYNC);
+            let every = every.clamp(SHORTEST_RESYNC, LONGEST_RESYNC);
             Resync { every, next: Instant::now() + every }
         });
         self.handlers.push(Handler { listener, handle: handle.clone(), resync });
         Some(handle)
-    }
-
-    /// Lets no handler in any more, and gives those who are there: they end when they have been told what they were sent.
-    pub(super) fn stop(&mut self) -> Vec<HandlerHandle> {
-        self.stopped = true;
-        self.handlers.drain(..).map(|handler| handler.handle).collect()
     }
 
     pub(super) fn deltas_pending(&self) -> usize {
@@ -100,18 +124,15 @@ impl<K: Object> Processor<K> {
         self.sources.iter().all(|progress| progress.synced)
     }
 
-    /// Takes a batch from a source into the cache, and sends what it changed to the handlers.
-    pub(super) fn process<G>(&mut self, index: usize, indexer: impl FnOnce() -> G) -> Processed
-    where
-        G: DerefMut<Target = Indexer<K>>,
-    {
-        let Some((batch, fifo_synced)) = self.sources[index].source.take() else {
-            return Processed { changed: false, synced: self.synced() };
-        };
+    /// Takes a batch of a source into the cache, and sends what it changed to the handlers. `synced`: the source's first list is in
+    /// the cache then.
+    pub(super) fn process(&mut self, index: usize, work: Task<K>, cache: &RwLock<Indexer<K>>) -> Processed {
+        let Task { batch, synced, ready } = work;
         let progress = &mut self.sources[index];
         let initial = !progress.synced;
         let mut events = Vec::new();
-        let mut indexer = indexer();
+        let mut indexer = cache.write().unwrap_or_else(PoisonError::into_inner);
+        indexer.set_ready(ready);
         match batch.work {
             Work::Changes(changes) => {
                 for change in changes {
@@ -124,13 +145,14 @@ impl<K: Object> Processor<K> {
             }
             Work::Nothing => {}
         }
+        indexer.set_ready(Ready::new());
         if let Some(reached) = batch.reached {
             progress.reached = reached;
         }
-        progress.synced |= fifo_synced;
+        progress.synced |= synced;
         indexer.set_resource_version(self.reached());
         drop(indexer);
-        let changed = !events.is_empty();
+        let changed = events.iter().any(|event| !event.is_repetition());
         self.send(events);
         let synced = self.synced();
         if initial && synced {
