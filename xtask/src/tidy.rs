@@ -16,6 +16,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-workqueue", &[]),
     ("steersman-client", &["steersman-wire"]),
     ("steersman-cache", &["steersman-client", "steersman-wire"]),
+    (
+        "steersman-runtime",
+        &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue"],
+    ),
     ("steersman-apiserver", &["steersman-wire"]),
     ("steersman-testing", &["steersman-apiserver", "steersman-wire"]),
     ("steersman-cli", &["steersman-apiserver"]),

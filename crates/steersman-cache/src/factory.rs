@@ -103,6 +103,26 @@ impl<K> InformerOptions<K> {
         self
     }
 
+    /// Of which namespaces; empty for all.
+    pub fn namespaces(&self) -> &[String] {
+        &self.namespaces
+    }
+
+    /// With which labels.
+    pub fn label_selector(&self) -> Option<&str> {
+        self.labels.as_deref()
+    }
+
+    /// With which fields.
+    pub fn field_selector(&self) -> Option<&str> {
+        self.fields.as_deref()
+    }
+
+    /// The indexes.
+    pub fn into_indexes(self) -> Vec<(String, Index<K>)> {
+        self.indexes
+    }
+
     fn check(&mut self) -> Result<(), Error> {
         self.namespaces.sort();
         self.namespaces.dedup();

@@ -96,6 +96,14 @@ impl<K: Object> Lister<K> {
         self.inner.indexer().resource_version().to_owned()
     }
 
+    /// Waits until `condition` holds, which is asked each time something was brought into the cache. Says whether it does; not after
+    /// `limit`, or when the informer stops before.
+    pub async fn wait_until(&self, limit: Duration, condition: impl Fn() -> bool) -> bool {
+        let mut progress = self.inner.progress();
+        let _ = timeout(limit, progress.wait_for(|progress| condition() || progress.stopped)).await;
+        condition()
+    }
+
     /// Waits until the cache has reached a version, such as that of an object that was just written. It does not wait for what
     /// cannot come: a version that is no number, or an informer that is stopped.
     pub async fn wait_for_version(&self, version: &str, limit: Duration) -> Result<(), Error> {

@@ -1,0 +1,170 @@
+//! The manager's caches: one informer for each kind.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use steersman_cache::{Informer, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus, SharedInformerFactory};
+use steersman_client::Client;
+use steersman_wire::{LabelSelector, Metadata};
+
+use crate::Error;
+use crate::kind::{Identity, Kind};
+
+/// The informers of a manager. A kind is declared once, by whoever wants it first; the others share it.
+pub(crate) struct Caches {
+    factory: SharedInformerFactory,
+    declared: Mutex<Vec<Arc<Declared>>>,
+}
+
+/// An informer and what it is for.
+pub(crate) struct Declared {
+    pub(crate) identity: Identity,
+    pub(crate) scope: Scope,
+    informer: Box<dyn Any + Send + Sync>,
+    look: Box<dyn Look>,
+}
+
+/// Which objects of its kind an informer keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Scope {
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
+}
+
+/// What can be seen of an informer without knowing its type.
+pub(crate) trait Look: Send + Sync {
+    fn meta(&self, key: &ObjectKey) -> Option<Metadata>;
+    fn resource_version(&self) -> String;
+}
+
+impl<K: Object> Look for Lister<K> {
+    fn meta(&self, key: &ObjectKey) -> Option<Metadata> {
+        self.get_by_key(key).map(|object| object.meta().clone())
+    }
+
+    fn resource_version(&self) -> String {
+        self.resource_version()
+    }
+}
+
+/// Whether an informer keeps an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    Yes,
+    No,
+    /// It has a field selector, which the server evaluates.
+    Unknown,
+}
+
+impl Scope {
+    fn of<K>(options: &InformerOptions<K>) -> Self {
+        let mut namespaces = options.namespaces().to_vec();
+        namespaces.sort();
+        namespaces.dedup();
+        let text = |text: Option<&str>| text.map(ToOwned::to_owned);
+        Self { namespaces, labels: text(options.label_selector()), fields: text(options.field_selector()) }
+    }
+
+    /// Whether an object with this namespace and these labels is kept.
+    pub(crate) fn keeps<'a>(&self, namespace: &str, label: impl Fn(&str) -> Option<&'a str>) -> Keeps {
+        if !self.namespaces.is_empty() && !self.namespaces.iter().any(|ours| ours == namespace) {
+            return Keeps::No;
+        }
+        let selector = self.labels.as_deref().and_then(|labels| LabelSelector::parse(labels).ok());
+        if selector.is_some_and(|selector| !selector.matches(label)) {
+            return Keeps::No;
+        }
+        if self.fields.is_some() { Keeps::Unknown } else { Keeps::Yes }
+    }
+}
+
+impl Declared {
+    pub(crate) fn look(&self) -> &dyn Look {
+        &*self.look
+    }
+}
+
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caches").field("kinds", &self.declared().len()).finish_non_exhaustive()
+    }
+}
+
+impl Caches {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { factory: SharedInformerFactory::new(client), declared: Mutex::default() }
+    }
+
+    fn declared(&self) -> MutexGuard<'_, Vec<Arc<Declared>>> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The informer for a kind. The first who asks says which objects are kept; those who ask without saying so share them, and to
+    /// say something else is an error.
+    pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>) -> Result<Informer<K>, Error> {
+        let options = std::mem::take(&mut kind.options);
+        let scope = Scope::of(&options);
+        let mut declared = self.declared();
+        if let Some(found) = declared.iter().find(|declared| declared.identity == kind.identity) {
+            if scope != Scope::default() && scope != found.scope {
+                let kind = &kind.identity.kind;
+                let problem = format!(
+                    "{kind} is declared with {:?} and with {scope:?}: a manager has one cache for each kind; say the same at both, or \
+                     at the first only",
+                    found.scope
+                );
+                return Err(steersman_cache::Error::InvalidOptions { problem }.into());
+            }
+            let informer = found.informer.downcast_ref::<Informer<K>>().cloned();
+            let informer = informer.expect("the identity holds the type");
+            for (name, index) in options.into_indexes() {
+                informer.add_index(&name, index)?;
+            }
+            return Ok(informer);
+        }
+        let informer = kind.informer(&self.factory, options)?;
+        let look = Box::new(informer.lister());
+        let identity = kind.identity.clone();
+        declared.push(Arc::new(Declared { identity, scope, informer: Box::new(informer.clone()), look }));
+        Ok(informer)
+    }
+
+    /// The declared informer of a kind, or an error that says how to declare one (contract 11).
+    pub(crate) fn find<K: Object>(&self, identity: &Identity) -> Result<(Informer<K>, Arc<Declared>), Error> {
+        let declared = self.declared();
+        let found = declared
+            .iter()
+            .find(|declared| declared.identity.object == identity.object && declared.identity.path == identity.path);
+        let found = found.and_then(|declared| {
+            Some((declared.informer.downcast_ref::<Informer<K>>()?.clone(), Arc::clone(declared)))
+        });
+        found.ok_or_else(|| {
+            let fix = format!("Manager::declare({}), or owns(…) or watches(…) of a controller,", identity.call);
+            steersman_cache::Error::NotDeclared { kind: identity.kind.clone(), fix }.into()
+        })
+    }
+
+    /// All informers of the kind at this path: typed, dynamic and metadata-only.
+    pub(crate) fn at(&self, path: &str) -> Vec<Arc<Declared>> {
+        self.declared().iter().filter(|declared| declared.identity.path == path).cloned().collect()
+    }
+
+    pub(crate) fn start(&self) -> Result<(), Error> {
+        Ok(self.factory.start()?)
+    }
+
+    pub(crate) async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
+        Ok(self.factory.wait_for_cache_sync(limit).await?)
+    }
+
+    pub(crate) async fn shutdown(&self) {
+        self.factory.shutdown().await;
+    }
+
+    pub(crate) fn status(&self) -> Vec<ReflectorStatus> {
+        self.factory.status()
+    }
+}

@@ -1,0 +1,412 @@
+//! A queue, its sources and its workers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use steersman_cache::{Cached, HandlerHandle, Informer, Object, ObjectKey};
+use steersman_workqueue::{Item, RateLimiter, WorkQueue};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::caches::Caches;
+use crate::enqueue::{Enqueue, MapFn, itself, owners};
+use crate::kind::Kind;
+use crate::layers::{Layer, Layered, PanicGuard, Timeout, Tracing};
+use crate::predicate::Predicate;
+use crate::reconciler::{DynReconciler, Erased};
+use crate::stop::Stop;
+use crate::{Context, Error, Failure, Manager, Reconciler};
+
+/// Says what a controller watches and how it works. Made with [`Manager::controller`].
+///
+/// ```no_run
+/// # use k8s_openapi::api::apps::v1::Deployment;
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// # use steersman_runtime::{Error, GenerationChanged, Manager, ObjectKey, Reconciler, kind};
+/// # fn example(manager: &Manager, reconciler: impl Reconciler<Deployment>) -> Result<(), Error> {
+/// manager
+///     .controller(kind::<Deployment>().predicate(GenerationChanged))
+///     .owns(kind::<Pod>())
+///     .watches(kind::<ConfigMap>(), |map| {
+///         map.meta().label("deployment").map(|name| ObjectKey::new(map.meta().namespace(), name)).into_iter().collect()
+///     })
+///     .max_concurrent(4)
+///     .complete(reconciler)?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a controller is not there before complete(…)"]
+pub struct ControllerBuilder<K> {
+    manager: Manager,
+    primary: Kind<K>,
+    name: Option<String>,
+    sources: Vec<Box<dyn WatchSource>>,
+    predicates: Vec<Arc<dyn Predicate>>,
+    max_concurrent: usize,
+    limiter: Option<Box<dyn RateLimiter<ObjectKey>>>,
+    timeout: Option<Duration>,
+    layers: Vec<Arc<dyn Layer<K>>>,
+}
+
+impl<K> fmt::Debug for ControllerBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerBuilder")
+            .field("primary", &self.primary)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Object> ControllerBuilder<K> {
+    pub(crate) fn new(manager: &Manager, primary: Kind<K>) -> Self {
+        Self {
+            manager: manager.clone(),
+            primary,
+            name: None,
+            sources: Vec::new(),
+            predicates: Vec::new(),
+            max_concurrent: 1,
+            limiter: None,
+            timeout: None,
+            layers: Vec::new(),
+        }
+    }
+
+    /// Its name in logs, metrics and errors; the kind in small letters unless said otherwise. Names are unique within a manager.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled.
+    pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
+        let keys = Arc::new(owners(self.primary.identity.clone(), kind.owners));
+        self.sources.push(Box::new(Watched { kind, informer: None, keys }));
+        self
+    }
+
+    /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both states.
+    pub fn watches<W: Object>(
+        mut self,
+        kind: Kind<W>,
+        map: impl Fn(&Cached<W>) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        self.sources.push(Box::new(Watched { kind, informer: None, keys: Arc::new(map) }));
+        self
+    }
+
+    /// Reconciles the keys that come from a channel: whatever happens outside of Kubernetes. The channel may end.
+    pub fn channel(mut self, keys: mpsc::Receiver<ObjectKey>) -> Self {
+        self.sources.push(Box::new(Channel(Some(keys))));
+        self
+    }
+
+    /// Only changes that matter to `predicate`, from whichever source. Keys from channels are not asked about.
+    pub fn predicate(mut self, predicate: impl Predicate) -> Self {
+        self.predicates.push(Arc::new(predicate));
+        self
+    }
+
+    /// How many keys are reconciled at the same time: 1 unless said otherwise. Never twice the same key.
+    pub fn max_concurrent(mut self, workers: usize) -> Self {
+        self.max_concurrent = workers.max(1);
+        self
+    }
+
+    /// How long a key waits after a failure: 5 ms doubled each time up to 1000 s unless said otherwise.
+    pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
+        self.limiter = Some(Box::new(limiter));
+        self
+    }
+
+    /// Ends a reconcile that takes longer, as a failure.
+    pub fn reconcile_timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Puts a layer around every reconcile. The first is the outermost; all are inside tracing and outside the timeout and the guard
+    /// against panics.
+    pub fn layer(mut self, layer: impl Layer<K>) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// Adds the controller to the manager, which starts it.
+    pub fn complete(mut self, reconciler: impl Reconciler<K>) -> Result<Controller, Error> {
+        let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
+        let caches = self.manager.caches();
+        let informer = caches.declare(&mut self.primary)?;
+        for source in &mut self.sources {
+            source.declare(caches)?;
+        }
+        let mut innermost: Arc<dyn DynReconciler<K>> = Arc::new(Erased(reconciler));
+        let mut wrap = |layer: Arc<dyn Layer<K>>| {
+            innermost = Arc::new(Layered { layer, inner: Arc::clone(&innermost) });
+        };
+        wrap(Arc::new(PanicGuard));
+        if let Some(limit) = self.timeout {
+            wrap(Arc::new(Timeout(limit)));
+        }
+        self.layers.into_iter().rev().for_each(&mut wrap);
+        wrap(Arc::new(Tracing));
+
+        let limiter = self.limiter.unwrap_or_else(|| Box::new(steersman_workqueue::controller_runtime_default()));
+        let shared = Arc::new(Shared {
+            name: name.clone(),
+            queue: WorkQueue::with_rate_limiter(limiter),
+            errors: Mutex::default(),
+            reconciles: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            active: AtomicUsize::new(0),
+            predicates: self.predicates,
+            caches: Arc::clone(caches),
+        });
+        let context = Context::new(name.clone(), self.manager.client().clone(), informer.lister());
+        let primary = Watched { kind: self.primary, informer: Some(informer), keys: Arc::new(itself) };
+        let mut sources: Vec<Box<dyn WatchSource>> = vec![Box::new(primary)];
+        sources.extend(self.sources);
+        let run =
+            Run { shared: Arc::clone(&shared), context, reconciler: innermost, sources, workers: self.max_concurrent };
+        self.manager.add_controller(&name, move |stop| run.run(stop))?;
+        Ok(Controller { shared })
+    }
+}
+
+/// A controller of a running manager, to be asked and changed. Clones are the same controller.
+#[derive(Clone)]
+pub struct Controller {
+    shared: Arc<Shared>,
+}
+
+/// What a controller's tasks and handles share.
+struct Shared {
+    name: String,
+    queue: WorkQueue<ObjectKey>,
+    /// The last error of each key that failed and has not succeeded since.
+    errors: Mutex<HashMap<ObjectKey, Arc<Failure>>>,
+    reconciles: AtomicU64,
+    failures: AtomicU64,
+    active: AtomicUsize,
+    predicates: Vec<Arc<dyn Predicate>>,
+    caches: Arc<Caches>,
+}
+
+/// Figures of a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ControllerMetrics {
+    /// How many reconciles have ended.
+    pub reconciles_total: u64,
+    /// How many of them failed.
+    pub errors_total: u64,
+    /// How many run now.
+    pub active: usize,
+    /// How many keys wait for a worker.
+    pub queued: usize,
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller").field("name", &self.shared.name).field("metrics", &self.metrics()).finish()
+    }
+}
+
+impl Controller {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// How often a key has failed since it last succeeded.
+    pub fn failures(&self, key: &ObjectKey) -> u32 {
+        self.shared.queue.retries(key)
+    }
+
+    /// What a key failed with last; `None` once it has succeeded.
+    pub fn last_error(&self, key: &ObjectKey) -> Option<Arc<Failure>> {
+        self.shared.errors().get(key).cloned()
+    }
+
+    /// Has a key reconciled now.
+    pub fn enqueue(&self, key: ObjectKey) {
+        self.shared.queue.add(key);
+    }
+
+    /// Its figures.
+    pub fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics {
+            reconciles_total: self.shared.reconciles.load(Ordering::Relaxed),
+            errors_total: self.shared.failures.load(Ordering::Relaxed),
+            active: self.shared.active.load(Ordering::Relaxed),
+            queued: self.shared.queue.len(),
+        }
+    }
+
+    /// Adds a watch while the manager runs; the handle takes it away again. The kind's cache is started if it is new.
+    pub fn watch<W: Object>(
+        &self,
+        kind: Kind<W>,
+        map: impl Fn(&Cached<W>) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Result<HandlerHandle, Error> {
+        let mut source = Watched { kind, informer: None, keys: Arc::new(map) };
+        source.declare(&self.shared.caches)?;
+        let handle = source.attach(&self.shared)?;
+        self.shared.caches.start()?;
+        handle.ok_or_else(|| Error::InvalidObject("a watch has a handler".to_owned()))
+    }
+}
+
+impl Shared {
+    fn errors(&self) -> MutexGuard<'_, HashMap<ObjectKey, Arc<Failure>>> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where keys come from.
+trait WatchSource: Send {
+    /// Declares the cache that it needs.
+    fn declare(&mut self, caches: &Caches) -> Result<(), Error>;
+
+    /// Begins to put keys into the queue. What comes with the start is there when the handle has synced.
+    fn attach(&mut self, shared: &Arc<Shared>) -> Result<Option<HandlerHandle>, Error>;
+}
+
+struct Watched<W> {
+    kind: Kind<W>,
+    informer: Option<Informer<W>>,
+    keys: Arc<MapFn<W>>,
+}
+
+impl<W: Object> WatchSource for Watched<W> {
+    fn declare(&mut self, caches: &Caches) -> Result<(), Error> {
+        self.informer = Some(caches.declare(&mut self.kind)?);
+        Ok(())
+    }
+
+    fn attach(&mut self, shared: &Arc<Shared>) -> Result<Option<HandlerHandle>, Error> {
+        let Some(informer) = &self.informer else { return Ok(None) };
+        let mut conditions = std::mem::take(&mut self.kind.conditions);
+        conditions.add(&shared.predicates);
+        let handler = Enqueue { queue: shared.queue.clone(), conditions, keys: Arc::clone(&self.keys) };
+        Ok(Some(informer.add_event_handler(handler)?))
+    }
+}
+
+struct Channel(Option<mpsc::Receiver<ObjectKey>>);
+
+impl WatchSource for Channel {
+    fn declare(&mut self, _: &Caches) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn attach(&mut self, shared: &Arc<Shared>) -> Result<Option<HandlerHandle>, Error> {
+        if let Some(mut keys) = self.0.take() {
+            let queue = shared.queue.clone();
+            tokio::spawn(async move {
+                while let Some(key) = keys.recv().await {
+                    if queue.is_shut_down() {
+                        return;
+                    }
+                    queue.add(key);
+                }
+            });
+        }
+        Ok(None)
+    }
+}
+
+/// A controller that is about to run.
+struct Run<K> {
+    shared: Arc<Shared>,
+    context: Context<K>,
+    reconciler: Arc<dyn DynReconciler<K>>,
+    sources: Vec<Box<dyn WatchSource>>,
+    workers: usize,
+}
+
+impl<K: Object> Run<K> {
+    async fn run(mut self, stop: Stop) -> Result<(), Failure> {
+        let mut handles = Vec::new();
+        for source in &mut self.sources {
+            handles.extend(source.attach(&self.shared)?);
+        }
+        let synced = async {
+            for handle in &handles {
+                handle.synced().await;
+            }
+        };
+        tokio::select! {
+            () = synced => {}
+            () = stop.stopped() => {}
+        }
+        let mut workers = JoinSet::new();
+        for _ in 0..self.workers {
+            let worker = Worker {
+                shared: Arc::clone(&self.shared),
+                context: self.context.clone(),
+                reconciler: Arc::clone(&self.reconciler),
+                stop: stop.clone(),
+                kind: PhantomData,
+            };
+            workers.spawn(worker.work());
+        }
+        stop.stopped().await;
+        handles.iter().for_each(HandlerHandle::remove);
+        self.shared.queue.shut_down();
+        while workers.join_next().await.is_some() {}
+        Ok(())
+    }
+}
+
+struct Worker<K> {
+    shared: Arc<Shared>,
+    context: Context<K>,
+    reconciler: Arc<dyn DynReconciler<K>>,
+    stop: Stop,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Object> Worker<K> {
+    /// Reconciles key after key. What runs when the word to stop comes is finished; what waits is left for the next start.
+    async fn work(self) {
+        while let Some(item) = self.shared.queue.get().await {
+            if self.stop.is_stopped() {
+                item.done();
+                continue;
+            }
+            self.shared.active.fetch_add(1, Ordering::Relaxed);
+            let result = self.reconciler.reconcile(&self.context, &item).await;
+            self.shared.active.fetch_sub(1, Ordering::Relaxed);
+            self.shared.reconciles.fetch_add(1, Ordering::Relaxed);
+            match result {
+                Ok(action) => self.succeeded(item, action.after()),
+                Err(failure) => self.failed(item, failure),
+            }
+        }
+    }
+
+    fn succeeded(&self, item: Item<'_, ObjectKey>, after: Option<Duration>) {
+        {
+            let mut errors = self.shared.errors();
+            if !errors.is_empty() {
+                errors.remove(&*item);
+            }
+        }
+        match after {
+            None => item.done(),
+            Some(delay) => item.requeue_after(delay),
+        }
+    }
+
+    fn failed(&self, item: Item<'_, ObjectKey>, failure: Failure) {
+        self.shared.failures.fetch_add(1, Ordering::Relaxed);
+        let terminal = failure.is_terminal();
+        self.shared.errors().insert(item.key().clone(), Arc::new(failure));
+        if terminal { item.done() } else { item.retry() }
+    }
+}

@@ -1,0 +1,178 @@
+//! What can go wrong.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why something in this crate failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server refused, or could not be reached.
+    #[error("{0}")]
+    Client(#[source] Arc<steersman_client::Error>),
+    /// The cache could not do what was asked.
+    #[error(transparent)]
+    Cache(#[from] steersman_cache::Error),
+    /// The object is not in the cache.
+    #[error("there is no {kind} {key} in the cache")]
+    NotFound {
+        /// Its kind.
+        kind: String,
+        /// Which one.
+        key: String,
+    },
+    /// What this client wrote has not come back in time.
+    #[error(
+        "{kind} {key} was written through this client, and the cache has not caught up within {waited:?}: it has reached version \
+         {reached:?} and should have {wanted}; is the watch down? Use live() to read from the server, or stale_ok() to do without"
+    )]
+    Stale {
+        /// The kind.
+        kind: String,
+        /// Which object.
+        key: String,
+        /// What was waited for.
+        wanted: String,
+        /// How far the cache is.
+        reached: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// Two controllers have the same name.
+    #[error("there is a controller named {name:?} in this manager already: give one of them another with named(…)")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// A part of the manager failed, and so all were stopped.
+    #[error("{part} failed, and so the manager stopped: {problem}")]
+    Part {
+        /// Which part.
+        part: String,
+        /// What it said.
+        problem: String,
+    },
+    /// Parts of the manager did not stop in time and were cut off.
+    #[error("after {waited:?} these had not stopped and were cut off: {}", parts.join(", "))]
+    Grace {
+        /// How long was waited.
+        waited: Duration,
+        /// Which parts.
+        parts: Vec<String>,
+    },
+    /// The manager was started before.
+    #[error("the manager was started before: it can be started once")]
+    StartedTwice,
+    /// An object cannot be what is asked.
+    #[error("{0}")]
+    InvalidObject(String),
+    /// A kind is registered with another type.
+    #[error("{kind} is registered as {registered} already and cannot be {wanted} as well: use one type for each kind")]
+    SchemeClash {
+        /// The kind.
+        kind: String,
+        /// The type that it is registered with.
+        registered: &'static str,
+        /// The other type.
+        wanted: &'static str,
+    },
+    /// A kind is not registered.
+    #[error("no Rust type is registered for {kind}: call Scheme::register for it")]
+    NotRegistered {
+        /// The kind.
+        kind: String,
+    },
+}
+
+impl From<steersman_client::Error> for Error {
+    fn from(error: steersman_client::Error) -> Self {
+        Self::Client(Arc::new(error))
+    }
+}
+
+impl From<steersman_cache::DecodeError> for Error {
+    fn from(error: steersman_cache::DecodeError) -> Self {
+        Self::Cache(error.into())
+    }
+}
+
+impl Error {
+    fn client(&self) -> Option<&steersman_client::Error> {
+        if let Self::Client(error) = self { Some(error) } else { None }
+    }
+
+    /// The object has changed since it was read.
+    pub fn is_conflict(&self) -> bool {
+        self.client().is_some_and(steersman_client::Error::is_conflict)
+    }
+
+    /// The object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. }) || self.client().is_some_and(steersman_client::Error::is_not_found)
+    }
+
+    /// An object of that name exists already.
+    pub fn is_already_exists(&self) -> bool {
+        self.client().is_some_and(steersman_client::Error::is_already_exists)
+    }
+}
+
+/// Why a reconcile failed. Any error becomes one with `?`, and is then tried again with back-off;
+/// [`terminal`](Self::terminal) says that trying again is no use.
+pub struct Failure {
+    source: Box<dyn std::error::Error + Send + Sync>,
+    terminal: bool,
+}
+
+impl Failure {
+    /// An error that does not go away by trying again: the key is not tried until something changes.
+    pub fn terminal(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { source: error.into(), terminal: true }
+    }
+
+    /// An error that is only words.
+    pub fn message(text: impl Into<String>) -> Self {
+        Self { source: text.into().into(), terminal: false }
+    }
+
+    /// Whether trying again is no use.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// The error itself.
+    pub fn error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.source
+    }
+}
+
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { source: Box::new(error), terminal: false }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// With all causes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source)?;
+        let mut told = self.source.to_string();
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !told.contains(&text) {
+                write!(f, ": {text}")?;
+                told = text;
+            }
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Failure({self}{})", if self.terminal { "; terminal" } else { "" })
+    }
+}

@@ -1,0 +1,149 @@
+//! Things to do before an object may go.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use kube_core::Resource;
+use serde_json::json;
+use steersman_cache::{Cached, Object};
+use steersman_client::Patch;
+use steersman_wire::is_qualified_name;
+
+use crate::{Context, Error, Failure};
+
+/// Adds a finalizer to an object in memory. Says whether it was not there.
+pub fn add_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
+    let finalizers = object.meta_mut().finalizers.get_or_insert_default();
+    let missing = !finalizers.iter().any(|finalizer| finalizer == name);
+    if missing {
+        finalizers.push(name.to_owned());
+    }
+    missing
+}
+
+/// Takes a finalizer from an object in memory. Says whether it was there. Those of others stay.
+pub fn remove_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
+    let Some(finalizers) = &mut object.meta_mut().finalizers else { return false };
+    let before = finalizers.len();
+    finalizers.retain(|finalizer| finalizer != name);
+    finalizers.len() != before
+}
+
+/// Whether an object has a finalizer.
+pub fn has_finalizer<K: Resource>(object: &K, name: &str) -> bool {
+    object.meta().finalizers.iter().flatten().any(|finalizer| finalizer == name)
+}
+
+type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
+type Hook<K> = dyn Fn(Context<K>, Cached<K>) -> HookFuture<'static> + Send + Sync;
+
+/// A finalizer, and what is to be done before the objects that have it may go.
+///
+/// **What is promised.** Each hook is called at least once for each object that is deleted while it has the finalizer, with its last
+/// state, which is in the cache as well. The finalizer is taken away when all hooks have succeeded, and not before; hooks are called
+/// again otherwise, and so must not mind. Finalizers of others are not touched.
+pub struct Finalizer<K> {
+    name: String,
+    hooks: Vec<(String, Box<Hook<K>>)>,
+}
+
+/// How it stands with an object and a finalizer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum FinalizerState {
+    /// The object is wanted, and has the finalizer: go on.
+    Active,
+    /// The object is on its way out, and this finalizer is done with it: there is nothing to do.
+    Finalized,
+}
+
+impl<K> fmt::Debug for Finalizer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hooks: Vec<_> = self.hooks.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Finalizer").field("name", &self.name).field("hooks", &hooks).finish()
+    }
+}
+
+impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
+    /// A finalizer with a name such as `networks.example.com/cleanup`, without hooks yet.
+    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+        let name = name.into();
+        let problems = is_qualified_name(&name);
+        if let Some(problem) = problems.first() {
+            return Err(Error::InvalidObject(format!("{name:?} cannot be the name of a finalizer: {problem}")));
+        }
+        if !name.contains('/') {
+            let problem =
+                format!("{name:?} cannot be the name of a finalizer: write domain/name, as example.com/{name}");
+            return Err(Error::InvalidObject(problem));
+        }
+        Ok(Self { name, hooks: Vec::new() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// With something to do before an object goes. Hooks are called in the order in which they were added; after one that fails the
+    /// others are called all the same.
+    #[must_use]
+    pub fn hook<F, R, E>(mut self, name: impl Into<String>, hook: F) -> Self
+    where
+        F: Fn(Context<K>, Cached<K>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        let hook = move |ctx: Context<K>, object: Cached<K>| -> HookFuture<'static> {
+            let done = hook(ctx, object);
+            Box::pin(async move { done.await.map_err(Into::into) })
+        };
+        self.hooks.push((name.into(), Box::new(hook)));
+        self
+    }
+
+    /// To be called first in a reconcile: gives a living object the finalizer, and calls the hooks for one that is deleted.
+    pub async fn ensure(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<FinalizerState, Failure> {
+        let meta = object.meta();
+        let present = meta.finalizers().any(|finalizer| finalizer == self.name);
+        match (meta.deletion_timestamp().is_some(), present) {
+            (false, true) => Ok(FinalizerState::Active),
+            (true, false) => Ok(FinalizerState::Finalized),
+            (false, false) => {
+                let mut finalizers: Vec<_> = meta.finalizers().collect();
+                finalizers.push(&self.name);
+                self.write(ctx, object, &finalizers).await?;
+                Ok(FinalizerState::Active)
+            }
+            (true, true) => {
+                self.call_hooks(ctx, object).await?;
+                let others: Vec<_> = meta.finalizers().filter(|finalizer| *finalizer != self.name).collect();
+                match self.write(ctx, object, &others).await {
+                    // Somebody else has taken it away, and with it the object.
+                    Err(error) if error.is_not_found() => {}
+                    result => result?,
+                }
+                Ok(FinalizerState::Finalized)
+            }
+        }
+    }
+
+    async fn call_hooks(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<(), Failure> {
+        let mut first = None;
+        for (name, hook) in &self.hooks {
+            if let Err(failure) = hook(ctx.clone(), object.clone()).await {
+                tracing::warn!(hook = name, error = %failure, "the object stays until this succeeds");
+                first.get_or_insert(failure);
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Writes the whole list, if nobody has changed the object since.
+    async fn write(&self, ctx: &Context<K>, object: &Cached<K>, finalizers: &[&str]) -> Result<(), Error> {
+        let version = object.meta().resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+        ctx.client().objects::<K>().patch(&object.key(), &Patch::Merge(patch)).await.map(drop)
+    }
+}

@@ -1,0 +1,210 @@
+//! What a controller watches.
+
+use std::any::TypeId;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::ClusterResourceScope;
+use kube_core::Resource;
+use steersman_cache::{Event, Index, Informer, InformerOptions, Object, SharedInformerFactory, StorageOptions};
+use steersman_client::{ApiResource, DynamicObject, PartialObjectMeta};
+
+use crate::enqueue::Owners;
+use crate::predicate::{Change, Predicate};
+
+type Declare<K> =
+    dyn Fn(&SharedInformerFactory, InformerOptions<K>) -> Result<Informer<K>, steersman_cache::Error> + Send + Sync;
+type Filter<K> = dyn Fn(&Event<K>) -> bool + Send + Sync;
+
+/// A kind of objects to watch: which of them, how they are kept, and which of their changes matter. Made with [`kind`] or
+/// [`dynamic`].
+pub struct Kind<K> {
+    declare: Arc<Declare<K>>,
+    pub(crate) identity: Identity,
+    pub(crate) options: InformerOptions<K>,
+    pub(crate) conditions: Conditions<K>,
+    pub(crate) owners: Owners,
+}
+
+/// Which kind it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Typed, dynamic and metadata-only objects of one kind are kept apart.
+    pub(crate) object: TypeId,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) path: String,
+    /// Whether its objects are in namespaces.
+    pub(crate) namespaced: bool,
+    /// What to write to declare it.
+    pub(crate) call: String,
+}
+
+/// Which changes matter.
+pub(crate) struct Conditions<K> {
+    predicates: Vec<Arc<dyn Predicate>>,
+    filters: Vec<Arc<Filter<K>>>,
+}
+
+impl<K> Default for Conditions<K> {
+    fn default() -> Self {
+        Self { predicates: Vec::new(), filters: Vec::new() }
+    }
+}
+
+impl<K> Conditions<K> {
+    pub(crate) fn add(&mut self, predicates: &[Arc<dyn Predicate>]) {
+        self.predicates.extend(predicates.iter().cloned());
+    }
+
+    pub(crate) fn matter(&self, event: &Event<K>) -> bool {
+        let change = Change::of(event);
+        self.predicates.iter().all(|predicate| predicate.matters(&change))
+            && self.filters.iter().all(|filter| filter(event))
+    }
+}
+
+/// The objects of a Rust type: every `k8s-openapi` kind, every `CustomResource`.
+pub fn kind<K>() -> Kind<K>
+where
+    K: Object + Resource<DynamicType = (), Scope: 'static>,
+{
+    let declare = |factory: &SharedInformerFactory, options| factory.informer::<K>(options);
+    Kind::new(declare, Identity::of::<K, K>(&(), format!("kind::<{}>()", K::kind(&()))))
+}
+
+/// The objects of a kind that is known at run time only.
+pub fn dynamic(resource: &ApiResource) -> Kind<DynamicObject> {
+    let identity = Identity::of::<DynamicObject, DynamicObject>(resource, format!("dynamic(<{}>)", resource.plural));
+    let resource = resource.clone();
+    Kind::new(move |factory: &SharedInformerFactory, options| factory.dynamic_informer(&resource, options), identity)
+}
+
+/// The metadata of objects of a Rust type: the rest is not even sent by the server.
+pub fn metadata<K>() -> Kind<PartialObjectMeta<K>>
+where
+    K: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static,
+    PartialObjectMeta<K>: Object,
+{
+    let declare = |factory: &SharedInformerFactory, options| factory.metadata_informer::<K>(options);
+    Kind::new(declare, Identity::of::<PartialObjectMeta<K>, K>(&(), format!("metadata::<{}>()", K::kind(&()))))
+}
+
+/// The metadata of objects of a kind that is known at run time only.
+pub fn dynamic_metadata(resource: &ApiResource) -> Kind<PartialObjectMeta<DynamicObject>> {
+    let call = format!("dynamic_metadata(<{}>)", resource.plural);
+    let identity = Identity::of::<PartialObjectMeta<DynamicObject>, DynamicObject>(resource, call);
+    let resource = resource.clone();
+    Kind::new(
+        move |factory: &SharedInformerFactory, options| factory.dynamic_metadata_informer(&resource, options),
+        identity,
+    )
+}
+
+impl Identity {
+    /// Objects are kept as `O`; `K` knows what they are.
+    pub(crate) fn of<O: 'static, K: Resource<Scope: 'static>>(dynamic: &K::DynamicType, call: String) -> Self {
+        Self {
+            object: TypeId::of::<O>(),
+            group: K::group(dynamic).into_owned(),
+            version: K::version(dynamic).into_owned(),
+            kind: K::kind(dynamic).into_owned(),
+            path: K::url_path(dynamic, None),
+            // Of a kind that is known at run time only it is not known: most are.
+            namespaced: TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>(),
+            call,
+        }
+    }
+}
+
+impl<K> Kind<K> {
+    fn new(
+        declare: impl Fn(&SharedInformerFactory, InformerOptions<K>) -> Result<Informer<K>, steersman_cache::Error>
+        + Send
+        + Sync
+        + 'static,
+        identity: Identity,
+    ) -> Self {
+        let (options, conditions) = (InformerOptions::default(), Conditions::default());
+        Self { declare: Arc::new(declare), identity, options, conditions, owners: Owners::default() }
+    }
+
+    /// Only changes that matter to `predicate`. Called again, those that matter to all.
+    #[must_use]
+    pub fn predicate(mut self, predicate: impl Predicate) -> Self {
+        self.conditions.predicates.push(Arc::new(predicate));
+        self
+    }
+
+    /// Only events that the function lets through. It sees the objects; looking at more than their metadata decodes them.
+    #[must_use]
+    pub fn filter(mut self, filter: impl Fn(&Event<K>) -> bool + Send + Sync + 'static) -> Self {
+        self.conditions.filters.push(Arc::new(filter));
+        self
+    }
+
+    /// As what a controller [owns](crate::ControllerBuilder::owns): tell every owner of its kind, not only the one that controls the
+    /// object.
+    #[must_use]
+    pub fn every_owner(mut self) -> Self {
+        self.owners = Owners::All;
+        self
+    }
+
+    /// Its objects are in no namespace. To be said of kinds that are known at run time only.
+    #[must_use]
+    pub fn in_no_namespace(mut self) -> Self {
+        self.identity.namespaced = false;
+        self
+    }
+
+    /// Keeps only the objects in a namespace. Called again, those in either.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.options = self.options.namespace(namespace);
+        self
+    }
+
+    /// Keeps only objects whose labels match.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.options = self.options.labels(selector);
+        self
+    }
+
+    /// Keeps only objects whose fields match.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.options = self.options.fields(selector);
+        self
+    }
+
+    /// How they are kept.
+    #[must_use]
+    pub fn storage(mut self, storage: StorageOptions<K>) -> Self {
+        self.options = self.options.storage(storage);
+        self
+    }
+
+    /// With an index, by which the cached client lists.
+    #[must_use]
+    pub fn index(mut self, name: impl Into<String>, index: Index<K>) -> Self {
+        self.options = self.options.index(name, index);
+        self
+    }
+
+    pub(crate) fn informer(
+        &self,
+        factory: &SharedInformerFactory,
+        options: InformerOptions<K>,
+    ) -> Result<Informer<K>, steersman_cache::Error> {
+        (self.declare)(factory, options)
+    }
+}
+
+impl<K> fmt::Debug for Kind<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kind").field("identity", &self.identity).field("options", &self.options).finish_non_exhaustive()
+    }
+}

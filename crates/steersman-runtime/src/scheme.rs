@@ -1,0 +1,133 @@
+//! Kinds and their Rust types.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+
+use kube_core::Resource;
+use steersman_cache::Object;
+use steersman_client::{DynamicObject, GroupVersionKind};
+use steersman_wire::{Codec, Json};
+
+use crate::Error;
+
+/// Which Rust type is which kind, both ways.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// use steersman_runtime::{Decoded, Scheme};
+///
+/// let scheme = Scheme::new().with::<Pod>()?.with::<ConfigMap>()?;
+/// assert_eq!(scheme.kind_of::<Pod>()?.kind, "Pod");
+/// let object = scheme.decode(br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#)?;
+/// assert_eq!(object.downcast::<ConfigMap>().unwrap().metadata.name.as_deref(), Some("a"));
+/// let other = scheme.decode(br#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"}}"#)?;
+/// assert!(matches!(other, Decoded::Dynamic(_)));
+/// # Ok::<(), steersman_runtime::Error>(())
+/// ```
+#[derive(Default, Clone)]
+pub struct Scheme {
+    by_kind: HashMap<GroupVersionKind, Registered>,
+    by_type: HashMap<TypeId, GroupVersionKind>,
+}
+
+#[derive(Clone, Copy)]
+struct Registered {
+    object: TypeId,
+    name: &'static str,
+    decode: fn(&[u8]) -> Result<Box<dyn Any + Send + Sync>, Error>,
+}
+
+/// An object of a kind that was not known before it was read.
+#[derive(Debug)]
+pub enum Decoded {
+    /// As the type that is registered for its kind.
+    Typed(Box<dyn Any + Send + Sync>),
+    /// Of a kind that is not registered.
+    Dynamic(Box<DynamicObject>),
+}
+
+impl Decoded {
+    /// As a type, if it is one.
+    pub fn downcast<K: 'static>(self) -> Option<Box<K>> {
+        match self {
+            Self::Typed(object) => object.downcast().ok(),
+            Self::Dynamic(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = self.by_kind.iter().map(|(kind, registered)| (kind_text(kind), registered.name));
+        f.debug_map().entries(kinds).finish()
+    }
+}
+
+fn kind_text(kind: &GroupVersionKind) -> String {
+    format!("{}, Kind={}", kind.api_version(), kind.kind)
+}
+
+impl Scheme {
+    /// Without any kind.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a type for its kind. Registering it again changes nothing; another type for the same kind is an error.
+    pub fn register<K: Object + Resource<DynamicType = ()>>(&mut self) -> Result<(), Error> {
+        let kind = GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()));
+        let wanted = type_name::<K>();
+        if let Some(registered) = self.by_kind.get(&kind).filter(|registered| registered.object != TypeId::of::<K>()) {
+            return Err(Error::SchemeClash { kind: kind_text(&kind), registered: registered.name, wanted });
+        }
+        let decode =
+            |object: &[u8]| -> Result<Box<dyn Any + Send + Sync>, Error> { Ok(Box::new(decoded::<K>(object)?)) };
+        self.by_kind.insert(kind.clone(), Registered { object: TypeId::of::<K>(), name: wanted, decode });
+        self.by_type.insert(TypeId::of::<K>(), kind);
+        Ok(())
+    }
+
+    /// The scheme with a type more.
+    pub fn with<K: Object + Resource<DynamicType = ()>>(mut self) -> Result<Self, Error> {
+        self.register::<K>()?;
+        Ok(self)
+    }
+
+    /// The kind of a type.
+    pub fn kind_of<K: 'static>(&self) -> Result<&GroupVersionKind, Error> {
+        let found = self.by_type.get(&TypeId::of::<K>());
+        found.ok_or_else(|| Error::NotRegistered { kind: type_name::<K>().to_owned() })
+    }
+
+    /// The name of the Rust type of a kind.
+    pub fn type_of(&self, kind: &GroupVersionKind) -> Option<&'static str> {
+        self.by_kind.get(kind).map(|registered| registered.name)
+    }
+
+    /// Decodes an object, given as JSON, into the type of its kind; one of a kind that is not registered stays dynamic.
+    pub fn decode(&self, object: &[u8]) -> Result<Decoded, Error> {
+        let metadata = Json.metadata(object).map_err(|error| Error::InvalidObject(error.to_string()))?;
+        let (group, version) = metadata.api_version().rsplit_once('/').unwrap_or(("", metadata.api_version()));
+        if metadata.kind().is_empty() || version.is_empty() {
+            return Err(Error::InvalidObject(
+                "the object does not say what it is: it needs apiVersion and kind".to_owned(),
+            ));
+        }
+        match self.by_kind.get(&GroupVersionKind::gvk(group, version, metadata.kind())) {
+            Some(registered) => (registered.decode)(object).map(Decoded::Typed),
+            None => decoded(object).map(|object| Decoded::Dynamic(Box::new(object))),
+        }
+    }
+}
+
+/// The decoder's own words are left out: they quote the object, which may be a Secret.
+fn decoded<K: Object>(object: &[u8]) -> Result<K, Error> {
+    serde_json::from_slice(object).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        Error::InvalidObject(format!(
+            "the object is not a {}: line {line}, column {column} does not fit",
+            type_name::<K>()
+        ))
+    })
+}

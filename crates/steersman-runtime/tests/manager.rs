@@ -1,0 +1,69 @@
+//! A manager with controllers, on the embedded server in process.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman_client::{Client, ObjectMeta, PostParams};
+use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, kind, reconcile_fn, set_controller_reference};
+use steersman_testing::Embedded;
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { namespace: Some("default".into()), name: Some(name.into()), ..ObjectMeta::default() }
+}
+
+/// Copies a ConfigMap into a Secret that it owns.
+async fn copy(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
+    let Some(map) = ctx.object(&key) else { return Ok(Action::done()) };
+    if map.meta().label("copy") != Some("yes") {
+        return Ok(Action::done());
+    }
+    let map = map.get()?;
+    let secret = Secret { metadata: named(key.name()), ..Secret::default() };
+    let data = map.data.clone().unwrap_or_default();
+    ctx.client()
+        .create_or_update(secret, |secret| {
+            let data: BTreeMap<_, _> =
+                data.into_iter().map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))).collect();
+            secret.data = (!data.is_empty()).then_some(data);
+            set_controller_reference(&*map, secret).expect("a read map owns");
+        })
+        .await?;
+    Ok(Action::done())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_makes_what_its_objects_want_and_repairs_it() {
+    let embedded = Embedded::start();
+    let client = Client::from(embedded.client());
+    let manager = Manager::new(client.clone());
+    let controller = manager
+        .controller(kind::<ConfigMap>())
+        .owns(kind::<Secret>())
+        .max_concurrent(2)
+        .complete(reconcile_fn(copy))
+        .unwrap();
+    let running = manager.clone();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let run = tokio::spawn(async move { running.start(async { drop(stopped.await) }).await });
+
+    let maps = client.namespaced::<ConfigMap>("default");
+    let secrets = client.namespaced::<Secret>("default");
+    let mut map = ConfigMap { metadata: named("web"), ..ConfigMap::default() };
+    map.metadata.labels = Some([("copy".to_owned(), "yes".to_owned())].into());
+    map.data = Some([("a".to_owned(), "1".to_owned())].into());
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    let copied = async || loop {
+        if let Ok(Some(secret)) = secrets.get_opt("web").await {
+            return secret;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let secret = tokio::time::timeout(Duration::from_secs(60), copied()).await.expect("the Secret is made");
+    assert_eq!(secret.data.unwrap()["a"].0, b"1");
+    secrets.delete("web", &Default::default()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), copied()).await.expect("the Secret is made again");
+    stop.send(()).unwrap();
+    run.await.unwrap().unwrap();
+    println!("{controller:?}");
+}
