@@ -20,14 +20,14 @@ const PLACES_KEPT: usize = 4096;
 ///
 /// It is a plain state machine: it has no lock, does not wait and knows no time.
 ///
-/// **What is promised** (each line by a test of its own in `tests/delta_fifo.rs`, and all together by
+/// **What is promised** (held by the tests in `tests/delta_fifo.rs`, all of it at once by
 /// `every_promise_holds_in_any_order_of_operations`):
 ///
 /// - A key is in the queue once, in the order of first arrival. What happens to it while it waits is appended to its own list and
 ///   does not move it. Nothing is left out but a deletion that follows a deletion: of the two the newer is kept, unless its final
 ///   state is unknown.
 /// - A [`replace`](Self::replace) is one entry. What was put in before comes out before it, what is put in after it comes out
-///   after it, also for the same key. A replace that directly follows another takes its place: nobody could see the first.
+///   after it, also for the same key. A replace that directly follows another takes its place.
 /// - [`Batch::reached`] is the watermark: every event up to it has been handed out. With A@1, B@2, A@3 the first key that is
 ///   popped brings both changes of A, but reaches only 1; the second brings B and reaches 3. Bookmarks keep their place among the
 ///   events. What is not an event of the stream (a resync, a deletion nobody saw) neither moves nor holds back the version.
@@ -182,6 +182,9 @@ impl<T: Queued> DeltaFifo<T> {
             self.synced = if objects.is_empty() { Synced::Yes } else { Synced::AfterReplace };
         }
         self.deltas += objects.len();
+        // Applied one right after the other, the second list undoes whatever of the first is not in it. What was only in the first
+        // was never told and need not be taken back; an object made anew in between has another uid. And what was reached with the
+        // first is reached with the second, because no event lies between them.
         if matches!(self.queue.back(), Some(Entry { item: Item::Replace(_), .. }))
             && let Some(overtaken) = self.queue.pop_back()
         {

@@ -51,7 +51,8 @@ pub(crate) fn has_same_key<T: Queued>(a: &T, b: &T) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::Queued;
+    use super::*;
+    use crate::Storage;
 
     #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
     pub(crate) struct State {
@@ -83,5 +84,22 @@ pub(crate) mod tests {
 
     pub(crate) fn states(texts: &str) -> Vec<State> {
         texts.split_whitespace().map(state).collect()
+    }
+
+    #[test]
+    fn namespace_and_name_make_the_key() {
+        let same = |a, b| has_same_key(&state(a), &state(b));
+        assert!(same("x/a@1", "x/a@2") && same("a@1", "a@2"));
+        assert!(!same("x/a@1", "y/a@1") && !same("x/a@1", "a@1") && !same("x/a@1", "x/b@1"));
+
+        let hasher = KeyHasher::default();
+        assert_ne!(hasher.hash_parts("ab", "c"), hasher.hash_parts("a", "bc"));
+    }
+
+    #[test]
+    fn a_cached_object_knows_its_key_and_version() {
+        let json = br#"{"metadata": {"name": "web", "namespace": "shop", "resourceVersion": "7"}}"#;
+        let object = Storage::<serde_json::Value>::default().store(json, None).unwrap();
+        assert_eq!((object.namespace(), object.name(), object.resource_version()), ("shop", "web", "7"));
     }
 }

@@ -639,7 +639,7 @@ fn check(operations: Vec<Operation>) {
 
 /// Many more under `cargo xtask test --soak`.
 fn cases() -> u32 {
-    if std::env::var_os("STEERSMAN_SOAK").is_some() { 100_000 } else { 1_000 }
+    if std::env::var_os("STEERSMAN_SOAK").is_some() { 20_000 } else { 1_000 }
 }
 
 proptest! {
