@@ -168,14 +168,31 @@ impl Outcome {
     }
 }
 
+/// How many Pods of the replay have the same owner.
+pub const PODS_PER_OWNER: u64 = 100;
+
+/// The uid of an owner of Pods of the replay: owner 0 has the first [`PODS_PER_OWNER`], owner 1 the next ones.
+pub fn owner_uid(owner: u64) -> String {
+    format!("c0ffee00-5d1c-4b7e-9a30-{owner:012x}")
+}
+
 /// Where a contestant asks the replay to start sending its events.
 pub const START_EVENTS: &str = "/replay/start-events";
 
 /// Has the replay at `url` send its events from now on.
 pub fn start_events(url: &str) -> Result<()> {
+    post(url, START_EVENTS)
+}
+
+/// Has the replay at `url` send its events up to event `last`, counted from 1.
+pub fn start_events_until(url: &str, last: u64) -> Result<()> {
+    post(url, &format!("{START_EVENTS}?events={last}"))
+}
+
+fn post(url: &str, path: &str) -> Result<()> {
     let address = url.strip_prefix("http://").context("the replay speaks plain HTTP only")?.trim_end_matches('/');
     let mut stream = TcpStream::connect(address).with_context(|| format!("connecting to the replay at {address}"))?;
-    write!(stream, "POST {START_EVENTS} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
+    write!(stream, "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).context("reading the replay's answer")?;
     let status = answer.lines().next().unwrap_or_default();
