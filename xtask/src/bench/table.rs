@@ -100,6 +100,9 @@ fn title(job: &Job, scale: &Scale, size: u64) -> String {
     if scale.events > 0 {
         title += &format!(", {} events", whole(scale.events));
     }
+    if scale.rate > 0 {
+        title += &format!(", {} a second", whole(scale.rate));
+    }
     if scale.window > 0 {
         title += &format!(", over {} s", scale.window);
     }
