@@ -51,6 +51,8 @@ pub(crate) enum Limit {
     Value(f64),
     /// This many times what that peer needs.
     Times(f64, &'static str),
+    /// For each object, at every size, this many times what it is at the size where it is least.
+    TimesOfLeastPerObject(f64),
 }
 
 impl Goal {
@@ -60,6 +62,10 @@ impl Goal {
 
     const fn times(contestant: &'static str, figure: &'static str, times: f64, peer: &'static str) -> Self {
         Self { contestant, figure, limit: Limit::Times(times, peer) }
+    }
+
+    const fn flat(contestant: &'static str, figure: &'static str, times: f64) -> Self {
+        Self { contestant, figure, limit: Limit::TimesOfLeastPerObject(times) }
     }
 }
 
@@ -141,7 +147,7 @@ const CACHE: Job = Job {
     about: "",
     task: "",
     server: Server::Replay,
-    contestants: &["client-go", "kube-rs"],
+    contestants: &["steersman", "client-go", "kube-rs"],
     workers: 1,
     full: Scale::of(&[20_000]),
     quick: Scale::of(&[5_000]),
@@ -201,17 +207,37 @@ pub(crate) const JOBS: &[Job] = &[
         name: "cache-sync",
         about: "Pods in a cache, each told to a handler that counts them; curl only downloads the list",
         task: "cache-sync",
-        contestants: &["client-go", "kube-rs", "curl"],
+        contestants: &["steersman", "client-go", "kube-rs", "curl"],
         costs: &["cpu_s", "wall_s", "rss_mb"],
+        goals: &[
+            Goal::times("steersman", "cpu_s", 0.2, "kube-rs"),
+            Goal::times("steersman", "cpu_s", 0.05, "client-go"),
+            Goal::times("steersman", "wall_s", 5.0, "curl"),
+        ],
         ..CACHE
     },
     Job {
         name: "cache-sync-diverse",
         about: "the same with Pods of 300 different workloads, on which figures of memory are honest",
         task: "cache-sync",
+        contestants: &["steersman", "steersman-compressed", "client-go", "kube-rs"],
         full: CACHE.full.of_diverse_pods(),
         quick: CACHE.quick.of_diverse_pods(),
         costs: &["rss_mb", "cpu_s", "wall_s"],
+        goals: &[
+            Goal::times("steersman", "rss_mb", 1.0 / 3.0, "client-go"),
+            Goal::times("steersman-compressed", "rss_mb", 0.1, "client-go"),
+        ],
+        ..CACHE
+    },
+    Job {
+        name: "cache-sync-growth",
+        about: "the same with ten times as many Pods: what a Pod costs should stay the same",
+        task: "cache-sync",
+        contestants: &["steersman"],
+        full: Scale::of(&[10_000, 30_000, 100_000]),
+        quick: Scale::of(&[5_000, 50_000]),
+        goals: &[Goal::flat("steersman", "cpu_s", 1.2)],
         ..CACHE
     },
     Job {
@@ -221,6 +247,11 @@ pub(crate) const JOBS: &[Job] = &[
         full: Scale::of(&[20_000]).with_events(50_000),
         quick: Scale::of(&[1_000]).with_events(5_000),
         costs: &["wall_s", "cpu_s"],
+        goals: &[
+            Goal::times("steersman", "wall_s", 0.2, "kube-rs"),
+            Goal::times("steersman", "wall_s", 0.04, "client-go"),
+            Goal::times("steersman", "cpu_s", 0.2, "kube-rs"),
+        ],
         check: count_is_events,
         time_limit: Duration::from_secs(180),
         ..CACHE
@@ -229,7 +260,12 @@ pub(crate) const JOBS: &[Job] = &[
         name: "cache-read-all",
         about: "every Pod of a cache listed, and a field of its spec read through its type, once",
         task: "cache-read-all",
+        contestants: &["steersman", "steersman-decoded", "client-go", "kube-rs"],
         costs: &["ns_per_read"],
+        goals: &[
+            Goal::value("steersman", "ns_per_read", 30_000.0),
+            Goal::value("steersman-decoded", "ns_per_read", 200.0),
+        ],
         ..CACHE
     },
     Job {
@@ -237,6 +273,7 @@ pub(crate) const JOBS: &[Job] = &[
         about: "the 100 Pods of one owner listed 1,000 times, and a field of the spec of each read through its type",
         task: "cache-read-children",
         costs: &["ns_per_read"],
+        goals: &[Goal::times("steersman", "ns_per_read", 2.0, "client-go")],
         check: count_is_children_read,
         ..CACHE
     },
@@ -247,6 +284,7 @@ pub(crate) const JOBS: &[Job] = &[
         full: Scale::of(&[100_000]).with_events(50_000).at_rate(5_000).with_window(10),
         quick: Scale::of(&[10_000]).with_events(15_000).at_rate(5_000).with_window(3),
         costs: &["us_per_lookup", "p99_us"],
+        goals: &[Goal::times("steersman", "us_per_lookup", 1.0, "client-go")],
         check: hundred_hits_per_lookup,
         time_limit: Duration::from_secs(300),
         ..CACHE
@@ -255,11 +293,12 @@ pub(crate) const JOBS: &[Job] = &[
         name: "cache-handlers",
         about: "half of the MODIFIED events told to 10 handlers of one informer; the other half came before, when it had one",
         task: "cache-handlers",
-        contestants: &["client-go"],
+        contestants: &["steersman", "client-go"],
         workers: 10,
         full: Scale::of(&[10_000]).with_events(100_000),
         quick: Scale::of(&[1_000]).with_events(10_000),
         costs: &["cpu_s", "wall_s", "times_of_one"],
+        goals: &[Goal::value("steersman", "times_of_one", 1.5)],
         check: each_half_for_one_and_for_all_handlers,
         time_limit: Duration::from_secs(240),
         ..CACHE
