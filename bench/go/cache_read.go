@@ -156,6 +156,7 @@ func clientGoIndex(a ask) (outcome, error) {
 		"updates":       float64(updates),
 		"updates_per_s": float64(updates) / spent.wall.Seconds(),
 		"us_per_lookup": spent.wall.Seconds() * 1e6 / float64(len(took)),
+		"p50_us":        took[len(took)/2].Seconds() * 1e6,
 		"p99_us":        took[len(took)*99/100].Seconds() * 1e6,
 	}
 	return outcome{count: hits, cost: spent, figures: figures, keep: pods}, nil

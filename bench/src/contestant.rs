@@ -227,14 +227,18 @@ impl Lookups {
     pub fn outcome(mut self, updates: u64) -> Result<Outcome> {
         let cost = self.stopwatch.cost();
         self.took.sort_unstable();
-        let p99 = self.took.get(self.took.len() * 99 / 100).context("nothing was looked up: is there a --window?")?;
+        let percentile = |percent: usize| {
+            let took = self.took.get(self.took.len() * percent / 100);
+            took.map(|took| took.as_secs_f64() * 1e6).context("nothing was looked up: is there a --window?")
+        };
         let (seconds, lookups) = (cost.wall.as_secs_f64(), self.took.len() as f64);
         let figures = vec![
             ("lookups", lookups),
             ("updates", updates as f64),
             ("updates_per_s", updates as f64 / seconds),
             ("us_per_lookup", seconds * 1e6 / lookups),
-            ("p99_us", p99.as_secs_f64() * 1e6),
+            ("p50_us", percentile(50)?),
+            ("p99_us", percentile(99)?),
         ];
         Ok(Outcome { count: self.hits, cost, memory: None, figures })
     }
