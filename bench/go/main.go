@@ -24,6 +24,12 @@ var jobs = map[string]map[string]func(ask) (outcome, error){
 	"client-go": {
 		"sync":                clientGoSync,
 		"watch":               clientGoWatch,
+		"cache-sync":          clientGoCacheSync,
+		"cache-watch":         clientGoCacheWatch,
+		"cache-handlers":      clientGoHandlers,
+		"cache-read-all":      clientGoReadAll,
+		"cache-read-children": clientGoReadChildren,
+		"cache-index":         clientGoIndex,
 		"clients-get":         clientGoGets,
 		"workqueue-together":  workqueueTogether,
 		"workqueue-queued":    workqueueQueued,
@@ -73,8 +79,8 @@ func run(args []string) error {
 	flags.IntVar(&a.size, "size", 0, "how many objects or keys the job is about")
 	flags.StringVar(&a.url, "url", "", "the replay's address")
 	flags.IntVar(&a.events, "events", 0, "how many watch events follow the first list")
-	flags.IntVar(&a.workers, "workers", 1, "how many workers take from the queue")
-	flags.IntVar(&window, "window", 0, "seconds over which delays are spread")
+	flags.IntVar(&a.workers, "workers", 1, "how many workers take from the queue, or how many handlers an informer has")
+	flags.IntVar(&window, "window", 0, "seconds over which delays are spread, or for which is measured")
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "how to reach a real API server")
 	if err := flags.Parse(args[2:]); err != nil {
 		return err

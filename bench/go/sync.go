@@ -80,9 +80,8 @@ func syncWith(a ask, start func(context.Context, ask) (*progress, error)) (outco
 	return outcome{count: p.handled.value.Load(), cost: spent, keep: p}, nil
 }
 
-// startInformer starts a shared informer for Pods with a work queue and workers, as a controller written with client-go
-// alone has them.
-func startInformer(ctx context.Context, a ask) (*progress, error) {
+// podInformers makes the informers of the replay.
+func podInformers(a ask) (informers.SharedInformerFactory, error) {
 	config, err := a.config()
 	if err != nil {
 		return nil, err
@@ -91,8 +90,17 @@ func startInformer(ctx context.Context, a ask) (*progress, error) {
 	if err != nil {
 		return nil, err
 	}
+	return informers.NewSharedInformerFactory(clientset, 0), nil
+}
+
+// startInformer starts a shared informer for Pods with a work queue and workers, as a controller written with client-go
+// alone has them.
+func startInformer(ctx context.Context, a ask) (*progress, error) {
+	factory, err := podInformers(a)
+	if err != nil {
+		return nil, err
+	}
 	p := newProgress(a)
-	factory := informers.NewSharedInformerFactory(clientset, 0)
 	informer := factory.Core().V1().Pods().Informer()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	enqueue := func(object any) {

@@ -23,7 +23,7 @@ func watchWith(a ask, start func(context.Context, ask) (*progress, error)) (outc
 		return outcome{}, err
 	}
 	stopwatch := startStopwatch()
-	if err := startEvents(a.url); err != nil {
+	if err := startEvents(a.url, a.events); err != nil {
 		return outcome{}, err
 	}
 	if err := p.wait(&p.updates); err != nil {
@@ -35,9 +35,9 @@ func watchWith(a ask, start func(context.Context, ask) (*progress, error)) (outc
 	return outcome{count: count, cost: spent, figures: map[string]float64{"events_per_s": rate}, keep: p}, nil
 }
 
-// startEvents has the replay send its events from now on.
-func startEvents(url string) error {
-	response, err := http.Post(url+"/replay/start-events", "", nil)
+// startEvents has the replay send its events up to this one, counted from 1.
+func startEvents(url string, last int) error {
+	response, err := http.Post(fmt.Sprintf("%s/replay/start-events?events=%d", url, last), "", nil)
 	if err != nil {
 		return err
 	}

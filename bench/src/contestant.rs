@@ -29,10 +29,10 @@ pub struct Ask {
     /// How many watch events follow the first list
     #[arg(long, default_value_t = 0)]
     pub events: u64,
-    /// How many workers take from the queue
+    /// How many workers take from the queue, or how many handlers an informer has
     #[arg(long, default_value_t = 1)]
     pub workers: u64,
-    /// Seconds over which delays are spread
+    /// Seconds over which delays are spread, or for which is measured
     #[arg(long, default_value_t = 0)]
     pub window: u64,
     /// How to reach a real API server, for jobs that need one
@@ -168,14 +168,99 @@ impl Outcome {
     }
 }
 
+/// How many Pods of the replay have the same owner.
+pub const PODS_PER_OWNER: u64 = 100;
+
+/// The uid of an owner of Pods of the replay: owner 0 has the first [`PODS_PER_OWNER`], owner 1 the next ones.
+pub fn owner_uid(owner: u64) -> String {
+    format!("c0ffee00-5d1c-4b7e-9a30-{owner:012x}")
+}
+
+/// How often the children of one owner are listed in the job `cache-read-children`.
+pub const CHILD_LISTS: u64 = 1000;
+/// Visits the owners in an order that is neither rising nor falling; a prime, so that none is left out.
+const OWNER_STRIDE: usize = 7919;
+
+/// What a job that read `count` objects has to report.
+pub fn reads(count: u64, cost: Cost) -> Outcome {
+    let ns_per_read = cost.wall.as_nanos() as f64 / count.max(1) as f64;
+    Outcome { count, cost, memory: None, figures: vec![("ns_per_read", ns_per_read)] }
+}
+
+/// The look-ups of the job `cache-index`: one owner after the other, until the window is over.
+#[derive(Debug)]
+pub struct Lookups {
+    owners: Vec<String>,
+    window: Duration,
+    hits: u64,
+    took: Vec<Duration>,
+    stopwatch: Stopwatch,
+    /// When the look-up before this one was over.
+    last: Instant,
+}
+
+impl Lookups {
+    /// The first look-up starts now.
+    pub fn start(ask: &Ask) -> Self {
+        let owners = (0..ask.size / PODS_PER_OWNER).map(owner_uid).collect();
+        let window = Duration::from_secs(ask.window);
+        let stopwatch = Stopwatch::start();
+        Self { owners, window, hits: 0, took: Vec::new(), stopwatch, last: stopwatch.started }
+    }
+
+    /// Whose Pods to look up next; nothing once the window is over.
+    pub fn next_owner(&self) -> Option<&str> {
+        let over = self.last.duration_since(self.stopwatch.started) >= self.window;
+        let index = (self.took.len() * OWNER_STRIDE).checked_rem(self.owners.len())?;
+        (!over).then(|| self.owners[index].as_str())
+    }
+
+    /// So many Pods were found.
+    pub fn found(&mut self, hits: u64) {
+        self.hits += hits;
+        let now = Instant::now();
+        self.took.push(now - self.last);
+        self.last = now;
+    }
+
+    /// What there is to report, with how many updates have arrived meanwhile.
+    pub fn outcome(mut self, updates: u64) -> Result<Outcome> {
+        let cost = self.stopwatch.cost();
+        self.took.sort_unstable();
+        let percentile = |percent: usize| {
+            let took = self.took.get(self.took.len() * percent / 100);
+            took.map(|took| took.as_secs_f64() * 1e6).context("nothing was looked up: is there a --window?")
+        };
+        let (seconds, lookups) = (cost.wall.as_secs_f64(), self.took.len() as f64);
+        let figures = vec![
+            ("lookups", lookups),
+            ("updates", updates as f64),
+            ("updates_per_s", updates as f64 / seconds),
+            ("us_per_lookup", seconds * 1e6 / lookups),
+            ("p50_us", percentile(50)?),
+            ("p99_us", percentile(99)?),
+        ];
+        Ok(Outcome { count: self.hits, cost, memory: None, figures })
+    }
+}
+
 /// Where a contestant asks the replay to start sending its events.
 pub const START_EVENTS: &str = "/replay/start-events";
 
 /// Has the replay at `url` send its events from now on.
 pub fn start_events(url: &str) -> Result<()> {
+    post(url, START_EVENTS)
+}
+
+/// Has the replay at `url` send its events up to event `last`, counted from 1.
+pub fn start_events_until(url: &str, last: u64) -> Result<()> {
+    post(url, &format!("{START_EVENTS}?events={last}"))
+}
+
+fn post(url: &str, path: &str) -> Result<()> {
     let address = url.strip_prefix("http://").context("the replay speaks plain HTTP only")?.trim_end_matches('/');
     let mut stream = TcpStream::connect(address).with_context(|| format!("connecting to the replay at {address}"))?;
-    write!(stream, "POST {START_EVENTS} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
+    write!(stream, "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).context("reading the replay's answer")?;
     let status = answer.lines().next().unwrap_or_default();
@@ -214,6 +299,33 @@ mod tests {
         });
         assert_eq!(serde_json::from_str::<Value>(&line).expect("the line is JSON"), expected);
         assert!(!line.contains('\n'));
+    }
+
+    fn lookups(size: u64, window: u64) -> Lookups {
+        let job = "cache-index".to_owned();
+        Lookups::start(&Ask { job, size, url: None, events: 0, workers: 1, window, kubeconfig: None })
+    }
+
+    #[test]
+    fn lookups_visit_every_owner_before_any_again() {
+        let mut lookups = lookups(5000, 3600);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..50 {
+            let owner = lookups.next_owner().expect("the window is not over").to_owned();
+            assert!(seen.insert(owner), "an owner was visited twice");
+            lookups.found(PODS_PER_OWNER);
+        }
+        let outcome = lookups.outcome(7).expect("there were look-ups");
+        assert_eq!(outcome.count, 5000);
+        assert!(outcome.figures.contains(&("lookups", 50.0)) && outcome.figures.contains(&("updates", 7.0)));
+    }
+
+    #[test]
+    fn without_a_window_or_owners_nothing_is_looked_up_and_that_is_an_error() {
+        for lookups in [lookups(5000, 0), lookups(99, 3600)] {
+            assert_eq!(lookups.next_owner(), None);
+            lookups.outcome(0).expect_err("there is nothing to report");
+        }
     }
 
     #[test]

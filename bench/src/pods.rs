@@ -1,11 +1,14 @@
 //! Synthetic Pods that look like those of a busy cluster: two containers, probes, volumes, status and `managedFields`,
 //! about 6.3 KB of JSON each.
 //!
-//! The Pods are the same on every machine and in every run. Pod `i` lives in one of 100 namespaces; `template.json`
+//! The Pods are the same on every machine and in every run. Pod `i` lives in one of 100 namespaces, and
+//! 100 Pods in a row have the same owner; `template.json`
 //! beside this file holds what all Pods share, with `${…}` where they differ.
 
 use std::io::Write;
 use std::ops::Range;
+
+use crate::contestant::{PODS_PER_OWNER, owner_uid};
 
 /// How much the Pods differ from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -106,14 +109,14 @@ impl Pods {
 }
 
 fn fill(field: Field, i: u64, resource_version: u64, variety: &Variety, out: &mut Vec<u8>) {
-    let app = i / 100;
+    let app = i / PODS_PER_OWNER;
     let result = match field {
         Field::Name => write!(out, "web-{app}-6f7c9b8d54-{i:05x}"),
         Field::ReplicaSet => write!(out, "web-{app}-6f7c9b8d54"),
         Field::Namespace => write!(out, "team-{}", i % 100),
         // Multiplying by an odd number spreads the first digits and keeps them distinct.
         Field::Uid => write!(out, "{:08x}-5d1c-4b7e-9a30-{i:012x}", (i as u32).wrapping_mul(0x9E37_79B1)),
-        Field::OwnerUid => write!(out, "c0ffee00-5d1c-4b7e-9a30-{app:012x}"),
+        Field::OwnerUid => write!(out, "{}", owner_uid(app)),
         Field::ResourceVersion => write!(out, "{resource_version}"),
         Field::App => write!(out, "web-{app}"),
         Field::Labels => write!(out, "{}", variety.labels),

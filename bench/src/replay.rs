@@ -9,14 +9,16 @@
 //! Its history is fixed. Every list shows the same state, at [`Replay::version`]; event `k` (counted from 1) changes the
 //! resource version of one Pod, nothing else, and has the version `version() + k`. A watch sends the events after the
 //! version that it starts from, so a client that comes back misses nothing and sees nothing twice. No event is sent
-//! before a contestant asks for it ([`START_EVENTS`]): a contestant can so measure the events alone.
+//! before a contestant asks for it ([`START_EVENTS`]): a contestant can so measure the events alone, or some of them now
+//! and the rest later (`?events=K` asks for those up to event `K`). They come as fast as they are taken unless the replay
+//! was told a rate.
 
 use std::convert::Infallible;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::Either;
@@ -38,6 +40,8 @@ const PIECE: usize = 64 * 1024;
 const PIECES_WAITING: usize = 4;
 /// The resource version of the first Pod. Large, so that no version gains a digit during a run.
 const FIRST_VERSION: u64 = 1_000_000;
+/// How often events are let go when they have a rate.
+const TICK: Duration = Duration::from_millis(5);
 /// How long a watch lasts whose client does not say.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -49,8 +53,10 @@ pub struct Replay {
     /// Where each of them is.
     places: Vec<Place>,
     events: u64,
-    /// Whether the events may be sent.
-    started: watch::Sender<bool>,
+    /// How many events are let go in a second; as many as are asked for when this is nothing.
+    rate: Option<u64>,
+    /// How many of the events may be sent.
+    released: watch::Sender<u64>,
 }
 
 /// Where a Pod is in the prepared bytes, without its comma.
@@ -64,7 +70,7 @@ struct Place {
 type Answer = Response<Either<Prepared, Channel<Bytes>>>;
 
 impl Replay {
-    /// Prepares `count` Pods. Every watch is sent `events` events after its list.
+    /// Prepares `count` Pods. Every watch is sent `events` events after its list, or none where there is no Pod to change.
     pub fn new(count: u64, shape: Shape, events: u64) -> Self {
         let generator = Pods::new(shape);
         let mut pods = Vec::new();
@@ -78,7 +84,13 @@ impl Replay {
                 Place { pod: start..pods.len(), version }
             })
             .collect();
-        Self { pods: pods.into(), places, events, started: watch::Sender::new(false) }
+        let events = if count == 0 { 0 } else { events };
+        Self { pods: pods.into(), places, events, rate: None, released: watch::Sender::new(0) }
+    }
+
+    /// The same, with events that come at this rate once they are asked for. A client that is slower gets them later.
+    pub fn with_rate(self, events_per_second: u64) -> Self {
+        Self { rate: Some(events_per_second), ..self }
     }
 
     /// The resource version of every list.
@@ -122,7 +134,8 @@ impl Replay {
                 r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}"#
             }
             START_EVENTS => {
-                self.started.send_replace(true);
+                let last = parameter(query, "events").and_then(|value| value.parse().ok()).unwrap_or(self.events);
+                self.release(last);
                 r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#
             }
             _ => {
@@ -133,14 +146,37 @@ impl Replay {
         answer(StatusCode::OK, Either::Left(Prepared::text(body)))
     }
 
-    fn pods(self: &Arc<Self>, query: &str) -> Answer {
-        let parameter = |name: &str| {
-            query
-                .split('&')
-                .filter_map(|pair| pair.split_once('='))
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value)
+    /// Lets the events up to `last` go, at the rate that they have.
+    fn release(self: &Arc<Self>, last: u64) {
+        let last = last.min(self.events);
+        let raise = |replay: &Self, to: u64| {
+            replay.released.send_if_modified(|released| {
+                let higher = to > *released;
+                *released = to.max(*released);
+                higher
+            })
         };
+        let Some(rate) = self.rate else {
+            raise(self, last);
+            return;
+        };
+        let replay = Arc::clone(self);
+        tokio::spawn(async move {
+            let (started, first) = (Instant::now(), *replay.released.borrow());
+            let mut ticks = tokio::time::interval(TICK);
+            loop {
+                ticks.tick().await;
+                let due = first + (started.elapsed().as_secs_f64() * rate as f64) as u64;
+                raise(&replay, due.min(last));
+                if due >= last {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn pods(self: &Arc<Self>, query: &str) -> Answer {
+        let parameter = |name: &str| parameter(query, name);
         let number = |name: &str| parameter(name).and_then(|value| value.parse::<u64>().ok());
         if !matches!(parameter("watch"), Some("true" | "1")) {
             let start = parameter("continue").and_then(|token| token.strip_prefix('c')?.parse().ok()).unwrap_or(0);
@@ -181,6 +217,12 @@ impl Replay {
         };
         Prepared { parts: [Bytes::from(head), pods, Bytes::from_static(b"]}")] }
     }
+}
+
+/// The value of a parameter of a query.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 fn answer(status: StatusCode, body: Either<Prepared, Channel<Bytes>>) -> Answer {
@@ -242,13 +284,18 @@ impl Watch {
             piece.end_of_initial_events(replay.version());
             self.sender.send_data(piece.take()).await?;
         }
-        let mut started = replay.started.subscribe();
-        started.wait_for(|started| *started).await.expect("the sender lives as long as the replay");
-        for (event, place) in (1..=replay.events).zip(replay.places.iter().cycle()).skip(self.events_seen as usize) {
-            piece.event("MODIFIED", &replay.pods, place, replay.version() + event);
-            self.send_if_full(&mut piece).await?;
+        let mut released = replay.released.subscribe();
+        let mut sent = self.events_seen;
+        while sent < replay.events {
+            let last = *released.wait_for(|released| *released > sent).await.expect("the sender lives with the replay");
+            for event in sent..last {
+                let place = &replay.places[(event % replay.count()) as usize];
+                piece.event("MODIFIED", &replay.pods, place, replay.version() + event + 1);
+                self.send_if_full(&mut piece).await?;
+            }
+            sent = last;
+            self.sender.send_data(piece.take()).await?;
         }
-        self.sender.send_data(piece.take()).await?;
         tokio::time::sleep(self.timeout).await;
         Ok(())
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use steersman_bench::contestant::start_events;
+use steersman_bench::contestant::{start_events, start_events_until};
 use steersman_bench::pods::Shape;
 use steersman_bench::replay::Replay;
 use tokio::net::TcpListener;
@@ -16,7 +16,10 @@ const EVENTS: u64 = 600;
 
 /// A replay that lives as long as this process.
 fn serve() -> (SocketAddr, u64) {
-    let replay = Replay::new(PODS, Shape::Plain, EVENTS);
+    serve_replay(Replay::new(PODS, Shape::Plain, EVENTS))
+}
+
+fn serve_replay(replay: Replay) -> (SocketAddr, u64) {
     let list_bytes = replay.list_bytes();
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -62,6 +65,13 @@ fn next_event(lines: &mut impl BufRead) -> (String, u64, Value) {
     let event: Value = serde_json::from_str(&line).expect("a line of a watch is one event");
     let version = event["object"]["metadata"]["resourceVersion"].as_str().expect("an object has a version");
     (event["type"].as_str().expect("an event has a type").to_owned(), version.parse().expect("a number"), event)
+}
+
+/// Waits a little for what must not come.
+fn assert_nothing_comes(lines: &mut BufReader<TcpStream>) {
+    lines.get_ref().set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout can be set");
+    assert!(lines.fill_buf().is_err(), "an event came before it was asked for");
+    lines.get_ref().set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
 }
 
 fn names(list: &Value) -> Vec<String> {
@@ -114,14 +124,41 @@ fn events_wait_until_they_are_asked_for_and_come_in_order() {
     let (address, _) = serve();
     let version = 1_000_000 + PODS;
     let mut lines = get(address, &format!("/api/v1/pods?watch=1&resourceVersion={version}"));
-    lines.get_ref().set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout can be set");
-    assert!(lines.fill_buf().is_err(), "an event came before it was asked for");
-    lines.get_ref().set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+    assert_nothing_comes(&mut lines);
     start_events(&format!("http://{address}")).expect("the replay starts its events");
     for event in 1..=EVENTS {
         let (kind, seen, _) = next_event(&mut lines);
         assert_eq!((kind.as_str(), seen), ("MODIFIED", version + event));
     }
+}
+
+#[test]
+fn some_events_can_be_asked_for_before_the_rest() {
+    let (address, _) = serve();
+    let (url, version) = (format!("http://{address}"), 1_000_000 + PODS);
+    let mut lines = get(address, &format!("/api/v1/pods?watch=1&resourceVersion={version}"));
+    start_events_until(&url, 70).expect("the replay starts its events");
+    for event in 1..=70 {
+        assert_eq!(next_event(&mut lines).1, version + event);
+    }
+    assert_nothing_comes(&mut lines);
+    start_events(&url).expect("the replay starts the rest");
+    for event in 71..=EVENTS {
+        assert_eq!(next_event(&mut lines).1, version + event);
+    }
+}
+
+#[test]
+fn events_with_a_rate_come_no_faster() {
+    let (address, _) = serve_replay(Replay::new(PODS, Shape::Diverse, 100).with_rate(400));
+    let version = 1_000_000 + PODS;
+    let mut lines = get(address, &format!("/api/v1/pods?watch=1&resourceVersion={version}"));
+    let started = Instant::now();
+    start_events(&format!("http://{address}")).expect("the replay starts its events");
+    for event in 1..=100 {
+        assert_eq!(next_event(&mut lines).1, version + event);
+    }
+    assert!(started.elapsed() >= Duration::from_millis(250), "100 events came in {:?}", started.elapsed());
 }
 
 #[test]

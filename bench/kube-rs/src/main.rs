@@ -8,9 +8,9 @@ use kube::{Client, Config};
 #[allow(dead_code)]
 #[path = "../../src/contestant.rs"]
 mod contestant;
+mod cache;
 mod clients;
 mod latency;
-mod pods;
 
 use contestant::Ask;
 
@@ -26,8 +26,11 @@ async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
     let ask = Args::parse().ask;
     match ask.job.as_str() {
-        "sync" => pods::sync(&ask).await,
-        "watch" => pods::watch(&ask).await,
+        "cache-sync" => cache::sync(&ask).await,
+        "cache-watch" => cache::watch(&ask).await,
+        "cache-read-all" => cache::read_all(&ask).await,
+        "cache-read-children" => cache::read_children(&ask).await,
+        "cache-index" => cache::index(&ask).await,
         "latency" => latency::run(&ask).await,
         "clients-get" => clients::get(&ask).await,
         job => bail!("kube-rs knows no job called {job:?}"),

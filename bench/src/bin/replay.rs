@@ -18,6 +18,9 @@ struct Args {
     /// How many MODIFIED events a watch sends once they are asked for
     #[arg(long, default_value_t = 0)]
     events: u64,
+    /// How many of them come in a second; as many as are taken unless this is given
+    #[arg(long, value_name = "EVENTS_PER_SECOND")]
+    rate: Option<u64>,
     /// How much the Pods differ
     #[arg(long, value_enum, default_value_t = Shape::Plain)]
     shape: Shape,
@@ -33,7 +36,10 @@ fn main() -> Result<()> {
     runtime.block_on(async {
         let listener =
             TcpListener::bind(args.address).await.with_context(|| format!("cannot listen at {}", args.address))?;
-        let replay = Replay::new(args.pods, args.shape, args.events);
+        let mut replay = Replay::new(args.pods, args.shape, args.events);
+        if let Some(rate) = args.rate {
+            replay = replay.with_rate(rate);
+        }
         let ready = serde_json::json!({
             "address": listener.local_addr().context("asking for the address")?.to_string(),
             "pods": replay.count(),

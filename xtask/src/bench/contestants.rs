@@ -30,6 +30,8 @@ pub(crate) enum Program {
 pub(crate) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: "steersman", program: Program::Steersman, arguments: &[] },
     Contestant { name: "steersman-in-process", program: Program::Steersman, arguments: &["--server", "in-process"] },
+    Contestant { name: "steersman-compressed", program: Program::Steersman, arguments: &["--storage", "compressed"] },
+    Contestant { name: "steersman-decoded", program: Program::Steersman, arguments: &["--storage", "decoded"] },
     Contestant { name: "kube-apiserver", program: Program::Steersman, arguments: &["--server", "kube-apiserver"] },
     Contestant { name: "byte-loop", program: Program::Steersman, arguments: &["--peer", "byte-loop"] },
     Contestant { name: "serde_json-value", program: Program::Steersman, arguments: &["--peer", "serde_json-value"] },

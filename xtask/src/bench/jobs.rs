@@ -19,7 +19,7 @@ pub(crate) struct Job {
     pub(crate) server: Server,
     /// Who takes part, in the order of the tables.
     pub(crate) contestants: &'static [&'static str],
-    /// How many workers take from the queue.
+    /// How many workers take from the queue, or how many handlers an informer has.
     pub(crate) workers: u64,
     /// The sizes of a full run.
     pub(crate) full: Scale,
@@ -51,6 +51,8 @@ pub(crate) enum Limit {
     Value(f64),
     /// This many times what that peer needs.
     Times(f64, &'static str),
+    /// For each object, at every size, this many times what it is at the size where it is least.
+    TimesOfLeastPerObject(f64),
 }
 
 impl Goal {
@@ -58,8 +60,12 @@ impl Goal {
         Self { contestant, figure, limit: Limit::Value(value) }
     }
 
-    const fn times(contestant: &'static str, figure: &'static str, times: f64) -> Self {
-        Self { contestant, figure, limit: Limit::Times(times, "kube-apiserver") }
+    const fn times(contestant: &'static str, figure: &'static str, times: f64, peer: &'static str) -> Self {
+        Self { contestant, figure, limit: Limit::Times(times, peer) }
+    }
+
+    const fn flat(contestant: &'static str, figure: &'static str, times: f64) -> Self {
+        Self { contestant, figure, limit: Limit::TimesOfLeastPerObject(times) }
     }
 }
 
@@ -74,24 +80,36 @@ pub(crate) enum Server {
     Real,
 }
 
-/// How large a job is.
+/// How large a job is, and what its objects and events are like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     /// How many objects or keys, one measurement each.
     pub(crate) sizes: &'static [u64],
     /// How many watch events.
     pub(crate) events: u64,
-    /// Seconds over which delays are spread.
+    /// How many of them come in a second; 0 for as many as are taken.
+    pub(crate) rate: u64,
+    /// Seconds over which delays are spread, or for which is measured.
     pub(crate) window: u64,
+    /// Whether the replay's Pods are those of 300 different workloads, and not nearly equal.
+    pub(crate) diverse: bool,
 }
 
 impl Scale {
     const fn of(sizes: &'static [u64]) -> Self {
-        Self { sizes, events: 0, window: 0 }
+        Self { sizes, events: 0, rate: 0, window: 0, diverse: false }
     }
 
     const fn with_events(self, events: u64) -> Self {
         Self { events, ..self }
+    }
+
+    const fn at_rate(self, rate: u64) -> Self {
+        Self { rate, ..self }
+    }
+
+    const fn of_diverse_pods(self) -> Self {
+        Self { diverse: true, ..self }
     }
 
     const fn with_window(self, window: u64) -> Self {
@@ -104,6 +122,7 @@ impl Scale {
 pub(crate) struct Asked {
     pub(crate) size: u64,
     pub(crate) events: u64,
+    pub(crate) workers: u64,
 }
 
 /// A work queue job; the entries below say what is different.
@@ -119,6 +138,22 @@ const WORKQUEUE: Job = Job {
     costs: &["ns_per_item"],
     goals: &[],
     check: count_is_size_times_repeats,
+    time_limit: Duration::from_secs(120),
+};
+
+/// A job on a cache of Pods, which is filled from the replay; the entries below say what is different.
+const CACHE: Job = Job {
+    name: "",
+    about: "",
+    task: "",
+    server: Server::Replay,
+    contestants: &["steersman", "client-go", "kube-rs"],
+    workers: 1,
+    full: Scale::of(&[20_000]),
+    quick: Scale::of(&[5_000]),
+    costs: &["cpu_s", "wall_s"],
+    goals: &[],
+    check: count_is_size,
     time_limit: Duration::from_secs(120),
 };
 
@@ -145,7 +180,7 @@ pub(crate) const JOBS: &[Job] = &[
         about: "Pods in a cache, each handed to a worker once",
         task: "sync",
         server: Server::Replay,
-        contestants: &["client-go", "controller-runtime", "kube-rs", "curl"],
+        contestants: &["client-go", "controller-runtime"],
         workers: 4,
         full: Scale::of(&[20_000]),
         quick: Scale::of(&[5_000]),
@@ -159,7 +194,7 @@ pub(crate) const JOBS: &[Job] = &[
         about: "MODIFIED events of a watch that come as fast as they are taken; the first list is not measured",
         task: "watch",
         server: Server::Replay,
-        contestants: &["client-go", "controller-runtime", "kube-rs"],
+        contestants: &["client-go", "controller-runtime"],
         workers: 4,
         full: Scale::of(&[10_000]).with_events(30_000),
         quick: Scale::of(&[1_000]).with_events(5_000),
@@ -167,6 +202,109 @@ pub(crate) const JOBS: &[Job] = &[
         goals: &[],
         check: count_is_events,
         time_limit: Duration::from_secs(180),
+    },
+    Job {
+        name: "cache-sync",
+        about: "Pods in a cache, each told to a handler that counts them; curl only downloads the list",
+        task: "cache-sync",
+        contestants: &["steersman", "client-go", "kube-rs", "curl"],
+        costs: &["cpu_s", "wall_s", "rss_mb"],
+        goals: &[
+            Goal::times("steersman", "cpu_s", 0.2, "kube-rs"),
+            Goal::times("steersman", "cpu_s", 0.05, "client-go"),
+            Goal::times("steersman", "wall_s", 5.0, "curl"),
+        ],
+        ..CACHE
+    },
+    Job {
+        name: "cache-sync-diverse",
+        about: "the same with Pods of 300 different workloads, on which figures of memory are honest",
+        task: "cache-sync",
+        contestants: &["steersman", "steersman-compressed", "client-go", "kube-rs"],
+        full: CACHE.full.of_diverse_pods(),
+        quick: CACHE.quick.of_diverse_pods(),
+        costs: &["rss_mb", "cpu_s", "wall_s"],
+        goals: &[
+            Goal::times("steersman", "rss_mb", 1.0 / 3.0, "client-go"),
+            Goal::times("steersman-compressed", "rss_mb", 0.1, "client-go"),
+        ],
+        ..CACHE
+    },
+    Job {
+        name: "cache-sync-growth",
+        about: "the same with ten times as many Pods: what a Pod costs should stay the same",
+        task: "cache-sync",
+        contestants: &["steersman"],
+        full: Scale::of(&[10_000, 30_000, 100_000]),
+        quick: Scale::of(&[5_000, 50_000]),
+        goals: &[Goal::flat("steersman", "cpu_s", 1.2)],
+        ..CACHE
+    },
+    Job {
+        name: "cache-watch",
+        about: "MODIFIED events as fast as they are taken, told to a handler that counts them; the first list is not measured",
+        task: "cache-watch",
+        full: Scale::of(&[20_000]).with_events(50_000),
+        quick: Scale::of(&[1_000]).with_events(5_000),
+        costs: &["wall_s", "cpu_s"],
+        goals: &[
+            Goal::times("steersman", "wall_s", 0.2, "kube-rs"),
+            Goal::times("steersman", "wall_s", 0.04, "client-go"),
+            Goal::times("steersman", "cpu_s", 0.2, "kube-rs"),
+        ],
+        check: count_is_events,
+        time_limit: Duration::from_secs(180),
+        ..CACHE
+    },
+    Job {
+        name: "cache-read-all",
+        about: "every Pod of a cache listed, and a field of its spec read through its type, once",
+        task: "cache-read-all",
+        contestants: &["steersman", "steersman-decoded", "client-go", "kube-rs"],
+        costs: &["ns_per_read"],
+        goals: &[
+            Goal::value("steersman", "ns_per_read", 30_000.0),
+            Goal::value("steersman-decoded", "ns_per_read", 200.0),
+        ],
+        ..CACHE
+    },
+    Job {
+        name: "cache-read-children",
+        about: "the 100 Pods of one owner listed 1,000 times, and a field of the spec of each read through its type",
+        task: "cache-read-children",
+        costs: &["ns_per_read"],
+        goals: &[Goal::times("steersman", "ns_per_read", 2.0, "client-go")],
+        check: count_is_children_read,
+        ..CACHE
+    },
+    Job {
+        name: "cache-index",
+        about: "the 100 Pods of one owner after the other asked for, back to back, while updates arrive",
+        task: "cache-index",
+        full: Scale::of(&[100_000]).with_events(50_000).at_rate(5_000).with_window(10),
+        quick: Scale::of(&[10_000]).with_events(15_000).at_rate(5_000).with_window(3),
+        costs: &["us_per_lookup", "p50_us", "p99_us"],
+        goals: &[
+            Goal::times("steersman", "us_per_lookup", 1.0, "client-go"),
+            Goal::times("steersman", "p50_us", 1.0, "client-go"),
+        ],
+        check: hundred_hits_per_lookup,
+        time_limit: Duration::from_secs(300),
+        ..CACHE
+    },
+    Job {
+        name: "cache-handlers",
+        about: "half of the MODIFIED events told to 10 handlers of one informer; the other half came before, when it had one",
+        task: "cache-handlers",
+        contestants: &["steersman", "client-go"],
+        workers: 10,
+        full: Scale::of(&[10_000]).with_events(100_000),
+        quick: Scale::of(&[1_000]).with_events(10_000),
+        costs: &["cpu_s", "wall_s", "times_of_one"],
+        goals: &[Goal::value("steersman", "times_of_one", 1.5)],
+        check: each_half_for_one_and_for_all_handlers,
+        time_limit: Duration::from_secs(240),
+        ..CACHE
     },
     Job {
         name: "latency",
@@ -282,9 +420,9 @@ pub(crate) const JOBS: &[Job] = &[
         task: "apiserver-create",
         costs: &["cpu_us_per_write", "wall_s", "rss_mb", "peak_mb"],
         goals: &[
-            Goal::times("steersman", "cpu_us_per_write", 0.1),
-            Goal::times("steersman", "rss_mb", 0.1),
-            Goal::times("steersman", "peak_mb", 0.1),
+            Goal::times("steersman", "cpu_us_per_write", 0.1, "kube-apiserver"),
+            Goal::times("steersman", "rss_mb", 0.1, "kube-apiserver"),
+            Goal::times("steersman", "peak_mb", 0.1, "kube-apiserver"),
         ],
         ..APISERVER
     },
@@ -294,10 +432,10 @@ pub(crate) const JOBS: &[Job] = &[
         task: "apiserver-list",
         costs: &["list_ms", "list_cpu_ms", "gzip_ms", "gzip_cpu_ms"],
         goals: &[
-            Goal::times("steersman", "list_ms", 0.05),
-            Goal::times("steersman", "list_cpu_ms", 0.05),
-            Goal::times("steersman", "gzip_ms", 0.05),
-            Goal::times("steersman", "gzip_cpu_ms", 0.05),
+            Goal::times("steersman", "list_ms", 0.05, "kube-apiserver"),
+            Goal::times("steersman", "list_cpu_ms", 0.05, "kube-apiserver"),
+            Goal::times("steersman", "gzip_ms", 0.05, "kube-apiserver"),
+            Goal::times("steersman", "gzip_cpu_ms", 0.05, "kube-apiserver"),
         ],
         ..APISERVER
     },
@@ -309,7 +447,10 @@ pub(crate) const JOBS: &[Job] = &[
         full: Scale::of(&[1_000]).with_events(1_000),
         quick: Scale::of(&[100]).with_events(100),
         costs: &["cpu_s", "wall_s"],
-        goals: &[Goal::times("steersman", "cpu_s", 1.0 / 3.0), Goal::times("steersman-in-process", "cpu_s", 0.1)],
+        goals: &[
+            Goal::times("steersman", "cpu_s", 1.0 / 3.0, "kube-apiserver"),
+            Goal::times("steersman-in-process", "cpu_s", 0.1, "kube-apiserver"),
+        ],
         check: count_is_size_times_events,
         time_limit: Duration::from_secs(600),
         ..APISERVER
@@ -330,6 +471,23 @@ fn count_is_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
 
 fn count_is_size_times_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, asked.size * asked.events)
+}
+
+fn count_is_children_read(_: &Asked, answer: &Answer) -> Result<(), String> {
+    expect("the count", answer.count, 100 * 1_000)
+}
+
+fn hundred_hits_per_lookup(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    let whole = |name: &str| answer.whole(name).ok_or(format!("the figure {name}, a whole number, is missing"));
+    let (lookups, updates) = (whole("lookups")?, whole("updates")?);
+    if lookups < 1 || !(1..=asked.events).contains(&updates) {
+        return Err(format!("there were {lookups} look-ups and {updates} of {} updates", asked.events));
+    }
+    expect(&format!("the count of {lookups} look-ups"), answer.count, 100 * lookups)
+}
+
+fn each_half_for_one_and_for_all_handlers(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    expect("the count", answer.count, asked.events / 2 * (1 + asked.workers))
 }
 
 fn count_is_half_of_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
@@ -399,6 +557,7 @@ mod tests {
     #[test]
     fn a_word_means_a_job_or_all_that_begin_with_it() {
         assert_eq!(names(&["sync"]), ["sync"]);
+        assert_eq!(names(&["cache-read"]), ["cache-read-all", "cache-read-children"]);
         assert_eq!(names(&["workqueue-queued"]), ["workqueue-queued-1", "workqueue-queued-4"]);
         assert_eq!(names(&["workqueue"]).len(), 7);
         assert_eq!(names(&["watch", "sync"]), ["sync", "watch"]);
@@ -417,7 +576,7 @@ mod tests {
 
     #[test]
     fn a_wrong_count_is_found() {
-        let asked = Asked { size: 100, events: 30 };
+        let asked = Asked { size: 100, events: 30, workers: 10 };
         let check = |name: &str, answer: &Answer| (job(name).check)(&asked, answer);
         assert_eq!(check("sync", &answer(100, &[])), Ok(()));
         assert_eq!(check("sync", &answer(99, &[])), Err("the count is 99, not 100".to_owned()));
@@ -427,11 +586,29 @@ mod tests {
         assert!(check("apiserver-watch", &answer(2999, &[])).is_err());
         assert_eq!(check("workqueue-ratelimit", &answer(50, &[])), Ok(()));
         assert!(check("workqueue-ratelimit", &answer(100, &[])).is_err());
+        assert_eq!(check("cache-read-children", &answer(100_000, &[])), Ok(()));
+        assert!(check("cache-read-children", &answer(99_999, &[])).is_err());
+        assert_eq!(check("cache-handlers", &answer(15 * 11, &[])), Ok(()));
+        assert!(check("cache-handlers", &answer(30, &[])).is_err());
+    }
+
+    #[test]
+    fn every_lookup_must_find_all_while_updates_arrive() {
+        let asked = Asked { size: 1000, events: 30, workers: 1 };
+        let check = |count, lookups, updates| {
+            (job("cache-index").check)(&asked, &answer(count, &[("lookups", lookups), ("updates", updates)]))
+        };
+        assert_eq!(check(700, 7.0, 30.0), Ok(()));
+        assert_eq!(check(700, 7.0, 1.0), Ok(()));
+        assert!(check(699, 7.0, 30.0).is_err());
+        assert!(check(0, 0.0, 30.0).is_err());
+        assert!(check(700, 7.0, 0.0).is_err());
+        assert!(check(700, 7.0, 31.0).is_err());
     }
 
     #[test]
     fn the_count_of_a_repeated_job_is_size_times_repeats() {
-        let asked = Asked { size: 100, events: 0 };
+        let asked = Asked { size: 100, events: 0, workers: 1 };
         let check = |answer: &Answer| (job("workqueue-together-1").check)(&asked, answer);
         assert_eq!(check(&answer(300, &[("repeats", 3.0)])), Ok(()));
         assert!(check(&answer(299, &[("repeats", 3.0)])).is_err());
@@ -442,7 +619,7 @@ mod tests {
 
     #[test]
     fn a_deduplicating_job_must_add_all_and_lose_none() {
-        let asked = Asked { size: 100, events: 0 };
+        let asked = Asked { size: 100, events: 0, workers: 1 };
         let check = |count, adds| (job("workqueue-dedup-4").check)(&asked, &answer(count, &[("adds", adds)]));
         assert_eq!(check(100, 1000.0), Ok(()));
         assert_eq!(check(1000, 1000.0), Ok(()));

@@ -90,10 +90,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let scale = scale(planned, args.quick);
         for size in scale.sizes {
             let measured = measure(&setting, planned, args.quick, *size, rounds)?;
-            let table = Table::of(planned.job, scale, &measured.iter().collect::<Vec<_>>());
+            let mut table = Table::of(planned.job, scale, &measured.iter().collect::<Vec<_>>());
+            rows.extend(measured);
+            if scale.sizes.last() == Some(size) {
+                table.add_goals_across_sizes(planned.job, &rows);
+            }
             println!("{}", table.plain());
             tables.push(table);
-            rows.extend(measured);
         }
     }
     let closing = closing(&plan, &step::seconds(started.elapsed()), busy.as_deref());
@@ -178,7 +181,8 @@ mod tests {
     fn the_closing_line_says_what_the_tables_do_not() {
         let mut plan = Plan::new(&[], &["client-go".to_owned()]).expect("client-go takes part in jobs");
         let text = closing(&plan, "1m20s", None);
-        assert!(text.contains("jobs measured in 1m20s; left out: latency (no chosen contestant"), "{text}");
+        assert!(text.contains("jobs measured in 1m20s; left out: "), "{text}");
+        assert!(text.contains(" latency (no chosen contestant"), "{text}");
         plan.left_out.clear();
         plan.jobs.truncate(1);
         assert_eq!(closing(&plan, "3.0 s", None), "1 job measured in 3.0 s");

@@ -33,7 +33,7 @@ impl Setting<'_> {
 
     fn answer(&self, job: &Job, scale: &Scale, size: u64, contestant: &Contestant) -> Result<Answer> {
         let replay = match job.server {
-            Server::Replay => Some(Replay::start(self.programs.replay(), size, scale.events)?),
+            Server::Replay => Some(Replay::start(self.programs.replay(), size, scale)?),
             Server::None | Server::Real => None,
         };
         let mut command = Command::new(self.programs.path(contestant.program));
@@ -66,7 +66,7 @@ impl Setting<'_> {
         // For those who do not say it themselves. The replay is not among the children that have ended.
         let cpu = cpu_of_children().saturating_sub(cpu_before);
         answer.figures.entry("cpu_s".to_owned()).or_insert(cpu.as_secs_f64());
-        let asked = Asked { size, events: scale.events };
+        let asked = Asked { size, events: scale.events, workers: job.workers };
         (job.check)(&asked, &answer).map_err(|complaint| anyhow!("{complaint}"))?;
         if !answer.figures.contains_key(job.costs[0]) {
             bail!("the figure {} is missing", job.costs[0]);
@@ -134,9 +134,15 @@ struct Ready {
 }
 
 impl Replay {
-    fn start(program: &Path, pods: u64, events: u64) -> Result<Self> {
+    fn start(program: &Path, pods: u64, scale: &Scale) -> Result<Self> {
         let mut command = Command::new(program);
-        command.args(["--pods", &pods.to_string(), "--events", &events.to_string()]);
+        command.args(["--pods", &pods.to_string(), "--events", &scale.events.to_string()]);
+        if scale.rate > 0 {
+            command.args(["--rate", &scale.rate.to_string()]);
+        }
+        if scale.diverse {
+            command.args(["--shape", "diverse"]);
+        }
         let mut running = Running::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let mut line = String::new();
         let stdout = running.take_stdout().expect("standard output is piped");

@@ -50,6 +50,11 @@ impl Table {
         }
     }
 
+    /// Adds a remark for each goal of the job that is about all its sizes. `rows` holds those of every size.
+    pub(crate) fn add_goals_across_sizes(&mut self, job: &Job, rows: &[Row]) {
+        self.remarks.extend(job.goals.iter().filter_map(|goal| outcome_across_sizes(job, goal, rows)));
+    }
+
     /// The table with aligned columns.
     pub(crate) fn plain(&self) -> String {
         let widths: Vec<usize> = (0..self.header.len())
@@ -100,6 +105,9 @@ fn title(job: &Job, scale: &Scale, size: u64) -> String {
     if scale.events > 0 {
         title += &format!(", {} events", whole(scale.events));
     }
+    if scale.rate > 0 {
+        title += &format!(", {} a second", whole(scale.rate));
+    }
     if scale.window > 0 {
         title += &format!(", over {} s", scale.window);
     }
@@ -142,9 +150,27 @@ fn outcome(goal: &Goal, rows: &[&Row]) -> Option<String> {
         Limit::Times(limit, peer) => {
             (format!("{contestant} ÷ {peer}: {name}"), ratio(ours, figure(peer)?)?, limit, "×")
         }
+        Limit::TimesOfLeastPerObject(_) => return None,
     };
+    Some(verdict(&what, found, limit, unit))
+}
+
+/// What came of a goal about all sizes of a job; nothing where there are not at least two.
+fn outcome_across_sizes(job: &Job, goal: &Goal, rows: &[Row]) -> Option<String> {
+    let Limit::TimesOfLeastPerObject(limit) = goal.limit else { return None };
+    let ours = rows.iter().filter(|row| row.job == job.name && row.contestant == goal.contestant);
+    let mut costs: Vec<f64> =
+        ours.filter_map(|row| row.median(goal.figure).and_then(|cost| ratio(cost, row.size as f64))).collect();
+    costs.sort_by(f64::total_cmp);
+    let [least, .., most] = costs[..] else { return None };
+    let what =
+        format!("{}: {} for each object, most ÷ least of the {} sizes", goal.contestant, goal.figure, costs.len());
+    Some(verdict(&what, ratio(most, least)?, limit, "×"))
+}
+
+fn verdict(what: &str, found: f64, limit: f64, unit: &str) -> String {
     let verdict = if found <= limit { "met" } else { "missed" };
-    Some(format!("Goal {verdict}: {what} is {}{unit}, at most {}{unit} is wanted.", number(found), number(limit)))
+    format!("Goal {verdict}: {what} is {}{unit}, at most {}{unit} is wanted.", number(found), number(limit))
 }
 
 /// The columns that compare, and a remark that says which way. Where we take part, the question is what we cost compared
@@ -279,6 +305,37 @@ mod tests {
             "Goal met: steersman: rss_mb is 50.0, at most 60.0 is wanted.",
         ];
         assert_eq!(goals(&job, &[&ours, &theirs]), expected);
+    }
+
+    #[test]
+    fn a_goal_about_all_sizes_compares_what_an_object_costs() {
+        let goals = &[Goal { contestant: "steersman", figure: "cpu_s", limit: Limit::TimesOfLeastPerObject(1.2) }];
+        let job = Job { goals, ..*JOBS.iter().find(|job| job.name == "sync").expect("the job exists") };
+        let row = |job, contestant, size, cpu| {
+            let figures = [("cpu_s".to_owned(), cpu)].into();
+            Row::of(job, contestant, size, &[Answer { count: size, figures }])
+        };
+        let told = |rows: &[Row]| {
+            let mut table = Table::of(&job, &job.quick, &[]);
+            let before = table.remarks.len();
+            table.add_goals_across_sizes(&job, rows);
+            table.remarks.split_off(before)
+        };
+        let first = row("sync", "steersman", 100, 1.0);
+        let others = [row("sync", "curl", 1000, 90.0), row("watch", "steersman", 1000, 90.0)];
+        assert!(told(&[first.clone()]).is_empty() && told(&[&[first.clone()], &others[..]].concat()).is_empty());
+        assert_eq!(
+            told(&[first.clone(), row("sync", "steersman", 1000, 11.0), others[0].clone()]),
+            [
+                "Goal met: steersman: cpu_s for each object, most ÷ least of the 2 sizes is 1.10×, at most 1.20× is wanted."
+            ]
+        );
+        assert_eq!(
+            told(&[first, row("sync", "steersman", 500, 4.0), row("sync", "steersman", 1000, 9.0)]),
+            [
+                "Goal missed: steersman: cpu_s for each object, most ÷ least of the 3 sizes is 1.25×, at most 1.20× is wanted."
+            ]
+        );
     }
 
     #[test]
