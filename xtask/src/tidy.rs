@@ -17,6 +17,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-client", &["steersman-wire"]),
     ("steersman-cache", &["steersman-client", "steersman-wire"]),
     (
+        "steersman",
+        &["steersman-cache", "steersman-client", "steersman-runtime", "steersman-wire", "steersman-workqueue"],
+    ),
+    (
         "steersman-runtime",
         &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue"],
     ),
