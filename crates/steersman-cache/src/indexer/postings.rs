@@ -269,6 +269,27 @@ mod tests {
     }
 
     #[test]
+    fn values_with_the_same_hash_are_told_apart() {
+        let mut postings = Postings::default();
+        let (mut by_hash, mut number) = (std::collections::HashMap::new(), 0_u32);
+        // Among half a million numbers there are dozens of such pairs.
+        let pair = loop {
+            if let Some(same) = by_hash.insert(postings.hash(&number.to_string()), number) {
+                break [same, number];
+            }
+            number += 1;
+        };
+        for slot in [0, 1] {
+            postings.set(slot, &value(&pair[slot as usize].to_string()));
+        }
+        for slot in [0, 1] {
+            assert_eq!(postings.find(&pair[slot as usize].to_string()).collect::<Vec<_>>(), [slot]);
+        }
+        postings.remove(0);
+        assert_eq!(postings.texts().collect::<Vec<_>>(), [pair[1].to_string()]);
+    }
+
+    #[test]
     fn values_that_come_and_go_leave_nothing_behind() {
         let mut postings = fill(1_000, 10);
         let before = postings.memory();
@@ -278,6 +299,7 @@ mod tests {
             }
         }
         assert_eq!(postings.texts().len(), 10);
+        assert!(postings.values.len() <= 20, "{} values have a place", postings.values.len());
         assert!(postings.memory() <= 2 * before, "{} after {before}", postings.memory());
     }
 
