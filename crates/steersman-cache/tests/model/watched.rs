@@ -25,7 +25,6 @@ pub(crate) struct Handler {
     testimony: Arc<Mutex<Testimony>>,
     /// What was in the cache when it was added.
     pub(crate) initial: BTreeMap<Key, State>,
-    pub(crate) resyncs: bool,
 }
 
 /// What was in the cache when it said that it had reached a version.
@@ -67,7 +66,7 @@ impl<K: Object> Watched<K> {
             None => self.informer.add_event_handler(witness),
         };
         let handle = handle.expect("the informer has not stopped");
-        self.handlers.push(Handler { name: name.clone(), handle, testimony, initial, resyncs: resync.is_some() });
+        self.handlers.push(Handler { name: name.clone(), handle, testimony, initial });
         name
     }
 

@@ -302,12 +302,12 @@ impl World {
             told(cache).await;
             for ((handler, before), now) in cache.handlers.iter().zip(before).zip(count(cache)) {
                 let (calls, repetitions) = (now.0 - before.0, now.1 - before.1);
-                let wanted = if handler.resyncs { cache.lister.len() } else { 0 };
+                let wanted = if handler.testimony().resyncs { cache.lister.len() } else { 0 };
                 // A list meanwhile repeats everything as well.
-                if repetitions < wanted || calls != repetitions || (!handler.resyncs && calls > 0) {
-                    let what = format!("{} {}", cache.name, handler.name);
+                if repetitions < wanted || calls != repetitions || (wanted == 0 && calls > 0) {
+                    let name = &handler.name;
                     return Err(format!(
-                        "{what}: {calls} calls and {repetitions} repetitions, not {wanted}, in a resync"
+                        "{name}: {calls} calls and {repetitions} repetitions, not {wanted}, in a resync"
                     ));
                 }
             }
@@ -372,7 +372,7 @@ async fn told(cache: &Watched<ConfigMap>) {
 
 /// Whether the cached objects are those of the server through and through.
 fn same_contents(cache: &Watched<ConfigMap>, truth: &BTreeMap<Key, ConfigMap>) -> Result<(), String> {
-    for object in cache.lister.list().iter() {
+    for object in &cache.lister.list() {
         let kept = object.get().map_err(|error| error.to_string())?;
         let theirs = truth.get(&witness::key(object));
         let is_same = theirs.is_some_and(|theirs| {
