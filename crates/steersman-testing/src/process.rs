@@ -65,7 +65,12 @@ impl Custodian {
     /// Starts `program`; what it prints goes to `NAME.log` in the folder.
     pub(crate) fn start(&mut self, name: &'static str, program: &Path, flags: &[OsString]) -> Result<(), Error> {
         let path = self.log_path(name);
-        let log = File::create(&path).map_err(Error::io(format!("create {}", path.display())))?;
+        // A server that is started again writes on.
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(Error::io(format!("create {}", path.display())))?;
         let also_log = log.try_clone().map_err(Error::io(format!("write {}", path.display())))?;
         let mut child = Command::new("/bin/sh")
             .args(["-c", GATE, "sh"])
@@ -83,6 +88,18 @@ impl Custodian {
         self.lock().push(Server { name, child, ended: None });
         told.and_then(|()| writeln!(gate.expect("standard input is piped"), "go"))
             .map_err(Error::io(format!("start {}", program.display())))
+    }
+
+    /// Kills a server, as a crash would, and forgets it.
+    pub(crate) fn kill(&mut self, name: &'static str) -> Result<(), Error> {
+        let mut servers = self.lock();
+        let Some(index) = servers.iter().position(|server| server.name == name) else { return Ok(()) };
+        let mut server = servers.remove(index);
+        drop(servers);
+        let killed = server.child.kill().and_then(|()| server.child.wait());
+        // If the custodian is gone, nobody kills a process that has the number next.
+        let _ = writeln!(self.shell.stdin.as_ref().expect("open until we are dropped"), "gone {}", server.child.id());
+        killed.map(drop).map_err(Error::io(format!("kill {name}")))
     }
 
     /// The first server that has ended, if one has.

@@ -20,6 +20,7 @@ use crate::process::Custodian;
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 /// How often a server that is starting is asked whether it is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const KUBE_APISERVER: &str = "kube-apiserver";
 const USE_EXISTING_CLUSTER: &str = "USE_EXISTING_CLUSTER";
 
 /// A kube-apiserver with its etcd, for as long as this value lives.
@@ -45,8 +46,18 @@ pub struct RealServer {
     url: String,
     kubeconfig: Kubeconfig,
     kubeconfig_path: PathBuf,
+    /// None for an existing cluster.
+    apiserver: Option<Apiserver>,
     _panic_log: Registration,
     custodian: Custodian,
+}
+
+/// How to start kube-apiserver again.
+struct Apiserver {
+    program: PathBuf,
+    flags: Vec<OsString>,
+    /// Nobody else gets the port meanwhile.
+    _port: Option<ReservedPort>,
 }
 
 impl std::fmt::Debug for RealServer {
@@ -143,6 +154,20 @@ impl RealServer {
     pub fn logs(&self) -> String {
         self.custodian.logs()
     }
+
+    /// Kills kube-apiserver, as a crash would, starts it again at the same address and waits until it is ready. Meanwhile
+    /// connections are refused. etcd goes on, so nothing that was written is lost. An existing cluster is not touched: that is
+    /// an error. (Test: `a_killed_server_costs_nothing_but_time` of `steersman-cache`.)
+    pub async fn restart_apiserver(&mut self) -> Result<(), Error> {
+        let Some(Apiserver { program, flags, .. }) = &self.apiserver else {
+            let problem = std::io::Error::from(std::io::ErrorKind::Unsupported);
+            return Err(Error::io("restart the API server of an existing cluster")(problem));
+        };
+        self.custodian.kill(KUBE_APISERVER)?;
+        self.custodian.start(KUBE_APISERVER, program, flags)?;
+        let client = self.client_without_retries().await?;
+        self.wait_for(&client, "kube-apiserver to be ready again", "/readyz", Deadline::after(START_TIMEOUT)).await
+    }
 }
 
 /// What is out of the ordinary about a [`RealServer`].
@@ -229,7 +254,7 @@ impl RealServerBuilder {
         let etcd_port = ReservedPort::new()?;
         custodian.start("etcd", &etcd, &self.etcd_command_line(&files, etcd_port.number()))?;
 
-        // The port stays reserved until the server listens.
+        // The port stays reserved for as long as the server may be started again.
         let (reserved, port) = match self.secure_port {
             Some(port) => (None, port),
             None => {
@@ -239,13 +264,14 @@ impl RealServerBuilder {
             }
         };
         let flags = self.apiserver_command_line(&files, etcd_port.number(), port, reserved.is_some());
-        custodian.start("kube-apiserver", &apiserver, &flags)?;
+        custodian.start(KUBE_APISERVER, &apiserver, &flags)?;
+        let apiserver = Some(Apiserver { program: apiserver, flags, _port: reserved });
 
         let url = format!("https://127.0.0.1:{port}");
         let kubeconfig = kubeconfig::kubeconfig(&url, &authority.certificate(), &admin);
         let kubeconfig_path = write_kubeconfig(custodian.folder(), &kubeconfig)?;
         let panic_log = panic_log::register(custodian.folder());
-        let server = RealServer { url, kubeconfig, kubeconfig_path, _panic_log: panic_log, custodian };
+        let server = RealServer { url, kubeconfig, kubeconfig_path, apiserver, _panic_log: panic_log, custodian };
         let client = server.client_without_retries().await?;
         server.wait_for(&client, "kube-apiserver to be ready", "/readyz", deadline).await?;
         server.wait_for(&client, "the namespace default", "/api/v1/namespaces/default", deadline).await?;
@@ -381,7 +407,7 @@ async fn use_existing(custodian: Custodian) -> Result<RealServer, Error> {
     let panic_log = panic_log::register(custodian.folder());
     let url = config.cluster_url.to_string();
     let url = url.strip_suffix('/').unwrap_or(&url).to_owned();
-    let server = RealServer { url, kubeconfig, kubeconfig_path, _panic_log: panic_log, custodian };
+    let server = RealServer { url, kubeconfig, kubeconfig_path, apiserver: None, _panic_log: panic_log, custodian };
     let client = server.client_without_retries().await?;
     server.wait_for(&client, "the existing cluster", "/version", Deadline::after(START_TIMEOUT)).await?;
     Ok(server)

@@ -9,6 +9,7 @@ mod history;
 mod random;
 mod regressions;
 mod script;
+mod watched;
 mod witness;
 mod world;
 

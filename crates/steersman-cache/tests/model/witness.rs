@@ -10,6 +10,8 @@ use crate::history::{History, Key, Scope, State, version};
 /// What it has been told, and what it found in the cache meanwhile.
 #[derive(Default)]
 pub(crate) struct Testimony {
+    /// Whether it wants to be told of everything again now and then.
+    pub(crate) resyncs: bool,
     /// What there is, by what it was told.
     pub(crate) view: BTreeMap<Key, State>,
     /// The last version of each object that it was told of.
@@ -44,10 +46,9 @@ enum Fact {
     Held(u64, Option<State>),
 }
 
-/// Tells handlers apart in messages.
+/// The handler. Its name tells it from others in messages.
 pub(crate) struct Witness<K> {
     pub(crate) name: String,
-    pub(crate) resyncs: bool,
     pub(crate) lister: Lister<K>,
     pub(crate) testimony: Arc<Mutex<Testimony>>,
 }
@@ -62,7 +63,8 @@ pub(crate) fn state<K: Object>(object: &Cached<K>) -> State {
 
 impl<K: Object> Witness<K> {
     pub(crate) fn new(name: impl Into<String>, resyncs: bool, lister: Lister<K>) -> Self {
-        Self { name: name.into(), resyncs, lister, testimony: Arc::default() }
+        let testimony = Testimony { resyncs, ..Testimony::default() };
+        Self { name: name.into(), lister, testimony: Arc::new(Mutex::new(testimony)) }
     }
 
     fn testimony(&self) -> MutexGuard<'_, Testimony> {
@@ -76,7 +78,7 @@ impl<K: Object> Witness<K> {
 }
 
 impl Testimony {
-    fn problem(&mut self, witness: &str, problem: String) {
+    fn problem(&mut self, witness: &str, problem: impl std::fmt::Display) {
         self.problems.push(format!("{witness}: {problem}"));
     }
 
@@ -142,7 +144,7 @@ impl<K: Object> EventHandler<K> for Witness<K> {
         testimony.begun = true;
         if old != new {
             testimony.later(&self.name, &what, &new);
-        } else if self.resyncs {
+        } else if testimony.resyncs {
             testimony.repetitions += 1;
         } else {
             testimony.problem(&self.name, format!("{what}, but it does not want resyncs"));

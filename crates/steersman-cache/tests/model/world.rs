@@ -1,7 +1,6 @@
 //! A server, those who write to it, and those who keep up with it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -10,19 +9,17 @@ use http_body_util::{BodyDataStream, BodyExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::client::Body;
 use serde_json::json;
-use steersman_cache::{
-    HandlerHandle, Informer, InformerOptions, Lister, ReflectorOptions, SharedInformerFactory, StorageMode,
-    StorageOptions,
-};
+use steersman_cache::{ReflectorOptions, SharedInformerFactory, StorageMode, StorageOptions};
 use steersman_client::{Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use steersman_testing::Embedded;
 use tower::{BoxError, ServiceExt};
 
 use crate::faults::Faults;
-use crate::history::{History, Key, Scope, State, version};
+use crate::history::{History, Key, Scope, version};
 use crate::random::Random;
 use crate::script::Script;
-use crate::witness::{self, Testimony, Witness};
+use crate::watched::{Handler, Watched};
+use crate::witness;
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
@@ -39,34 +36,8 @@ pub(crate) struct World {
     history: History,
     faults: Faults,
     factory: SharedInformerFactory,
-    caches: Vec<Cache>,
+    caches: Vec<Watched<ConfigMap>>,
     written: u64,
-}
-
-/// An informer and those who listen to it.
-struct Cache {
-    name: String,
-    scope: Scope,
-    informer: Informer<ConfigMap>,
-    lister: Lister<ConfigMap>,
-    handlers: Vec<Handler>,
-    samples: Vec<Sample>,
-    handlers_added: usize,
-}
-
-struct Handler {
-    name: String,
-    handle: HandlerHandle,
-    testimony: Arc<Mutex<Testimony>>,
-    /// What was in the cache when it was added.
-    initial: BTreeMap<Key, State>,
-    resyncs: bool,
-}
-
-/// What was in the cache when it said that it had reached a version.
-struct Sample {
-    version: u64,
-    held: BTreeMap<Key, State>,
 }
 
 pub(crate) fn client<S, B>(service: S) -> Client
@@ -160,19 +131,11 @@ impl World {
         self.script.note(format_args!("{name}: {scope:?} {reflector:?} {mode:?}"));
         let mut storage = StorageOptions::default();
         storage.mode = mode;
-        let mut options = InformerOptions::all().reflector(reflector).storage(storage);
-        for namespace in &scope.namespaces {
-            options = options.namespace(namespace);
-        }
-        if let Some(tier) = &scope.tier {
-            options = options.labels(format!("tier={tier}"));
-        }
+        let options = scope.options().reflector(reflector).storage(storage);
         let informer = self.factory.informer(options).expect("these options make sense");
-        let lister = informer.lister();
-        let mut cache =
-            Cache { name, scope, informer, lister, handlers: Vec::new(), samples: Vec::new(), handlers_added: 0 };
-        cache.add_handler(false);
-        cache.add_handler(true);
+        let mut cache = Watched::new(name, scope, informer);
+        cache.add_handler(None);
+        cache.add_handler(Some(RESYNC));
         self.caches.push(cache);
     }
 
@@ -214,9 +177,8 @@ impl World {
                 self.faults.set_percent(percent);
             }
             93..97 => {
-                let (cache, resyncs) = (self.random.below(self.caches.len()), self.random.chance(50));
-                let cache = &mut self.caches[cache];
-                let handler = cache.add_handler(resyncs);
+                let (cache, resync) = (self.random.below(self.caches.len()), self.random.chance(50).then_some(RESYNC));
+                let handler = self.caches[cache].add_handler(resync);
                 self.script.note(format_args!("added {handler}"));
             }
             _ => {
@@ -291,10 +253,7 @@ impl World {
 
     /// Looks into the caches at this very moment.
     fn sample(&mut self) {
-        for cache in &mut self.caches {
-            let version = version(&cache.lister.resource_version());
-            cache.samples.push(Sample { version, held: cache.held() });
-        }
+        self.caches.iter_mut().for_each(Watched::sample);
     }
 
     /// Waits until the caches know everything, and compares all there is.
@@ -307,13 +266,13 @@ impl World {
             let percent = self.faults.percent();
             self.script.count(if percent > 0 { "quiet on a bad connection" } else { "quiet" }, 1);
             reached.map_err(|error| format!("{}: {error}; it is {status:?}", cache.name))?;
-            cache.told().await?;
+            told(cache).await;
         }
         let truth = self.truth().await;
         self.sample();
         for cache in &self.caches {
-            let now = self.history.now(&cache.scope);
-            cache.agrees_with(&now, &truth)?;
+            cache.agrees_with(&self.history.now(&cache.scope))?;
+            same_contents(cache, &truth)?;
         }
         self.problems()
     }
@@ -330,7 +289,7 @@ impl World {
 
     /// Those who want resyncs are told of everything again, and nobody else is told of anything.
     async fn resync(&mut self) -> Result<(), String> {
-        let count = |cache: &Cache| -> Vec<(usize, usize)> {
+        let count = |cache: &Watched<ConfigMap>| -> Vec<(usize, usize)> {
             let counts = cache.handlers.iter().map(|handler| {
                 let testimony = handler.testimony();
                 (testimony.calls, testimony.repetitions)
@@ -340,15 +299,15 @@ impl World {
         let before: Vec<_> = self.caches.iter().map(count).collect();
         tokio::time::sleep(RESYNC + Duration::from_secs(1)).await;
         for (cache, before) in self.caches.iter().zip(before) {
-            cache.told().await?;
+            told(cache).await;
             for ((handler, before), now) in cache.handlers.iter().zip(before).zip(count(cache)) {
                 let (calls, repetitions) = (now.0 - before.0, now.1 - before.1);
-                let wanted = if handler.resyncs { cache.lister.len() } else { 0 };
+                let wanted = if handler.testimony().resyncs { cache.lister.len() } else { 0 };
                 // A list meanwhile repeats everything as well.
-                if repetitions < wanted || calls != repetitions || (!handler.resyncs && calls > 0) {
-                    let what = format!("{} {}", cache.name, handler.name);
+                if repetitions < wanted || calls != repetitions || (wanted == 0 && calls > 0) {
+                    let name = &handler.name;
                     return Err(format!(
-                        "{what}: {calls} calls and {repetitions} repetitions, not {wanted}, in a resync"
+                        "{name}: {calls} calls and {repetitions} repetitions, not {wanted}, in a resync"
                     ));
                 }
             }
@@ -383,13 +342,10 @@ impl World {
         }
         handler.handle.remove();
         let later = handler.testimony().calls;
-        let name = format!("{} {}", self.caches[cache].name, handler.name);
         if later != calls {
-            return Err(format!("{name} was told {} times after its removal", later - calls));
+            return Err(format!("{} was told {} times after its removal", handler.name, later - calls));
         }
-        let mut testimony = handler.testimony();
-        testimony.check(&name, &self.caches[cache].scope, &self.history);
-        testimony.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
+        handler.check(&self.caches[cache].scope, &self.history)
     }
 
     /// What anybody found wrong so far.
@@ -399,102 +355,33 @@ impl World {
     }
 
     fn check_claims(&mut self) -> Result<(), String> {
-        let history = &self.history;
-        for cache in &mut self.caches {
-            for Sample { version, held } in std::mem::take(&mut cache.samples) {
-                for key in history.keys() {
-                    let held = held.get(key);
-                    if version > 0 && !history.may_hold(&cache.scope, key, version, held) {
-                        let story = history.story(&cache.scope, key);
-                        let name = &cache.name;
-                        return Err(format!("{name} has reached {version} and holds {held:?} of {key:?}: {story}"));
-                    }
-                }
-            }
-            for handler in &cache.handlers {
-                let mut testimony = handler.testimony();
-                testimony.check(&format!("{} {}", cache.name, handler.name), &cache.scope, history);
-                if let Some(problem) = testimony.problems.first() {
-                    return Err(problem.clone());
-                }
-            }
-        }
-        Ok(())
+        self.caches.iter_mut().try_for_each(|cache| cache.check(&self.history))
     }
 }
 
-impl Cache {
-    fn add_handler(&mut self, resyncs: bool) -> String {
-        let name = format!("handler {}{}", self.handlers_added, if resyncs { " with resync" } else { "" });
-        self.handlers_added += 1;
-        let witness = Witness::new(format!("{} {name}", self.name), resyncs, self.lister.clone());
-        let testimony = Arc::clone(&witness.testimony);
-        let initial = self.held();
-        let handle = match resyncs {
-            true => self.informer.add_event_handler_with_resync(witness, RESYNC),
-            false => self.informer.add_event_handler(witness),
-        };
-        let handle = handle.expect("the informer has not stopped");
-        self.handlers.push(Handler { name: name.clone(), handle, testimony, initial, resyncs });
-        name
-    }
-
-    /// Everything in the cache.
-    fn held(&self) -> BTreeMap<Key, State> {
-        self.lister.list().iter().map(|object| (witness::key(object), witness::state(object))).collect()
-    }
-
-    /// Waits until the handlers have been told everything.
-    async fn told(&self) -> Result<(), String> {
-        for handler in &self.handlers {
-            for _ in 0..1000 {
-                if handler.handle.pending() == 0 && handler.handle.has_synced() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-            let (pending, synced) = (handler.handle.pending(), handler.handle.has_synced());
-            if pending > 0 || !synced {
-                return Err(format!("{} {}: {pending} events wait, synced: {synced}", self.name, handler.name));
-            }
+/// Lets the handlers be told of everything.
+async fn told(cache: &Watched<ConfigMap>) {
+    let waits = || cache.handlers.iter().any(|handler| handler.handle.pending() > 0 || !handler.handle.has_synced());
+    for _ in 0..1000 {
+        if !waits() {
+            return;
         }
-        Ok(())
-    }
-
-    fn agrees_with(&self, now: &BTreeMap<Key, State>, truth: &BTreeMap<Key, ConfigMap>) -> Result<(), String> {
-        let held = self.held();
-        if held != *now {
-            return Err(format!("{} holds {held:#?}, but the server has {now:#?}", self.name));
-        }
-        for object in self.lister.list().iter() {
-            let kept = object.get().map_err(|error| error.to_string())?;
-            let theirs = truth.get(&witness::key(object));
-            let is_same = theirs.is_some_and(|theirs| {
-                let version = &theirs.metadata.resource_version;
-                version == &kept.metadata.resource_version && theirs.data == kept.data
-            });
-            if !is_same {
-                return Err(format!("{} holds {kept:?}, but the server has {theirs:?}", self.name));
-            }
-        }
-        for handler in &self.handlers {
-            let testimony = handler.testimony();
-            let name = format!("{} {}", self.name, handler.name);
-            if testimony.view != held {
-                return Err(format!("{name} was told of {:#?}, but the cache holds {held:#?}", testimony.view));
-            }
-            if let Some(missed) =
-                handler.initial.iter().find(|(key, state)| testimony.initial.get(*key) != Some(*state))
-            {
-                return Err(format!("{name} did not begin with {missed:?}, which was in the cache when it was added"));
-            }
-        }
-        Ok(())
+        tokio::task::yield_now().await;
     }
 }
 
-impl Handler {
-    fn testimony(&self) -> std::sync::MutexGuard<'_, Testimony> {
-        self.testimony.lock().unwrap_or_else(PoisonError::into_inner)
+/// Whether the cached objects are those of the server through and through.
+fn same_contents(cache: &Watched<ConfigMap>, truth: &BTreeMap<Key, ConfigMap>) -> Result<(), String> {
+    for object in &cache.lister.list() {
+        let kept = object.get().map_err(|error| error.to_string())?;
+        let theirs = truth.get(&witness::key(object));
+        let is_same = theirs.is_some_and(|theirs| {
+            let version = &theirs.metadata.resource_version;
+            version == &kept.metadata.resource_version && theirs.data == kept.data
+        });
+        if !is_same {
+            return Err(format!("{} holds {kept:?}, but the server has {theirs:?}", cache.name));
+        }
     }
+    Ok(())
 }

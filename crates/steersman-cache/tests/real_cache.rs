@@ -1,0 +1,362 @@
+//! The cache on a real API server: through a connection that is cut again and again, and while the server is killed.
+
+#[path = "model/history.rs"]
+mod history;
+#[path = "model/random.rs"]
+mod random;
+#[path = "model/watched.rs"]
+mod watched;
+#[path = "model/witness.rs"]
+mod witness;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::json;
+use steersman_cache::{Lister, Phase, ReflectorOptions, SharedInformerFactory};
+use steersman_client::{
+    Api, Client, Config, DeleteParams, Error, Event, ListParams, Patch, PatchParams, PostParams, WatchParams,
+};
+use steersman_testing::RealServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use history::{History, Key, Scope, State, version};
+use random::Random;
+use watched::Watched;
+
+/// How long something that must happen may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks again and again until `found` gives something.
+async fn eventually<T>(what: &str, mut found: impl FnMut() -> Result<T, String>) -> T {
+    let started = Instant::now();
+    loop {
+        match found() {
+            Ok(found) => return found,
+            Err(problem) if started.elapsed() > PATIENCE => panic!("waited {PATIENCE:?} in vain for {what}: {problem}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+/// Passes bytes on between clients and a server, until it is told to cut.
+struct Proxy {
+    address: SocketAddr,
+    /// How often it was told, and how many bytes it lets through to each client before it does.
+    cut: watch::Sender<(u64, usize)>,
+    connections_cut: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    async fn start(server: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let cut = watch::Sender::new((0, 0));
+        let connections_cut = Arc::<AtomicUsize>::default();
+        let (cuts, counter) = (cut.clone(), Arc::clone(&connections_cut));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (server, mut cut, counter) = (server.clone(), cuts.subscribe(), Arc::clone(&counter));
+                tokio::spawn(async move {
+                    let Ok(server) = TcpStream::connect(server).await else { return };
+                    if pass_on(client, server, &mut cut).await {
+                        counter.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        Self { address, cut, connections_cut }
+    }
+
+    /// Cuts every connection when so many more bytes have gone to its client.
+    fn cut_after(&self, bytes: usize) {
+        self.cut.send_modify(|cut| *cut = (cut.0 + 1, bytes));
+    }
+}
+
+/// Passes bytes on, and says whether it was told to stop.
+async fn pass_on(mut client: TcpStream, mut server: TcpStream, cut: &mut watch::Receiver<(u64, usize)>) -> bool {
+    let (mut up, mut down) = ([0; 4096], [0; 4096]);
+    let mut left = usize::MAX;
+    while left > 0 {
+        tokio::select! {
+            read = client.read(&mut up) => match read {
+                Ok(length) if length > 0 && server.write_all(&up[..length]).await.is_ok() => {}
+                _ => return false,
+            },
+            read = server.read(&mut down) => match read {
+                Ok(length) if length > 0 => {
+                    let length = length.min(left);
+                    left -= length;
+                    if client.write_all(&down[..length]).await.is_err() {
+                        return false;
+                    }
+                }
+                _ => return false,
+            },
+            told = cut.changed() => match told {
+                Ok(()) => left = left.min(cut.borrow_and_update().1),
+                Err(_) => return false,
+            },
+        }
+    }
+    true
+}
+
+fn config_map(name: &str, tier: Option<&str>, number: usize) -> ConfigMap {
+    let object = json!({
+        "metadata": {"name": name, "labels": tier.map(|tier| json!({"tier": tier}))},
+        "data": {"number": number.to_string()},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// Writes to the server directly, and sees all that is written.
+struct Writer {
+    client: Client,
+    namespaces: [String; 2],
+    random: Random,
+    history: History,
+    observer: BoxStream<'static, Result<Event<ConfigMap>, Error>>,
+    written: usize,
+}
+
+impl Writer {
+    async fn new(client: Client, namespaces: [String; 2], seed: u64) -> Self {
+        let api = client.all_namespaces::<ConfigMap>();
+        let list = api.list(&ListParams::default()).await.unwrap();
+        let start = list.metadata.resource_version.unwrap();
+        let observer = api.watch(&WatchParams::default(), &start).await.unwrap().boxed();
+        let history = History::since(version(&start));
+        Self { client, namespaces, random: Random::new(seed), history, observer, written: 0 }
+    }
+
+    /// One write, of some kind, to some object.
+    async fn write(&mut self) {
+        const NAMES: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
+        let random = &mut self.random;
+        let objects = self.client.namespaced::<ConfigMap>(&self.namespaces[random.below(2)]);
+        let (name, tier) = (*random.pick(&NAMES), *random.pick(&[None, Some("web"), Some("web"), Some("db")]));
+        self.written += 1;
+        let object = config_map(name, tier, self.written);
+        let exists = objects.get_opt(name).await.unwrap().is_some();
+        let (delete, post) = (DeleteParams::default(), PostParams::default());
+        match random.below(19) {
+            _ if random.chance(5) => objects.delete_collection(&delete, &ListParams::default()).await.unwrap(),
+            0..3 if exists => {
+                objects.delete(name, &delete).await.unwrap();
+                objects.create(&post, &object).await.unwrap();
+            }
+            3..7 if exists => drop(objects.delete(name, &delete).await.unwrap()),
+            7..11 if exists => {
+                let patch = Patch::Merge(json!({"metadata": {"labels": {"tier": tier}}}));
+                objects.patch(name, &PatchParams::default(), &patch).await.unwrap();
+            }
+            _ if exists => drop(objects.replace(name, &post, &object).await.unwrap()),
+            _ => drop(objects.create(&post, &object).await.unwrap()),
+        }
+    }
+
+    /// Waits until the history knows everything that was written.
+    async fn observe(&mut self) {
+        let objects = self.client.namespaced::<ConfigMap>(&self.namespaces[0]);
+        let last = objects.create(&PostParams::default(), &config_map("last", None, 0)).await.unwrap();
+        let wanted = version(last.metadata.resource_version.as_deref().unwrap());
+        while self.history.newest() < wanted {
+            let next = tokio::time::timeout(PATIENCE, self.observer.next()).await;
+            let event = next.unwrap_or_else(|_| panic!("the server never told of version {wanted}"));
+            let (what, object) = match event.expect("a watch goes on for minutes").unwrap() {
+                Event::Added(object) => ("ADDED", object),
+                Event::Modified(object) => ("MODIFIED", object),
+                Event::Deleted(object) => ("DELETED", object),
+                Event::Bookmark { .. } => continue,
+            };
+            self.history.record(&json!({"type": what, "object": object}));
+        }
+    }
+}
+
+/// The model's run on the real thing: writes go to the server directly, the informers read through a proxy that cuts.
+#[tokio::test]
+async fn the_cache_agrees_with_the_server_whatever_is_cut() {
+    let server = RealServer::shared().await.unwrap();
+    let namespaces = [server.namespace("cut").await.unwrap(), server.namespace("cut").await.unwrap()];
+    let direct: Config = server.config().await.unwrap();
+    let host = server.url().trim_start_matches("https://").to_owned();
+    let proxy = Proxy::start(host).await;
+    let mut through = direct.clone();
+    through.cluster_url = format!("https://{}", proxy.address).parse().unwrap();
+    let seed = std::env::var("MODEL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut writer = Writer::new(Client::builder(direct).build().unwrap(), namespaces.clone(), seed).await;
+
+    let factory = SharedInformerFactory::new(Client::builder(through).build().unwrap());
+    let scope = |namespaces: &[String], tier: Option<&str>| Scope {
+        namespaces: namespaces.to_vec(),
+        tier: tier.map(str::to_owned),
+    };
+    let scopes = [
+        (scope(&namespaces[..1], None), true),
+        (scope(&namespaces[..1], Some("web")), false),
+        (scope(&namespaces, None), true),
+    ];
+    let mut caches: Vec<Watched<ConfigMap>> = Vec::new();
+    for (number, (scope, streaming)) in scopes.into_iter().enumerate() {
+        let reflector = ReflectorOptions { streaming, ..ReflectorOptions::default() };
+        let informer = factory.informer(scope.options().reflector(reflector)).unwrap();
+        let mut cache = Watched::new(format!("cache {number}"), scope, informer);
+        cache.add_handler(None);
+        caches.push(cache);
+    }
+    factory.start().unwrap();
+
+    for round in 0..8 {
+        // A watch that is cut in its first second is waited after; most are older here.
+        let patient = round % 4 > 0;
+        eventually("every reflector to watch", || {
+            let mut status = caches.iter().flat_map(|cache| cache.informer.status());
+            let settled = status.find(|status| {
+                status.phase != Phase::Watching || (patient && status.since.elapsed() < Duration::from_millis(1100))
+            });
+            settled.map_or(Ok(()), |status| Err(status.to_string()))
+        })
+        .await;
+        let bytes = *writer.random.pick(&[0, 0, 1, 700, 3000]);
+        for write in 0..12 {
+            writer.write().await;
+            caches.iter_mut().for_each(Watched::sample);
+            if write == 6 {
+                proxy.cut_after(bytes);
+            }
+        }
+        // Whoever is still to be cut, is.
+        proxy.cut_after(0);
+        if round == 4 {
+            caches[0].add_handler(None);
+        }
+        for _ in 0..writer.random.below(4) {
+            writer.write().await;
+        }
+    }
+    writer.observe().await;
+    for cache in &mut caches {
+        let now = writer.history.now(&cache.scope);
+        eventually("the cache to hold what the server has", || cache.agrees_with(&now)).await;
+        cache.sample();
+        cache.check(&writer.history).unwrap();
+    }
+    let lists: u64 = caches.iter().flat_map(|cache| cache.informer.status()).map(|status| status.lists).sum();
+    println!("lists {lists}");
+    let cut = proxy.connections_cut.load(Ordering::Relaxed);
+    assert!(cut >= 16, "only {cut} connections were cut");
+    factory.shutdown().await;
+}
+
+fn pod(name: &str, tier: &str) -> Pod {
+    let object = json!({
+        "metadata": {"name": name, "labels": {"tier": tier}},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// Does something to many objects, many at a time.
+async fn at_once<F: Future<Output = ()>>(numbers: std::ops::Range<usize>, action: impl Fn(usize) -> F) {
+    stream::iter(numbers).for_each_concurrent(64, action).await;
+}
+
+async fn create(pods: &Api<Pod>, number: usize) {
+    pods.create(&PostParams::default(), &pod(&format!("pod-{number}"), "web")).await.unwrap();
+}
+
+/// Reads the cache all the time until it is told to stop: how often, and how few objects it saw.
+fn read_on(lister: Lister<Pod>, namespace: String, stop: Arc<AtomicBool>, reads: Arc<AtomicUsize>) -> usize {
+    let mut fewest = usize::MAX;
+    while !stop.load(Ordering::Relaxed) {
+        fewest = fewest.min(lister.list().iter().count());
+        assert!(lister.get(&namespace, "pod-0").is_some());
+        reads.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    fewest
+}
+
+/// kube-apiserver dies under a watch of 10,000 Pods: nothing is missed, and the cache can be read all the time.
+#[tokio::test]
+async fn a_killed_server_costs_nothing_but_time() {
+    // A server of our own, whatever the environment says: others would mind.
+    let mut server =
+        RealServer::builder().apiserver_flag("--max-mutating-requests-inflight=400").start().await.unwrap();
+    let namespace = server.namespace("killed").await.unwrap();
+    let client = Client::builder(server.config().await.unwrap()).build().unwrap();
+    let pods = client.namespaced::<Pod>(&namespace);
+    at_once(0..9_500, |number| create(&pods, number)).await;
+
+    let factory = SharedInformerFactory::new(Client::builder(server.config().await.unwrap()).build().unwrap());
+    let scope = Scope { namespaces: vec![namespace.clone()], tier: None };
+    let informer = factory.informer(scope.options()).unwrap();
+    let mut cache = Watched::new("pods".to_owned(), scope, informer);
+    cache.add_handler(None);
+    factory.start().unwrap();
+    factory.wait_for_cache_sync(PATIENCE).await.unwrap();
+    at_once(9_500..10_000, |number| create(&pods, number)).await;
+    eventually("10,000 objects in the cache", || match cache.lister.len() {
+        10_000 => Ok(()),
+        objects => Err(format!("{objects} objects")),
+    })
+    .await;
+
+    let (stop, reads) = <(Arc<AtomicBool>, Arc<AtomicUsize>)>::default();
+    let reader = {
+        let (lister, stop, reads) = (cache.lister.clone(), Arc::clone(&stop), Arc::clone(&reads));
+        let namespace = namespace.clone();
+        tokio::task::spawn_blocking(move || read_on(lister, namespace, stop, reads))
+    };
+    let before = reads.load(Ordering::Relaxed);
+    server.restart_apiserver().await.unwrap();
+    let meanwhile = reads.load(Ordering::Relaxed) - before;
+    assert!(meanwhile > 10, "the cache was read {meanwhile} times while the server was away");
+
+    at_once(1..600, |number| {
+        let (pods, name) = (pods.clone(), format!("pod-{number}"));
+        async move {
+            let delete = DeleteParams::default();
+            match number % 3 {
+                0 => drop(pods.delete(&name, &delete).await.unwrap()),
+                1 => {
+                    let patch = Patch::Merge(json!({"metadata": {"labels": {"tier": "db"}}}));
+                    pods.patch(&name, &PatchParams::default(), &patch).await.unwrap();
+                }
+                _ => {
+                    pods.delete(&name, &delete).await.unwrap();
+                    pods.create(&PostParams::default(), &pod(&name, "again")).await.unwrap();
+                }
+            }
+        }
+    })
+    .await;
+    at_once(10_000..10_100, |number| create(&pods, number)).await;
+
+    let list = pods.list(&ListParams::default()).await.unwrap();
+    let now: BTreeMap<Key, State> = list.items.into_iter().map(|pod| known(pod.metadata)).collect();
+    assert_eq!(now.len(), 10_000 - 199 + 100);
+    eventually("the cache to hold what the server has", || cache.agrees_with(&now)).await;
+    stop.store(true, Ordering::Relaxed);
+    let fewest = reader.await.unwrap();
+    assert!(fewest >= 10_000 - 399, "somebody saw only {fewest} objects");
+    assert_eq!(cache.handlers[0].testimony().problems, Vec::<String>::new());
+    factory.shutdown().await;
+}
+
+/// Key and state of an object.
+fn known(meta: steersman_client::ObjectMeta) -> (Key, State) {
+    let key = (meta.namespace.unwrap(), meta.name.unwrap());
+    (key, State { uid: meta.uid.unwrap(), version: version(&meta.resource_version.unwrap()) })
+}
