@@ -28,7 +28,7 @@ impl Backoff {
             self.failures = 0;
         }
         let delay = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
-        self.failures += 1;
+        self.failures = self.failures.saturating_add(1);
         let jittered = delay.mul_f64(1.0 + random());
         // Health is counted from when the wait is over.
         self.last = Some(now + jittered);

@@ -1,5 +1,6 @@
 //! Lists a kind, then watches it, and goes on doing so whatever happens.
 
+mod listing;
 mod status;
 
 use std::convert::Infallible;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use steersman_client::Error;
 use steersman_wire::{ListMeta, ObjectError, TypeMeta, WatchEvent};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
 
@@ -17,6 +18,7 @@ use crate::backoff::{Backoff, random};
 use crate::cached::{Cached, Object};
 use crate::lister_watcher::{ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
 use crate::{ObjectKey, Storage};
+use listing::Listing;
 
 /// Where a [`Reflector`] puts what it reads: usually a [`DeltaFifo`](crate::DeltaFifo).
 pub trait ReflectorStore<K>: Send + Sync {
@@ -56,7 +58,7 @@ pub struct ReflectorOptions {
     pub page_size: u32,
     /// The shortest time after which the server is asked to end a watch; the longest is twice that.
     pub watch_timeout: Duration,
-    /// How long a streaming list may be silent before it is given up for a plain one.
+    /// How long a streaming list may bring no object before it is given up for a plain one.
     pub streaming_silence: Duration,
     /// What the objects are. Others are reported and passed over.
     pub type_meta: Option<TypeMeta>,
@@ -74,14 +76,17 @@ impl Default for ReflectorOptions {
     }
 }
 
-/// A watch that ends sooner, and with nothing, is a failure.
+/// A watch that ends sooner, and has brought nothing, is a failure.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+/// So often in a row a server may fail to watch before a list is tried instead.
+const WATCH_FAILURES_MAX: u32 = 5;
 
 /// Keeps a [`ReflectorStore`] as the server has it: lists, watches, and lists anew when the server has forgotten the version.
 ///
 /// **What is promised.** What it puts into the store is, for each object, a subsequence of its states at the server, in their
 /// order (contract 1). One object that cannot be read is reported in the status and passed over; no error ends the reflector
-/// (contract 9). An object whose new state cannot be read keeps its old one.
+/// (contract 9). An object whose new state cannot be read keeps its old one. Whatever the server does, it is not asked in a busy
+/// loop. The tests in `tests/reflector` hold this, each line by a test.
 pub struct Reflector<K, L, S> {
     lister_watcher: L,
     storage: Storage<K>,
@@ -92,7 +97,25 @@ pub struct Reflector<K, L, S> {
     version: String,
     /// Whether the server has refused that version.
     version_refused: bool,
+    /// How often in a row the server has failed to watch from that version.
+    watch_failures: u32,
     backoff: Backoff,
+}
+
+/// Why a streaming list has not come to its end.
+enum Unstreamed {
+    /// The server refused, or could not be reached.
+    Failed(Error),
+    /// It ended or fell silent.
+    Unfinished,
+    /// The server took it for a plain watch.
+    Unsupported,
+}
+
+impl From<Error> for Unstreamed {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// What to do after a watch.
@@ -121,6 +144,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             status,
             version: String::new(),
             version_refused: false,
+            watch_failures: 0,
             backoff: Backoff::new(),
         }
     }
@@ -147,19 +171,23 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             self.enter(Phase::Listing);
             match self.stream_list().await {
                 Ok(watch) => return Ok(Some(watch)),
-                Err(Some(error)) if error.is_too_many_requests() || error.is_connection_refused() => {
+                Err(Unstreamed::Failed(error)) if error.is_too_many_requests() || error.is_connection_refused() => {
                     self.back_off(&error).await;
                 }
-                Err(Some(error)) if self.refuses_version(&error) => {}
-                Err(Some(error)) => {
+                Err(Unstreamed::Failed(error)) if self.refuses_version(&error) => {}
+                Err(Unstreamed::Failed(error)) => {
                     // A server that does not know how to will not learn it while we watch.
                     self.options.streaming = error.status().is_none_or(|status| !matches!(status.code, 400 | 422));
                     tracing::debug!(what = self.what(), %error, "no streaming list; listing");
                     break;
                 }
-                Err(None) => {
-                    tracing::debug!(what = self.what(), "the streaming list fell silent; listing");
+                Err(Unstreamed::Unfinished) => {
+                    tracing::debug!(what = self.what(), "the streaming list ended or fell silent; listing");
                     break;
+                }
+                Err(Unstreamed::Unsupported) => {
+                    self.options.streaming = false;
+                    tracing::debug!(what = self.what(), "the server has no streaming lists; listing");
                 }
             }
         }
@@ -182,39 +210,49 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         turn
     }
 
-    /// Reads the list as the beginning of a watch. `None` as the error: nothing came for too long.
-    async fn stream_list(&mut self) -> Result<L::Watch, Option<Error>> {
+    /// Reads the list as the beginning of a watch.
+    async fn stream_list(&mut self) -> Result<L::Watch, Unstreamed> {
         let version = if self.version_refused { String::new() } else { self.version.clone() };
         let options = self.watch_options(version, true);
         let mut watch = self.lister_watcher.watch(&options).await?;
-        let mut objects = Vec::new();
+        let mut listing = Listing::new();
+        let silence = self.options.streaming_silence;
+        let mut deadline = Instant::now() + silence;
         loop {
-            let Ok(event) = timeout(self.options.streaming_silence, watch.next()).await else { return Err(None) };
-            let Some(event) = event? else { return Err(None) };
+            let Ok(event) = timeout_at(deadline, watch.next()).await else { return Err(Unstreamed::Unfinished) };
+            let Some(event) = event? else { return Err(Unstreamed::Unfinished) };
             let event = match event {
                 Ok(event) => event,
                 Err(error) => {
-                    objects.extend(self.unreadable(error));
+                    self.list_unreadable(error, &mut listing);
                     continue;
                 }
             };
             match event {
-                // One that changes meanwhile comes again: the store takes the last.
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    objects.extend(self.listed(self.read(&object)));
+                WatchEvent::Added(object) => {
+                    self.list_object(self.read(&object), &mut listing);
+                    // Only these are the list. Where changes alone come, its end does not.
+                    deadline = Instant::now() + silence;
                 }
+                // One that changes meanwhile comes again: the last state counts.
+                WatchEvent::Modified(object) => self.list_object(self.read(&object), &mut listing),
                 WatchEvent::Deleted(object) => {
-                    if let Some(object) = self.readable(self.read(&object)) {
-                        objects.retain(|other: &Cached<K>| other.key() != object.key());
+                    let key = match self.read(&object) {
+                        Ok(object) => Some(object.key()),
+                        Err(error) => self.report_object(error),
+                    };
+                    if let Some(key) = key {
+                        listing.remove(key);
                     }
                 }
                 WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
-                    self.replace(objects, resource_version);
+                    self.replace(listing, resource_version);
                     return Ok(watch);
                 }
-                WatchEvent::Bookmark { .. } => {}
+                // The first bookmark of a streaming list is its end.
+                WatchEvent::Bookmark { .. } => return Err(Unstreamed::Unsupported),
                 // The client makes an error of it.
-                WatchEvent::Error(_) => return Err(None),
+                WatchEvent::Error(_) => return Err(Unstreamed::Unfinished),
             }
         }
     }
@@ -228,61 +266,83 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         };
         let limit = version.is_empty().then_some(self.options.page_size).filter(|size| *size > 0);
         let mut options = ListOptions { resource_version: version, limit, continue_token: None };
-        let mut objects = Vec::new();
+        let mut listing = Listing::new();
         loop {
-            let meta = match self.read_page(&options, &mut objects).await {
+            let meta = match self.read_page(&options, &mut listing).await {
                 // The state that the pages are of is forgotten: all at once then.
                 Err(error) if error.is_expired() && options.continue_token.is_some() => {
-                    objects.clear();
+                    listing = Listing::new();
                     options = ListOptions { limit: None, continue_token: None, ..options };
                     continue;
                 }
                 meta => meta?,
             };
             if meta.continue_token.is_empty() {
-                self.replace(objects, meta.resource_version);
+                self.replace(listing, meta.resource_version);
                 return Ok(());
             }
             options.continue_token = Some(meta.continue_token);
         }
     }
 
-    async fn read_page(&mut self, options: &ListOptions, objects: &mut Vec<Cached<K>>) -> Result<ListMeta, Error> {
+    async fn read_page(&mut self, options: &ListOptions, listing: &mut Listing<K>) -> Result<ListMeta, Error> {
         let mut page = self.lister_watcher.list(options).await?;
         let mut item_type = None;
         while let Some(item) = page.next().await? {
             let item = match item {
                 Ok(item) => item,
                 Err(error) => {
-                    objects.extend(self.unreadable(error));
+                    self.list_unreadable(error, listing);
                     continue;
                 }
             };
             if item_type.is_none() {
-                item_type = self.options.type_meta.clone().or_else(|| page.meta().item_type());
+                item_type = page.meta().item_type().or_else(|| self.options.type_meta.clone());
             }
             let object = self.storage.store_item(&item, item_type.as_ref()).and_then(|object| self.of_our_kind(object));
-            objects.extend(self.listed(object));
+            self.list_object(object, listing);
         }
         Ok(page.meta().clone())
     }
 
-    fn replace(&mut self, objects: Vec<Cached<K>>, version: String) {
+    /// Takes an object into a list: in the state that is kept already, if it is the same.
+    fn list_object(&self, object: Result<Cached<K>, ObjectError>, listing: &mut Listing<K>) {
+        match object {
+            Ok(object) => {
+                let known = self.store.known(object.meta().namespace(), object.meta().name());
+                listing.add(known.filter(|known| known.is_same_state(&object)).unwrap_or(object));
+            }
+            Err(error) => self.list_unreadable(error, listing),
+        }
+    }
+
+    /// An object of a list that cannot be read exists all the same.
+    fn list_unreadable(&self, error: ObjectError, listing: &mut Listing<K>) {
+        if let Some(key) = self.report_object(error) {
+            listing.add_unreadable(key);
+        }
+    }
+
+    fn replace(&mut self, listing: Listing<K>, version: String) {
+        let objects = listing.finish(|key| self.store.known(key.namespace().unwrap_or(""), key.name()));
         self.store.replace(objects, &version);
         self.status.send_modify(|status| status.lists += 1);
         self.version = version;
         self.version_refused = false;
+        self.watch_failures = 0;
     }
 
     /// Watches from the last version on, as long as there is no need to list.
     async fn watch(&mut self, mut begun: Option<L::Watch>) {
         loop {
+            // Some proxies hold back the head of the answer until there is an event, so the time counts from here.
+            let started = Instant::now();
             let watch = match begun.take() {
                 Some(watch) => Ok(watch),
                 None => self.lister_watcher.watch(&self.watch_options(self.version.clone(), false)).await,
             };
             let next = match watch {
-                Ok(watch) => self.follow(watch).await,
+                Ok(watch) => self.follow(watch, started).await,
                 Err(error) => self.after(error).await,
             };
             match next {
@@ -292,67 +352,91 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         }
     }
 
-    async fn follow(&mut self, mut watch: L::Watch) -> Next {
+    async fn follow(&mut self, mut watch: L::Watch, started: Instant) -> Next {
         self.status.send_modify(|status| {
             status.enter(Phase::Watching);
             status.watches += 1;
         });
-        let started = Instant::now();
-        let mut events = 0_u64;
+        let from = self.version.clone();
+        // From such a version on, the server first sends what exists, in any order: the versions of those are no place to go on.
+        let mut in_order = !matches!(&*from, "" | "0");
         let error = loop {
             self.store.room().await;
             match watch.next().await {
-                Ok(Some(event)) => {
-                    events += 1;
-                    match event {
-                        Ok(event) => self.apply(event),
-                        Err(error) => drop(self.unreadable(error)),
-                    }
+                Ok(Some(Ok(event))) => {
+                    in_order |= !matches!(event, WatchEvent::Added(_));
+                    self.apply(event, in_order);
+                }
+                Ok(Some(Err(error))) => {
+                    self.report_object(error);
                 }
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }
         };
+        let moved = self.version != from;
+        if moved {
+            self.watch_failures = 0;
+        }
         let short = started.elapsed() < SHORTEST_WATCH;
         match error {
             Some(error) if error.status().is_some() || short => self.after(error).await,
-            // The connection broke, or the server ended the watch as it does every few minutes.
+            // The connection broke.
             Some(error) => {
                 self.report(&error);
                 Next::Watch
             }
-            None if short && events == 0 => {
+            // Not only one without events: one that brings nothing that moves us would be started again and again.
+            None if short && !moved => {
                 let message = format!("{}: the watch ended at once, with nothing in it", self.what());
                 self.wait(ReflectorError { reason: Reason::Other, message, at: Instant::now() }).await;
                 Next::Watch
             }
+            // The server ends a watch every few minutes.
             None => Next::Watch,
         }
     }
 
-    /// Waits after a watch that failed, and says whether a list is needed. A list is dear, so only where nothing else helps.
+    /// Waits after a watch that failed, and says whether a list is needed. A list is dear: not where the server is away or has too
+    /// much to do, and where it fails in another way, not at once.
     async fn after(&mut self, error: Error) -> Next {
         self.back_off(&error).await;
-        let list = error.is_expired() || error.is_too_large_resource_version() || error.is_not_found();
-        if list || error.status().is_some_and(|status| status.code == 400) { Next::List } else { Next::Watch }
+        let Some(status) = error.status() else { return Next::Watch };
+        if error.is_too_many_requests() {
+            return Next::Watch;
+        }
+        self.watch_failures += 1;
+        let fails = status.code >= 500 && !error.is_too_large_resource_version();
+        if fails && self.watch_failures < WATCH_FAILURES_MAX { Next::Watch } else { Next::List }
     }
 
-    fn apply(&mut self, event: WatchEvent) {
+    /// Puts an event into the store. Its version is where to go on, if events come `in_order`.
+    fn apply(&mut self, event: WatchEvent, in_order: bool) {
         let (object, put): (_, fn(&S, Cached<K>)) = match event {
             WatchEvent::Added(object) => (object, S::add),
             WatchEvent::Modified(object) => (object, S::update),
             WatchEvent::Deleted(object) => (object, S::delete),
             WatchEvent::Bookmark { resource_version, .. } => {
-                self.store.bookmark(&resource_version);
-                self.version = resource_version;
+                if !resource_version.is_empty() {
+                    self.store.bookmark(&resource_version);
+                    self.version = resource_version;
+                }
                 return;
             }
             // The client makes an error of it.
             WatchEvent::Error(_) => return,
         };
-        if let Some(object) = self.readable(self.read(&object)) {
-            object.meta().resource_version().clone_into(&mut self.version);
-            put(&self.store, object);
+        match self.read(&object) {
+            Ok(object) => {
+                let version = object.meta().resource_version();
+                if in_order && !version.is_empty() {
+                    version.clone_into(&mut self.version);
+                }
+                put(&self.store, object);
+            }
+            Err(error) => {
+                self.report_object(error);
+            }
         }
     }
 
@@ -378,34 +462,15 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         Err(ObjectError { index: None, key: Some(meta.key()), fault })
     }
 
-    fn readable(&self, object: Result<Cached<K>, ObjectError>) -> Option<Cached<K>> {
-        object.map_err(|error| self.report_object(error)).ok()
-    }
-
-    /// An object of a list: the state that is kept already, if it is the same.
-    fn listed(&self, object: Result<Cached<K>, ObjectError>) -> Option<Cached<K>> {
-        let object = match object {
-            Ok(object) => object,
-            Err(error) => return self.unreadable(error),
-        };
-        let known = self.store.known(object.meta().namespace(), object.meta().name());
-        Some(known.filter(|known| known.is_same_state(&object)).unwrap_or(object))
-    }
-
-    /// An object of a list that cannot be read exists all the same: the state of it that is kept, if there is one.
-    fn unreadable(&self, error: ObjectError) -> Option<Cached<K>> {
-        let key = error.key.as_ref().and_then(|key| key.parse::<ObjectKey>().ok());
-        self.report_object(error);
-        let key = key?;
-        self.store.known(key.namespace().unwrap_or(""), key.name())
-    }
-
-    fn report_object(&self, error: ObjectError) {
+    /// Says that an object is passed over, and returns which one if that is known.
+    fn report_object(&self, error: ObjectError) -> Option<ObjectKey> {
         tracing::warn!(what = self.what(), %error, "an object is passed over");
+        let key = error.key.as_ref().and_then(|key| key.parse().ok());
         self.status.send_modify(|status| {
             status.object_errors += 1;
             status.last_object_error = Some(error);
         });
+        key
     }
 
     fn report(&self, error: &Error) -> ReflectorError {
@@ -436,5 +501,11 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     fn what(&self) -> String {
         self.status.borrow().what.clone()
+    }
+}
+
+impl<K, L, S> Drop for Reflector<K, L, S> {
+    fn drop(&mut self) {
+        self.status.send_modify(|status| status.enter(Phase::Stopped));
     }
 }

@@ -11,7 +11,7 @@ pub struct ReflectorStatus {
     pub what: String,
     /// What it is doing.
     pub phase: Phase,
-    /// Since when.
+    /// Since when. A watch that the server has ended, as it does every few minutes, and that was started again counts as one.
     pub since: Instant,
     /// What went wrong last. It stays when all is well again: compare `at` with `since`.
     pub last_error: Option<ReflectorError>,
@@ -89,22 +89,28 @@ impl ReflectorStatus {
     }
 
     pub(crate) fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.since = Instant::now();
+        if self.phase != phase {
+            self.phase = phase;
+            self.since = Instant::now();
+        }
     }
 }
 
 impl std::fmt::Display for ReflectorStatus {
     /// One line for a person who wonders why nothing comes.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let doing = match self.phase {
-            Phase::Starting => "not started",
-            Phase::Listing => "listing",
-            Phase::Watching => "watching",
-            Phase::BackingOff { .. } => "waiting to try again",
-            Phase::Stopped => "stopped",
-        };
-        write!(f, "{}: {doing}", self.what)?;
+        let (now, what) = (Instant::now(), &self.what);
+        let seconds = now.saturating_duration_since(self.since).as_secs();
+        match self.phase {
+            Phase::Starting => write!(f, "{what}: not started"),
+            Phase::Listing => write!(f, "{what}: listing for {seconds} s"),
+            Phase::Watching => write!(f, "{what}: watching for {seconds} s"),
+            Phase::BackingOff { until } => match until.saturating_duration_since(now).as_secs_f64().ceil() {
+                left if left > 0.0 => write!(f, "{what}: trying again in {left} s"),
+                _ => write!(f, "{what}: trying again"),
+            },
+            Phase::Stopped => write!(f, "{what}: stopped"),
+        }?;
         if let Some(error) = self.last_error.as_ref().filter(|_| self.phase != Phase::Watching) {
             write!(f, "; {error}")?;
         }

@@ -1,0 +1,97 @@
+//! What a reflector says of itself, and that it leaves a server in peace that cannot answer.
+
+use std::time::Duration;
+
+use super::script::{HOUR, Running, Server, plain, streaming};
+use steersman_cache::{Phase, Reason};
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn the_status_says_what_it_is_doing_and_since_when() {
+    let started = Instant::now();
+    let server = Server::new().list("wait:10 a@5 =>10").watch("wait:50 end").watch("wait:50 end").watch("wait:40 fail:410");
+    let running: Running = Running::start(server, plain());
+    assert_eq!(running.status().phase, Phase::Starting);
+    assert_eq!(running.status().to_string(), "config maps: not started");
+    sleep(5 * SECOND).await;
+    assert_eq!((running.status().phase, running.status().since), (Phase::Listing, started));
+    assert_eq!(running.status().to_string(), "config maps: listing for 5 s");
+    // A watch that goes on counts from its beginning, however often it was started again.
+    sleep(125 * SECOND).await;
+    assert_eq!((running.status().phase, running.status().since), (Phase::Watching, started + 10 * SECOND));
+    assert_eq!(running.status().to_string(), "config maps: watching for 120 s");
+    assert_eq!((running.status().lists, running.status().watches), (1, 3));
+    sleep(20 * SECOND + SECOND / 10).await;
+    let status = running.status();
+    assert!(matches!(status.phase, Phase::BackingOff { until } if until > Instant::now()), "{status}");
+    assert!(status.to_string().starts_with("config maps: trying again in"), "{status}");
+    assert_eq!(status.last_error.as_ref().map(|error| (error.reason, error.at)), Some((Reason::Expired, started + 150 * SECOND)));
+    sleep(2 * SECOND).await;
+    assert_eq!(running.status().phase, Phase::Listing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_told_in_plain_words_with_what_can_be_done() {
+    let cases = [
+        ("fail:404", Reason::NotInstalled, "apply its CustomResourceDefinition"),
+        ("fail:403", Reason::Forbidden, "User \"jane\" cannot list resource \"configmaps\""),
+        ("fail:403", Reason::Forbidden, "grant the verbs list and watch"),
+        ("fail:refused", Reason::Unreachable, "cached objects are served meanwhile"),
+        ("fail:429", Reason::Throttled, "the server asks for patience"),
+        ("fail:500", Reason::Other, "an error on the server"),
+    ];
+    for (failure, reason, words) in cases {
+        let running: Running = Running::start(Server::new().always_list(failure), plain());
+        sleep(HOUR).await;
+        let status = running.status();
+        let error = status.last_error.as_ref().unwrap();
+        assert_eq!(error.reason, reason);
+        assert!(error.to_string().starts_with("config maps cannot be read: "), "{error}");
+        assert!(status.to_string().contains(words), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_error_stays_but_is_not_told_when_all_is_well_again() {
+    let server = Server::new().list("fail:403").list("=>10").watch("open");
+    let running: Running = Running::start(server, plain());
+    sleep(HOUR).await;
+    let status = running.status();
+    assert_eq!(status.last_error.as_ref().map(|error| error.reason), Some(Reason::Forbidden));
+    assert!(status.last_error.as_ref().is_some_and(|error| error.at < status.since));
+    assert!(!status.to_string().contains("forbidden"), "{status}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_fails_it_is_tried_again_and_never_in_a_busy_loop() {
+    for failure in ["400", "403", "404", "410", "422", "429", "500", "refused", "toolarge"] {
+        let failure = format!("fail:{failure}");
+        let nothing = Server::new().always_list(&failure).always_watch(&failure);
+        let no_watch = Server::new().always_list("=>10").always_watch(&failure);
+        let no_list = Server::new().watch("$10 fail:410").always_watch("+a@5 fail:500").always_list(&failure);
+        for (what, server) in [("nothing", nothing), ("no watch", no_watch), ("no list", no_list)] {
+            for options in [plain(), streaming()] {
+                let _running: Running = Running::start(server.clone(), options);
+                let before = server.requests().len();
+                sleep(HOUR).await;
+                // Every 30 to 60 seconds, and then up to three requests.
+                let requests = server.requests().len() - before;
+                assert!((60..400).contains(&requests), "{failure}, {what}: {requests} requests in an hour");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_it_works_again_everything_is_there() {
+    let mut server = Server::new();
+    for _ in 0..30 {
+        server = server.list("fail:403");
+    }
+    let running: Running = Running::start(server.list("a@5 =>10").watch("open"), plain());
+    sleep(HOUR).await;
+    assert_eq!(running.log(), ["[a@5]=>10"]);
+    assert_eq!(running.status().phase, Phase::Watching);
+}
