@@ -321,7 +321,11 @@ impl SharedInformerFactory {
                     };
                     identity.namespaces.iter().map(source).collect()
                 };
-                let config = InformerConfig { kind: identity.path.clone(), storage: options.storage, reflector: reflector.clone() };
+                let config = InformerConfig {
+                    kind: identity.path.clone(),
+                    storage: options.storage,
+                    reflector: reflector.clone(),
+                };
                 let informer = Informer::new(sources, config);
                 add_indexes(&informer, options.indexes)?;
                 informers.insert(identity, Entry { informer: Arc::new(informer.clone()), reflector });

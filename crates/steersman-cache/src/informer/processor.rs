@@ -79,7 +79,12 @@ impl<K> Processor<K> {
 impl<K: Object> Processor<K> {
     pub(super) fn new(sources: Vec<Arc<Source<K>>>) -> Self {
         let progress = |source| Progress { source, reached: String::new(), synced: false };
-        Self { handlers: Vec::new(), sources: sources.into_iter().map(progress).collect(), stopped: false, ending: Vec::new() }
+        Self {
+            handlers: Vec::new(),
+            sources: sources.into_iter().map(progress).collect(),
+            stopped: false,
+            ending: Vec::new(),
+        }
     }
 
     /// Adds a handler, which is told of every object there is first. `None` after the end.
