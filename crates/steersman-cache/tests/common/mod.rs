@@ -12,13 +12,21 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use steersman_cache::{
-    Cached, Event, EventHandler, HandlerHandle, Informer, InformerOptions, Object, SharedInformerFactory, handler,
+    Cached, Event, EventHandler, HandlerHandle, Informer, InformerOptions, Object, SharedInformerFactory, StorageMode,
+    StorageOptions, handler,
 };
 use steersman_client::{Api, Client, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use steersman_testing::Embedded;
 
 /// Longer than anything takes here: time stands still while there is something to do.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+/// Objects kept in that form.
+pub(crate) fn stored<K>(mode: StorageMode) -> StorageOptions<K> {
+    let mut options = StorageOptions::default();
+    options.mode = mode;
+    options
+}
 
 pub(crate) fn client(server: &Embedded) -> Client {
     Client::from(server.client())
