@@ -201,7 +201,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             match event {
                 // One that changes meanwhile comes again: the store takes the last.
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    objects.extend(self.listed(self.read(&object)))
+                    objects.extend(self.listed(self.read(&object)));
                 }
                 WatchEvent::Deleted(object) => {
                     if let Some(object) = self.readable(self.read(&object)) {
