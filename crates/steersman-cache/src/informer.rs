@@ -226,7 +226,7 @@ impl<K: Object> Informer<K> {
         let read = |object: &_| prepare::values(&index, object, panics);
         let mut ready: HashMap<_, _> = objects.iter().map(|object| (object.address(), read(object))).collect();
         let mut indexer = self.inner.indexer.write().unwrap_or_else(PoisonError::into_inner);
-        indexer.add_index_with(name.to_owned(), index.clone(), |_, object, values| {
+        indexer.add_index_with(name.to_owned(), index, |_, object, values| {
             *values = ready.remove(&object.address()).unwrap_or_default();
         })
     }

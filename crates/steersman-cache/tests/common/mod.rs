@@ -1,0 +1,186 @@
+//! What the tests of informers share: a server whose connections can fail, a script in place of a server, and a handler that notes
+//! what it is told.
+
+#![allow(dead_code, reason = "not every test binary uses all of it")]
+
+pub(crate) mod network;
+pub(crate) mod script;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use steersman_cache::{
+    Cached, Event, EventHandler, HandlerHandle, Informer, InformerOptions, Object, SharedInformerFactory, StorageMode,
+    StorageOptions, handler,
+};
+use steersman_client::{Api, Client, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use steersman_testing::Embedded;
+
+/// Longer than anything takes here: time stands still while there is something to do.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+/// Objects kept in that form.
+pub(crate) fn stored<K>(mode: StorageMode) -> StorageOptions<K> {
+    let mut options = StorageOptions::default();
+    options.mode = mode;
+    options
+}
+
+pub(crate) fn client(server: &Embedded) -> Client {
+    Client::from(server.client())
+}
+
+/// A factory, and the client that it asks with.
+pub(crate) fn factory(server: &Embedded) -> (SharedInformerFactory, Client) {
+    let client = client(server);
+    (SharedInformerFactory::new(client.clone()), client)
+}
+
+/// An informer of all ConfigMaps that has synced, its factory, and a client.
+pub(crate) async fn maps_informer(server: &Embedded) -> (Informer<ConfigMap>, SharedInformerFactory, Client) {
+    let (factory, client) = factory(server);
+    let informer = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    factory.wait_for_cache_sync(LONG).await.unwrap();
+    (informer, factory, client)
+}
+
+pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        data: Some(BTreeMap::from([("value".to_owned(), value.to_owned())])),
+        ..ConfigMap::default()
+    }
+}
+
+/// The ConfigMaps of one namespace, to be written.
+pub(crate) struct Maps(pub(crate) Api<ConfigMap>);
+
+impl Maps {
+    pub(crate) fn new(client: &Client) -> Self {
+        Self::of(client, "default")
+    }
+
+    pub(crate) fn of(client: &Client, namespace: &str) -> Self {
+        Self(client.namespaced(namespace))
+    }
+
+    /// Creates one, and gives its version.
+    pub(crate) async fn create(&self, name: &str, value: &str) -> String {
+        version(&self.0.create(&PostParams::default(), &map(name, value)).await.unwrap())
+    }
+
+    /// Changes the value of one, and gives its version.
+    pub(crate) async fn set(&self, name: &str, value: &str) -> String {
+        self.patch(name, serde_json::json!({"data": {"value": value}})).await
+    }
+
+    pub(crate) async fn label(&self, name: &str, value: Option<&str>) -> String {
+        self.patch(name, serde_json::json!({"metadata": {"labels": {"app": value}}})).await
+    }
+
+    pub(crate) async fn patch(&self, name: &str, patch: serde_json::Value) -> String {
+        version(&self.0.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap())
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        self.0.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+pub(crate) async fn create_namespace(client: &Client, name: &str) {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let namespace = Namespace { metadata, ..Namespace::default() };
+    client.cluster::<Namespace>().create(&PostParams::default(), &namespace).await.unwrap();
+}
+
+pub(crate) fn version(map: &ConfigMap) -> String {
+    map.metadata.resource_version.clone().unwrap()
+}
+
+pub(crate) fn value(object: &Cached<ConfigMap>) -> String {
+    object.get().unwrap().data.as_ref().and_then(|data| data.get("value")).cloned().unwrap_or_default()
+}
+
+/// The names of objects, in order.
+pub(crate) fn names<'a, K: 'a>(objects: impl IntoIterator<Item = &'a Cached<K>>) -> Vec<String> {
+    let mut names: Vec<_> = objects.into_iter().map(|object| object.meta().name().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Waits until something is true. Nothing depends on how fast the machine is: paused time goes on when there is nothing to do.
+pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    for _ in 0..100_000 {
+        if is_true() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("this never came true: {what}");
+}
+
+/// Lets everything run that can without time going on.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Notes what a handler is told.
+pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Clone for Log<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> Log<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    pub(crate) fn push(&self, entry: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+
+    pub(crate) fn all(&self) -> Vec<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// What has been noted since the last time.
+    pub(crate) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// An event in a few words: `add a`, `add a initial`, `update a`, `again a`, `delete a`, `delete a unknown`.
+pub(crate) fn words<K>(event: &Event<K>) -> String {
+    let name = event.object().meta().name();
+    match event {
+        Event::Add { initial, .. } => format!("add {name}{}", if *initial { " initial" } else { "" }),
+        Event::Update { old, new } if old.is_same_state(new) => format!("again {name}"),
+        Event::Update { .. } => format!("update {name}"),
+        Event::Delete { final_state_unknown, .. } => {
+            format!("delete {name}{}", if *final_state_unknown { " unknown" } else { "" })
+        }
+    }
+}
+
+/// A handler that notes events in words.
+pub(crate) fn noting<K: 'static>(log: &Log<String>) -> impl EventHandler<K> + use<K> {
+    let log = log.clone();
+    handler(move |event: &Event<K>| log.push(words(event)))
+}
+
+/// Adds a handler that notes events in words.
+pub(crate) fn listen<K: Object>(informer: &Informer<K>) -> (Log<String>, HandlerHandle) {
+    let log = Log::new();
+    let handle = informer.add_event_handler(noting(&log)).unwrap();
+    (log, handle)
+}

@@ -1,0 +1,193 @@
+//! The factory: one informer for each kind and choice of objects.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman_cache::{
+    Error, Index, InformerOptions, ReflectorOptions, SharedInformerFactory, StorageMode, StorageOptions,
+};
+use steersman_client::{ApiResource, GroupVersionKind};
+use steersman_testing::Embedded;
+
+use crate::common::network::{Fault, Network};
+use crate::common::*;
+
+fn node_index() -> Index<ConfigMap> {
+    Index::path("data.node".parse().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_twice_gets_the_same_informer() {
+    let server = Embedded::start();
+    let (network, client) = Network::new(&server);
+    let factory = SharedInformerFactory::new(client);
+    let first = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    let second = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    factory.wait_for_cache_sync(LONG).await.unwrap();
+    assert_eq!(network.requests().len(), 1, "{:?}", network.requests());
+    second.stop().await;
+    assert!(first.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_choice_of_objects_is_another_informer() {
+    let server = Embedded::start();
+    let (factory, _) = factory(&server);
+    let all = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    let of = |options| factory.informer::<ConfigMap>(options).unwrap();
+    let namespaced = of(InformerOptions::all().namespace("a").namespace("b"));
+    let labelled = of(InformerOptions::all().labels("app=web"));
+    let by_field = of(InformerOptions::all().fields("metadata.name=a"));
+    // The order of the namespaces does not matter, nor that one is named twice.
+    let same = of(InformerOptions::all().namespace("b").namespace("a").namespace("b"));
+    same.stop().await;
+    assert!(namespaced.is_stopped());
+    assert!(!all.is_stopped() && !labelled.is_stopped() && !by_field.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_factories_share_nothing() {
+    let server = Embedded::start();
+    let (informer, one, _) = maps_informer(&server).await;
+    let (other, two, _) = maps_informer(&server).await;
+    one.shutdown().await;
+    assert!(informer.is_stopped() && !other.is_stopped());
+    two.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_objects_kept_in_another_way_are_an_error() {
+    let (factory, _) = factory(&Embedded::start());
+    let transform = |storage: StorageOptions<ConfigMap>| storage.transform(|map: &mut ConfigMap| map.data = None);
+    let options = transform(stored(StorageMode::Decoded));
+    let with = |storage: &StorageOptions<ConfigMap>| InformerOptions::all().storage(storage.clone());
+    factory.informer(with(&options)).unwrap();
+    factory.informer(with(&options)).unwrap();
+    for other in [StorageOptions::default(), transform(stored(StorageMode::Decoded)), stored(StorageMode::Decoded)] {
+        let error = factory.informer(with(&other)).unwrap_err();
+        assert!(matches!(error, Error::OtherOptions { what: "storage", .. }), "{error}");
+        assert!(error.to_string().contains("/api/v1/configmaps"), "{error}");
+    }
+    let reflector = ReflectorOptions { page_size: 7, ..ReflectorOptions::default() };
+    let error = factory.informer(with(&options).reflector(reflector)).unwrap_err();
+    assert!(matches!(error, Error::OtherOptions { what: "reflector", .. }), "{error}");
+    // The transforms of others are their own matter.
+    factory.informer(with(&StorageOptions::default()).namespace("a")).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_who_want_the_same_index_both_get_it() {
+    let (factory, _) = factory(&Embedded::start());
+    let with = |index| factory.informer::<ConfigMap>(InformerOptions::all().index("node", index));
+    let informer = with(node_index()).unwrap();
+    with(node_index()).unwrap();
+    informer.add_index("node", node_index()).unwrap();
+    let error = with(Index::label("node")).unwrap_err();
+    assert!(matches!(&error, Error::IndexExists { name } if name == "node"), "{error}");
+    // A function is only known to be the same if it is the same.
+    let function = Index::function(|map: &ConfigMap| map.metadata.name.clone().into_iter().collect());
+    informer.add_index("name", function.clone()).unwrap();
+    informer.add_index("name", function).unwrap();
+    let other = Index::function(|map: &ConfigMap| map.metadata.name.clone().into_iter().collect());
+    let error = informer.add_index("name", other).unwrap_err().to_string();
+    assert!(error.contains("cannot be compared") && error.contains("clone"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_that_make_no_sense_declare_nothing() {
+    let (factory, _) = factory(&Embedded::start());
+    let twice = InformerOptions::all().index("node", node_index()).index("node", Index::label("node"));
+    for options in [InformerOptions::all().labels("app in (a"), InformerOptions::all().namespace(""), twice] {
+        assert!(factory.informer::<ConfigMap>(options).is_err());
+    }
+    assert!(factory.lister::<ConfigMap>().is_err());
+    assert!(factory.status().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_starts_those_that_were_asked_for_since() {
+    let server = Embedded::start();
+    let (maps, factory, _) = maps_informer(&server).await;
+    let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
+    let error = factory.wait_for_cache_sync(Duration::from_secs(1)).await.unwrap_err().to_string();
+    assert_eq!(error, "after 1s these are not in the cache yet: /api/v1/secrets: not started");
+    factory.start().unwrap();
+    factory.wait_for_cache_sync(Duration::from_secs(1)).await.unwrap();
+    assert!(secrets.has_synced() && maps.has_synced());
+    assert_eq!(maps.status()[0].watches, 1, "it was not started again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_sync_is_named_with_the_reason() {
+    let server = Embedded::start();
+    let (network, client) = Network::new(&server);
+    network.fail("/secrets", Fault::Status(403));
+    let factory = SharedInformerFactory::new(client);
+    let networks = ApiResource::from_gvk(&GroupVersionKind::gvk("samplecrd.k8s.io", "v1", "Network"));
+    factory.dynamic_informer(&networks, InformerOptions::all()).unwrap();
+    factory.informer::<Secret>(InformerOptions::all().namespace("default")).unwrap();
+    factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    let Err(Error::NotSynced { waiting, waited }) = factory.wait_for_cache_sync(Duration::from_secs(5)).await else {
+        panic!("it has synced");
+    };
+    assert_eq!(waited, Duration::from_secs(5));
+    assert_eq!(waiting.len(), 2, "{waiting:?}");
+    assert!(waiting[0].contains("/api/v1/namespaces/default/secrets"), "{waiting:?}");
+    assert!(waiting[0].contains("grant the verbs list and watch"), "{waiting:?}");
+    assert!(waiting[1].contains("/apis/samplecrd.k8s.io/v1/networks"), "{waiting:?}");
+    assert!(waiting[1].contains("apply its CustomResourceDefinition"), "{waiting:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_namespaces_those_that_do_not_sync_are_named() {
+    let server = Embedded::start();
+    let (network, client) = Network::new(&server);
+    network.fail("/namespaces/kube-system/", Fault::Status(403));
+    let factory = SharedInformerFactory::new(client);
+    let options = InformerOptions::all().namespace("default").namespace("kube-system");
+    let informer = factory.informer::<ConfigMap>(options).unwrap();
+    factory.start().unwrap();
+    let error = informer.wait_for_sync(Duration::from_secs(5)).await.unwrap_err().to_string();
+    assert!(error.contains("/kube-system/") && !error.contains("/default/"), "{error}");
+    network.mend();
+    informer.wait_for_sync(LONG).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_there_is_does_not_panic() {
+    let (_informer, factory, _) = maps_informer(&Embedded::start()).await;
+    factory.wait_for_cache_sync(Duration::MAX).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_stops_all_and_waits_for_their_handlers() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a", "").await;
+    let (maps, factory, _) = maps_informer(&server).await;
+    let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    let (log, _) = listen(&maps);
+    factory.shutdown().await;
+    assert_eq!(log.take(), ["add a initial"]);
+    assert!(maps.is_stopped() && secrets.is_stopped());
+    assert!(factory.status().is_empty());
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_is_stopped_at_run_time_and_another_started_for_the_kind() {
+    let server = Embedded::start();
+    let (old, factory, client) = maps_informer(&server).await;
+    old.stop().await;
+    assert!(factory.lister::<ConfigMap>().is_err(), "what is stopped is not kept any more");
+    factory.start().unwrap();
+    let new = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    new.wait_for_sync(LONG).await.unwrap();
+    let version = Maps::new(&client).create("a", "").await;
+    new.lister().wait_for_version(&version, LONG).await.unwrap();
+    assert_eq!(names(&factory.lister::<ConfigMap>().unwrap().list()), ["a"]);
+    assert!(old.lister().is_empty());
+}

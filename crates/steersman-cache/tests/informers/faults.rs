@@ -1,0 +1,155 @@
+//! Objects and functions that are broken.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde::{Deserialize, Serialize};
+use steersman_cache::{Index, StorageMode, StorageOptions};
+use steersman_client::ObjectMeta;
+use steersman_wire::{Fault, ObjectError};
+
+use crate::common::script::{map_json, scripted};
+use crate::common::*;
+
+/// A ConfigMap whose value is one of two.
+#[derive(Debug, Serialize, Deserialize)]
+struct Strict {
+    metadata: ObjectMeta,
+    data: BTreeMap<String, Speed>,
+}
+
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Speed {
+    Fast,
+    Slow,
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_of_a_thousand_that_does_not_decode_harms_only_its_own_readers() {
+    for mode in [StorageMode::Encoded, StorageMode::Decoded] {
+        let (informer, script) = scripted::<Strict>(stored(mode));
+        let speed = |object: &Strict| vec![format!("{:?}", object.data["value"])];
+        informer.add_index("speed", Index::function(speed)).unwrap();
+        informer.start().unwrap();
+        let (log, handle) = listen(&informer);
+        until("it watches", || script.is_watched()).await;
+        for number in 0..1_000 {
+            let value = if number == 500 { "medium" } else { "fast" };
+            script.added(&map_json(&format!("map-{number}"), 1_000 + number, value));
+        }
+        script.listed(5_000);
+        assert!(handle.synced().await);
+        assert_eq!(log.len(), 1_000);
+        let lister = informer.lister();
+        assert_eq!(lister.len(), 1_000, "it is not left out of lists");
+        let bad: Vec<_> = lister.list().into_iter().filter_map(|object| object.get().err()).collect();
+        assert_eq!(bad.len(), 1);
+        let error = bad[0].to_string();
+        assert!(error.contains("ConfigMap default/map-500 at version 1500"), "{error}");
+        assert!(!error.contains("medium"), "what is in an object is not for logs: {error}");
+        assert_eq!(lister.by_index("speed", "Fast").unwrap().len(), 999);
+        script.modified(&map_json("map-500", 5_001, "slow"));
+        lister.wait_for_version("5001", LONG).await.unwrap();
+        assert_eq!(lister.get("default", "map-500").unwrap().get().unwrap().data["value"], Speed::Slow);
+        assert_eq!(names(&lister.by_index("speed", "Slow").unwrap()), ["map-500"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_cannot_be_read_are_reported_and_passed_over() {
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    informer.start().unwrap();
+    until("it watches", || script.is_watched()).await;
+    script.added(&map_json("a", 2, "1"));
+    let mut nameless = map_json("", 3, "");
+    script.added(&nameless);
+    script.listed(4);
+    informer.wait_for_sync(LONG).await.unwrap();
+    assert_eq!(informer.status()[0].object_errors, 1);
+    nameless["metadata"]["name"] = serde_json::json!(7);
+    script.added(&nameless);
+    let broken = ObjectError { index: None, key: Some("default/a".to_owned()), fault: Fault::TooDeep };
+    script.send(Err(broken));
+    script.added(&map_json("b", 6, ""));
+    informer.lister().wait_for_version("6", LONG).await.unwrap();
+    let status = &informer.status()[0];
+    assert_eq!(status.object_errors, 3);
+    assert_eq!(status.last_object_error.as_ref().unwrap().key.as_deref(), Some("default/a"));
+    assert_eq!(names(&informer.lister().list()), ["a", "b"]);
+    assert_eq!(value(&informer.lister().get("default", "a").unwrap()), "1", "it keeps its last state");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_an_index_function_leaves_the_object_without_values_in_that_index() {
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    let values = |map: &ConfigMap| {
+        let value = map.data.as_ref().unwrap()["value"].clone();
+        assert_ne!(value, "bad", "this is the test");
+        vec![value]
+    };
+    informer.add_index("value", Index::function(values)).unwrap();
+    informer.add_index("name", Index::metadata(|meta| vec![meta.name().to_owned()])).unwrap();
+    informer.start().unwrap();
+    until("it watches", || script.is_watched()).await;
+    script.added(&map_json("a", 2, "bad"));
+    script.added(&map_json("b", 3, "good"));
+    script.listed(4);
+    informer.wait_for_sync(LONG).await.unwrap();
+    script.modified(&map_json("b", 5, "bad"));
+    script.added(&map_json("c", 6, "good"));
+    let lister = informer.lister();
+    lister.wait_for_version("6", LONG).await.unwrap();
+    assert_eq!(names(&lister.list()), ["a", "b", "c"]);
+    assert_eq!(lister.index_values("value").unwrap(), ["good"]);
+    assert_eq!(names(&lister.by_index("value", "good").unwrap()), ["c"]);
+    assert_eq!(names(&lister.by_index("name", "a").unwrap()), ["a"]);
+    assert_eq!(informer.metrics().index_panics_total, 2);
+    // One that is added later, likewise.
+    informer.add_index("later", Index::metadata(|meta| panic!("this is the test of {}", meta.name()))).unwrap();
+    assert_eq!(lister.index_values("later").unwrap(), Vec::<String>::new());
+    assert_eq!(informer.metrics().index_panics_total, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_transform_is_reported_and_its_object_passed_over() {
+    let transform = |map: &mut ConfigMap| {
+        let data = map.data.as_mut().unwrap();
+        assert_ne!(data["value"], "bad", "this is the test");
+        data.insert("value".to_owned(), "transformed".to_owned());
+    };
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default().transform(transform));
+    informer.start().unwrap();
+    until("it watches", || script.is_watched()).await;
+    script.added(&map_json("a", 2, "bad"));
+    script.added(&map_json("b", 3, "good"));
+    script.listed(4);
+    informer.wait_for_sync(LONG).await.unwrap();
+    assert_eq!(names(&informer.lister().list()), ["b"]);
+    let error = informer.status()[0].last_object_error.clone().unwrap();
+    assert_eq!(error.key.as_deref(), Some("default/a"));
+    assert!(error.to_string().contains("transform panicked"), "{error}");
+    script.modified(&map_json("a", 5, "good"));
+    informer.lister().wait_for_version("5", LONG).await.unwrap();
+    assert_eq!(value(&informer.lister().get("default", "a").unwrap()), "transformed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_function_may_read_the_cache() {
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    let lister = Arc::new(informer.lister());
+    let how_many = move |_: &ConfigMap| vec![lister.len().to_string()];
+    informer.add_index("before", Index::function(how_many.clone())).unwrap();
+    informer.start().unwrap();
+    until("it watches", || script.is_watched()).await;
+    script.listed(1);
+    for (name, version) in [("a", 2), ("b", 3)] {
+        script.added(&map_json(name, version, ""));
+        informer.lister().wait_for_version(&version.to_string(), LONG).await.unwrap();
+    }
+    informer.add_index("now", Index::function(how_many)).unwrap();
+    let lister = informer.lister();
+    assert_eq!(names(&lister.by_index("before", "1").unwrap()), ["b"]);
+    assert_eq!(names(&lister.by_index("now", "2").unwrap()), ["a", "b"]);
+}

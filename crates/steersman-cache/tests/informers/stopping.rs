@@ -1,0 +1,129 @@
+//! The end.
+
+use std::sync::{Arc, mpsc};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_cache::{Error, Event, InformerOptions, Phase, handler};
+use steersman_testing::Embedded;
+
+use crate::common::*;
+
+#[tokio::test(start_paused = true)]
+async fn stopped_is_final() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a", "").await;
+    let (informer, _factory, client) = maps_informer(&server).await;
+    informer.stop().await;
+    informer.stop().await;
+    assert!(informer.is_stopped());
+    assert!(matches!(informer.start(), Err(Error::Stopped { .. })));
+    let error = informer.add_event_handler(noting(&Log::new())).unwrap_err().to_string();
+    assert!(error.contains("/api/v1/configmaps is stopped"), "{error}");
+    assert_eq!(informer.status()[0].phase, Phase::Stopped);
+    // The cache is as it was.
+    Maps::new(&client).create("b", "").await;
+    settle().await;
+    assert_eq!(names(&informer.lister().list()), ["a"]);
+    assert!(informer.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_never_started_can_be_stopped() {
+    let (factory, _) = factory(&Embedded::start());
+    let informer = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    let (_, handle) = listen(&informer);
+    informer.stop().await;
+    assert!(!handle.synced().await);
+    assert!(matches!(informer.start(), Err(Error::Stopped { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_are_still_told_what_they_were_sent_and_the_stop_waits_for_it() {
+    let server = Embedded::start();
+    let (informer, _factory, client) = maps_informer(&server).await;
+    let maps = Maps::new(&client);
+    maps.create("a", "").await;
+    let version = maps.create("b", "").await;
+    informer.lister().wait_for_version(&version, LONG).await.unwrap();
+    let (log, handle) = listen(&informer);
+    assert_eq!(handle.pending(), 2);
+    informer.stop().await;
+    assert_eq!(log.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_blocks_delays_only_the_waiting() {
+    let server = Embedded::start();
+    let (informer, factory, client) = maps_informer(&server).await;
+    let ((entered, is_in), (go, wait)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    let blocking = handler(move |_: &Event<ConfigMap>| {
+        entered.send(()).unwrap();
+        wait.recv().unwrap();
+    });
+    let handle = informer.add_event_handler(blocking).unwrap();
+    Maps::new(&client).create("a", "").await;
+    tokio::task::block_in_place(|| is_in.recv().unwrap());
+    {
+        let mut stop = std::pin::pin!(informer.stop());
+        assert!(is_pending(stop.as_mut()).await);
+    }
+    // The future was dropped, and yet it is stopped: whoever waits knows at once.
+    assert!(informer.is_stopped() && informer.add_event_handler(noting(&Log::new())).is_err());
+    let reached = informer.lister().wait_for_version("1000000", LONG).await;
+    assert!(matches!(reached, Err(Error::NotReached { stopped: true, .. })));
+    // Called again, it goes on waiting; so does the factory.
+    let mut stop = std::pin::pin!(async { tokio::join!(informer.stop(), factory.shutdown()) });
+    assert!(is_pending(stop.as_mut()).await);
+    go.send(()).unwrap();
+    stop.await;
+    assert_eq!(handle.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_clone_ends_the_tasks_and_lets_go_of_the_handlers() {
+    let server = Embedded::start();
+    let (informer, factory, client) = maps_informer(&server).await;
+    let held = Arc::new(());
+    let (weak, lister) = (Arc::downgrade(&held), informer.lister());
+    // A handler that holds a lister does not keep the informer running either.
+    let (own, reads) = (held, lister.clone());
+    let handle = informer
+        .add_event_handler(handler(move |_: &Event<ConfigMap>| {
+            let _ = (&own, reads.len());
+        }))
+        .unwrap();
+    Maps::new(&client).create("a", "").await;
+    settle().await;
+    drop(informer.clone());
+    drop(factory);
+    settle().await;
+    assert!(weak.upgrade().is_some() && !informer.is_stopped());
+    drop(informer);
+    settle().await;
+    assert!(weak.upgrade().is_none(), "the handler is still there");
+    assert!(!lister.is_empty());
+    assert!(lister.wait_for_version("1000000", LONG).await.is_err());
+    handle.remove_and_wait().await;
+    let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    drop(client);
+    assert!(alive <= 2, "{alive} tasks are alive: more than the client's own");
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_and_no_panic() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let informer = runtime.block_on(async {
+        let (factory, _) = factory(&Embedded::start());
+        factory.informer::<ConfigMap>(InformerOptions::all()).unwrap()
+    });
+    let error = informer.start().unwrap_err().to_string();
+    assert!(error.contains("/api/v1/configmaps needs a tokio runtime"), "{error}");
+    assert!(matches!(informer.add_event_handler(noting(&Log::new())), Err(Error::NoRuntime { .. })));
+    let started = runtime.block_on(async { informer.start() });
+    assert!(started.is_ok(), "{started:?}");
+}
+
+/// Polls a future once, and tells whether it is not done yet.
+async fn is_pending(mut future: std::pin::Pin<&mut impl Future>) -> bool {
+    std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}
