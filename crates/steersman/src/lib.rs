@@ -108,6 +108,7 @@ pub use steersman_wire as wire;
 pub use steersman_workqueue as workqueue;
 
 pub use steersman_client::{
-    Api, ApiResource, Client, Config, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+    Api, ApiResource, Client, Config, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams,
+    PostParams,
 };
 pub use steersman_runtime::*;
