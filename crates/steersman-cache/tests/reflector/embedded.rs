@@ -1,7 +1,7 @@
 //! Kinds that come, go, or may not be read, on the embedded server.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -100,7 +100,10 @@ async fn a_kind_that_is_not_installed_is_said_to_be_and_syncs_when_it_is() {
     assert!((60..300).contains(&requests), "{requests} requests in an hour");
     let (reason, words) = setup.complaint();
     assert_eq!(reason, Reason::NotInstalled);
-    assert!(words.contains("/apis/samplecrd.k8s.io/v1/networks") && words.contains("CustomResourceDefinition"), "{words}");
+    assert!(
+        words.contains("/apis/samplecrd.k8s.io/v1/networks") && words.contains("CustomResourceDefinition"),
+        "{words}"
+    );
     setup.install().await;
     setup.create("blue").await;
     sleep(Duration::from_secs(65)).await;

@@ -109,7 +109,10 @@ async fn a_streaming_list_asks_for_initial_events_and_bookmarks() {
         "watch=true",
     ];
     assert_eq!(parameters(&seen, 0), expected);
-    assert_eq!(running.status().what, "/api/v1/namespaces/ns/configmaps with labels app=web with fields metadata.name=a");
+    assert_eq!(
+        running.status().what,
+        "/api/v1/namespaces/ns/configmaps with labels app=web with fields metadata.name=a"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +220,8 @@ async fn what_is_kept_keeps_no_network_buffer_alive() {
     let text = String::from_utf8(listed.chunks[0].to_vec()).unwrap();
     listed.chunks = [buffer(text)].into();
     let mut watch = hangs("");
-    watch.chunks = (11..31).map(|version| buffer(event("ADDED", &json(&format!("a{version}"), &version.to_string())))).collect();
+    watch.chunks =
+        (11..31).map(|version| buffer(event("ADDED", &json(&format!("a{version}"), &version.to_string())))).collect();
     let (lister_watcher, _) = server([listed, watch]);
     assert_eq!(alive.load(Ordering::Relaxed), 21);
     let running: Running = Running::start(lister_watcher, plain());

@@ -76,7 +76,8 @@ async fn a_continue_token_that_is_expired_means_one_full_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_fails_in_the_middle_leaves_what_there_is() {
-    let server = Server::new().list("a@5 b@6 =>10").watch("fail:410").list("a@5 fail:500").list("b@6 =>12").watch("open");
+    let server =
+        Server::new().list("a@5 b@6 =>10").watch("fail:410").list("a@5 fail:500").list("b@6 =>12").watch("open");
     let (_, log) = play(server, plain()).await;
     assert_eq!(log, ["[a@5 b@6]=>10", "[b@6]=>12"]);
 }

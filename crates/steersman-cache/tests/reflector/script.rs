@@ -15,8 +15,8 @@ use bytes::Bytes;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::client::Body;
 use steersman_cache::{
-    Cached, ListOptions, ListStream, ListerWatcher, Object, Reflector, ReflectorOptions, ReflectorStatus, ReflectorStore, Storage,
-    WatchOptions, WatchStream,
+    Cached, ListOptions, ListStream, ListerWatcher, Object, Reflector, ReflectorOptions, ReflectorStatus,
+    ReflectorStore, Storage, WatchOptions, WatchStream,
 };
 use steersman_client::{Asked, Client, Config, Error, Status};
 use steersman_wire::{Fault, Item, ListMeta, ObjectError, TypeMeta, WatchEvent};
@@ -259,7 +259,8 @@ impl WatchStream for Words {
                 return Ok(Some(Ok(WatchEvent::Modified(of_kind(kind)))));
             }
             let (sign, rest) = word.split_at(1);
-            let bookmark = |initial_events_end| WatchEvent::Bookmark { resource_version: rest.to_owned(), initial_events_end };
+            let bookmark =
+                |initial_events_end| WatchEvent::Bookmark { resource_version: rest.to_owned(), initial_events_end };
             return Ok(Some(Ok(match sign {
                 "+" => WatchEvent::Added(object(rest)),
                 "~" => WatchEvent::Modified(object(rest)),

@@ -37,7 +37,8 @@ async fn in_a_list_the_others_are_read() {
 #[tokio::test(start_paused = true)]
 async fn in_a_relist_they_keep_their_known_states() {
     for bad in ["!a", "kind:Secret:a@11"] {
-        let server = Server::new().list("a@5 b@6 =>10").watch("fail:410").list(&format!("{bad} b@12 =>12")).watch("open");
+        let server =
+            Server::new().list("a@5 b@6 =>10").watch("fail:410").list(&format!("{bad} b@12 =>12")).watch("open");
         let (_, log) = play(server, plain()).await;
         assert_eq!(log, ["[a@5 b@6]=>10", "[b@12 a@5]=>12"], "{bad}");
     }

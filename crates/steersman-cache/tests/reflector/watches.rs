@@ -36,7 +36,8 @@ async fn what_has_no_version_does_not_move_it() {
 async fn what_a_watch_from_nowhere_begins_with_is_no_place_to_go_on_from() {
     for version in ["", "0"] {
         let list = format!("=>{version}");
-        let server = Server::new().list(&list).watch("+b@9 +a@5 wait:300 end").watch("+b@9 +a@5 ~a@12 +c@13 wait:300 end");
+        let server =
+            Server::new().list(&list).watch("+b@9 +a@5 wait:300 end").watch("+b@9 +a@5 ~a@12 +c@13 wait:300 end");
         let from = format!("watch {version:?}");
         assert_eq!(play(server.watch("open"), plain()).await.0, [LIST, &from, &from, r#"watch "13""#]);
     }
