@@ -17,7 +17,7 @@ use tower::{BoxError, ServiceExt};
 use super::script::{HOUR, Running};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const NETWORKS: &str = "/apis/samplecrd.k8s.io/v1/namespaces/default/networks";
+const NETWORKS: &str = "/apis/net.example.com/v1/namespaces/default/networks";
 
 /// A server, a reflector of its Networks, how often that asked, and whether it may not.
 struct Setup {
@@ -38,7 +38,7 @@ impl Setup {
             async move {
                 if refused {
                     let status = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
-                        "message": "networks.samplecrd.k8s.io is forbidden: User \"jane\" cannot list resource \"networks\""});
+                        "message": "networks.net.example.com is forbidden: User \"jane\" cannot list resource \"networks\""});
                     let body = Full::from(status.to_string()).map_err(BoxError::from).boxed_unsync();
                     return Ok::<_, BoxError>(Response::builder().status(403).body(body).unwrap());
                 }
@@ -47,7 +47,7 @@ impl Setup {
             }
         });
         let client = Client::builder(Config::new("http://server".parse().unwrap())).build_over(service).unwrap();
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("samplecrd.k8s.io", "v1", "Network"));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("net.example.com", "v1", "Network"));
         let api = client.dynamic(&resource, Place::AllNamespaces);
         let running = Running::start(ApiListerWatcher::new(api), ReflectorOptions::default());
         Self { server, running, requests, forbidden }
@@ -62,15 +62,15 @@ impl Setup {
     async fn install(&self) {
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "networks.samplecrd.k8s.io"},
-            "spec": {"group": "samplecrd.k8s.io", "scope": "Namespaced",
+            "metadata": {"name": "networks.net.example.com"},
+            "spec": {"group": "net.example.com", "scope": "Namespaced",
                 "names": {"plural": "networks", "singular": "network", "kind": "Network", "listKind": "NetworkList"},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
         self.write("POST", CRDS, crd).await;
     }
 
     async fn create(&self, name: &str) {
-        let network = json!({"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": name}});
+        let network = json!({"apiVersion": "net.example.com/v1", "kind": "Network", "metadata": {"name": name}});
         self.write("POST", NETWORKS, network).await;
     }
 
@@ -101,7 +101,7 @@ async fn a_kind_that_is_not_installed_is_said_to_be_and_syncs_when_it_is() {
     let (reason, words) = setup.complaint();
     assert_eq!(reason, Reason::NotInstalled);
     assert!(
-        words.contains("/apis/samplecrd.k8s.io/v1/networks") && words.contains("CustomResourceDefinition"),
+        words.contains("/apis/net.example.com/v1/networks") && words.contains("CustomResourceDefinition"),
         "{words}"
     );
     setup.install().await;
@@ -135,7 +135,7 @@ async fn a_kind_that_is_deleted_while_it_is_watched_is_said_to_be_and_syncs_when
     setup.create("blue").await;
     sleep(Duration::from_secs(65)).await;
     assert_eq!((setup.names(), setup.running.status().phase), (vec!["blue"], Phase::Watching));
-    setup.write("DELETE", &format!("{CRDS}/networks.samplecrd.k8s.io"), json!(null)).await;
+    setup.write("DELETE", &format!("{CRDS}/networks.net.example.com"), json!(null)).await;
     let requests = setup.requests_in_an_hour().await;
     assert!((60..300).contains(&requests), "{requests} requests in an hour");
     assert_eq!(setup.complaint().0, Reason::NotInstalled);

@@ -11,8 +11,8 @@ const SECOND: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn the_status_says_what_it_is_doing_and_since_when() {
     let started = Instant::now();
-    let server =
-        Server::new().list("wait:10 a@5 =>10").watch("wait:50 end").watch("wait:50 end").watch("wait:40 fail:410");
+    let server = Server::new().list("wait:10 a@5 =>10").watch("open wait:50 end");
+    let server = server.watch("open wait:50 end").watch("open wait:40 fail:410");
     let running: Running = Running::start(server, plain());
     assert_eq!(running.status().phase, Phase::Starting);
     assert_eq!(running.status().to_string(), "config maps: not started");
