@@ -8,6 +8,7 @@
 //! The protocol between the three is written down in `bench/README.md`.
 
 pub mod apiserver;
+pub mod cache;
 pub mod clients;
 pub mod contestant;
 pub mod pods;

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use steersman_bench::contestant::{self, Ask};
-use steersman_bench::{apiserver, clients, wire, workqueue};
+use steersman_bench::{apiserver, cache, clients, wire, workqueue};
 
 /// Does one job with steersman and reports what it cost.
 #[derive(Parser)]
@@ -16,12 +16,15 @@ struct Args {
     /// Which API server the jobs `apiserver-…` are about
     #[arg(long, value_enum, default_value = "steersman")]
     server: apiserver::Kind,
+    /// In which form the cache of the jobs `cache-…` keeps its objects
+    #[arg(long, value_enum, default_value = "encoded")]
+    storage: cache::Form,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
-    let Args { ask, peer, server } = Args::parse();
+    let Args { ask, peer, server, storage } = Args::parse();
     if ask.job == "wire" {
         // It reads from memory and never waits, so it needs no task.
         wire::run(&ask, &peer)?.report();
@@ -34,6 +37,7 @@ async fn main() -> Result<()> {
             job if job.starts_with("workqueue-") => workqueue::run(&ask).await,
             job if job.starts_with("apiserver-") => apiserver::run(&ask, server).await,
             job if job.starts_with("clients-") => clients::run(&ask).await,
+            job if job.starts_with("cache-") => cache::run(&ask, storage).await,
             job => bail!("steersman knows no job called {job:?} yet"),
         }
     });

@@ -1,0 +1,266 @@
+//! The jobs of the cache. What each of them does stands in `bench/README.md`; `cache.go`, `cache_read.go` and kube-rs's
+//! `cache.rs` do the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use steersman_cache::{
+    Cached, EventHandler, Index, Informer, InformerOptions, SharedInformerFactory, StorageMode, StorageOptions,
+};
+use steersman_client::{Client, config_from_flags};
+use tokio::sync::Notify;
+
+use crate::contestant::{
+    Ask, CHILD_LISTS, Cost, Lookups, Outcome, PODS_PER_OWNER, Stopwatch, cpu_time, memory, owner_uid, reads,
+    start_events, start_events_until,
+};
+
+const OWNER_INDEX: &str = "owner";
+/// What the first list is given.
+const SYNC_LIMIT: Duration = Duration::from_secs(120);
+/// What freed memory is given to go back to the system.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Whoever uses less processor time than this while memory settles is at rest.
+const AT_REST: Duration = Duration::from_millis(20);
+
+/// In which form the cache keeps its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// As bytes
+    Encoded,
+    /// As bytes that were compressed
+    Compressed,
+    /// As values of their type
+    Decoded,
+}
+
+impl Form {
+    fn mode(self) -> StorageMode {
+        match self {
+            Self::Encoded => StorageMode::Encoded,
+            Self::Compressed => StorageMode::Compressed,
+            Self::Decoded => StorageMode::Decoded,
+        }
+    }
+}
+
+/// Does one of the jobs of the cache. Must be called in a runtime.
+pub async fn run(ask: &Ask, form: Form) -> Result<Outcome> {
+    match ask.job.as_str() {
+        "cache-sync" => sync(ask, form).await,
+        "cache-watch" => watch(ask, form).await,
+        "cache-handlers" => handlers(ask, form).await,
+        "cache-read-all" => read_all(ask, form).await,
+        "cache-read-children" => read_children(ask, form).await,
+        "cache-index" => index(ask, form).await,
+        other => bail!("no job of the cache is called {other:?}"),
+    }
+}
+
+/// Counts up to a goal, which can be waited for.
+#[derive(Debug)]
+struct Counter {
+    value: AtomicU64,
+    goal: u64,
+    reached: Notify,
+}
+
+impl Counter {
+    fn new(goal: u64) -> Self {
+        Self { value: AtomicU64::new(0), goal, reached: Notify::new() }
+    }
+
+    fn add(&self) {
+        if self.value.fetch_add(1, Ordering::Relaxed) + 1 == self.goal {
+            self.reached.notify_one();
+        }
+    }
+
+    fn value(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+}
+
+/// What a handler was told of.
+#[derive(Debug)]
+struct Told {
+    adds: Counter,
+    updates: Counter,
+}
+
+impl Told {
+    fn new(adds: u64, updates: u64) -> Arc<Self> {
+        Arc::new(Self { adds: Counter::new(adds), updates: Counter::new(updates) })
+    }
+}
+
+/// A handler that counts.
+struct Counting(Arc<Told>);
+
+impl EventHandler<Pod> for Counting {
+    fn on_add(&mut self, _: &Cached<Pod>, _: bool) {
+        self.0.adds.add();
+    }
+
+    fn on_update(&mut self, _: &Cached<Pod>, _: &Cached<Pod>) {
+        self.0.updates.add();
+    }
+
+    fn on_delete(&mut self, _: &Cached<Pod>, _: bool) {}
+}
+
+/// An informer of the replay's Pods that has not been started.
+async fn informer(ask: &Ask, form: Form, indexed: bool) -> Result<(SharedInformerFactory, Informer<Pod>)> {
+    let config = config_from_flags(Some(ask.url()?), None).await?;
+    let factory = SharedInformerFactory::new(Client::builder(config).build()?);
+    let storage = StorageOptions { mode: form.mode(), ..StorageOptions::default() };
+    let mut options = InformerOptions::<Pod>::all().storage(storage);
+    if indexed {
+        options = options.index(OWNER_INDEX, Index::owner_uid());
+    }
+    let pods = factory.informer(options)?;
+    Ok((factory, pods))
+}
+
+/// An informer that holds every Pod and has told its handler of them.
+struct Filled {
+    /// Keeps the informer running.
+    _factory: SharedInformerFactory,
+    pods: Informer<Pod>,
+    told: Arc<Told>,
+}
+
+async fn fill(ask: &Ask, form: Form, indexed: bool) -> Result<Filled> {
+    let (factory, pods) = informer(ask, form, indexed).await?;
+    let told = Told::new(ask.size, ask.events);
+    pods.add_event_handler(Counting(Arc::clone(&told)))?;
+    factory.start()?;
+    factory.wait_for_cache_sync(SYNC_LIMIT).await?;
+    told.adds.reached.notified().await;
+    Ok(Filled { _factory: factory, pods, told })
+}
+
+/// Fills a cache; every Pod is told to a handler.
+async fn sync(ask: &Ask, form: Form) -> Result<Outcome> {
+    let stopwatch = Stopwatch::start();
+    let filled = fill(ask, form, false).await?;
+    let cost = stopwatch.cost();
+    let (count, held) = (filled.told.adds.value(), filled.pods.lister().len() as u64);
+    ensure!(held == count, "the cache holds {held} Pods, the handler was told of {count}");
+    Ok(at_rest(count, cost, Vec::new()).await)
+}
+
+/// Fills a cache, then counts the events that its handler is told of.
+async fn watch(ask: &Ask, form: Form) -> Result<Outcome> {
+    let filled = fill(ask, form, false).await?;
+    let stopwatch = Stopwatch::start();
+    start_events(ask.url()?)?;
+    filled.told.updates.reached.notified().await;
+    let cost = stopwatch.cost();
+    let count = filled.told.updates.value();
+    Ok(at_rest(count, cost, vec![("events_per_s", count as f64 / cost.wall.as_secs_f64())]).await)
+}
+
+/// What there is to report once nothing is done any more: what is kept may still be compressed after it has come.
+async fn at_rest(count: u64, cost: Cost, mut figures: Vec<(&'static str, f64)>) -> Outcome {
+    let started = cpu_time();
+    let mut before = started;
+    loop {
+        tokio::time::sleep(SETTLE).await;
+        let now = cpu_time();
+        if now.saturating_sub(before) < AT_REST {
+            break;
+        }
+        before = now;
+    }
+    figures.push(("settle_cpu_s", cpu_time().saturating_sub(started).as_secs_f64()));
+    Outcome { count, cost, memory: Some(memory()), figures }
+}
+
+/// Gives one informer half of the events while it has one handler, and the other half while it has several.
+async fn handlers(ask: &Ask, form: Form) -> Result<Outcome> {
+    let (factory, pods) = informer(ask, form, false).await?;
+    factory.start()?;
+    let half = ask.events / 2;
+    let (one, calls_of_one) = stretch(ask, &pods, 1, half).await?;
+    let (several, calls_of_several) = stretch(ask, &pods, ask.workers, 2 * half).await?;
+    ensure!(!one.cpu.is_zero(), "no processor time was measured");
+    let figures =
+        vec![("one_cpu_s", one.cpu.as_secs_f64()), ("times_of_one", several.cpu.as_secs_f64() / one.cpu.as_secs_f64())];
+    Ok(Outcome { count: calls_of_one + calls_of_several, cost: several, memory: Some(memory()), figures })
+}
+
+/// What half of the events, up to event `last`, take with so many handlers, and how often those were called.
+async fn stretch(ask: &Ask, pods: &Informer<Pod>, handlers: u64, last: u64) -> Result<(Cost, u64)> {
+    let mut handles = Vec::new();
+    for _ in 0..handlers {
+        let told = Told::new(ask.size, ask.events / 2);
+        handles.push((pods.add_event_handler(Counting(Arc::clone(&told)))?, told));
+    }
+    for (_, told) in &handles {
+        told.adds.reached.notified().await;
+    }
+    let stopwatch = Stopwatch::start();
+    start_events_until(ask.url()?, last)?;
+    for (_, told) in &handles {
+        told.updates.reached.notified().await;
+    }
+    let cost = stopwatch.cost();
+    for (handle, _) in &handles {
+        handle.remove_and_wait().await;
+    }
+    Ok((cost, handles.iter().map(|(_, told)| told.updates.value()).sum()))
+}
+
+/// How many of these Pods say on which node they are.
+fn with_node<'a>(pods: impl IntoIterator<Item = &'a Cached<Pod>>) -> Result<u64> {
+    let mut count = 0;
+    for cached in pods {
+        let pod = cached.get()?;
+        count += u64::from(pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()).is_some_and(|n| !n.is_empty()));
+    }
+    Ok(count)
+}
+
+/// Lists every Pod and reads a field of each, once.
+async fn read_all(ask: &Ask, form: Form) -> Result<Outcome> {
+    let filled = fill(ask, form, false).await?;
+    let lister = filled.pods.lister();
+    let stopwatch = Stopwatch::start();
+    let count = with_node(lister.list().iter())?;
+    Ok(Outcome { memory: Some(memory()), ..reads(count, stopwatch.cost()) })
+}
+
+/// Lists the Pods of one owner again and again and reads a field of each.
+async fn read_children(ask: &Ask, form: Form) -> Result<Outcome> {
+    let filled = fill(ask, form, true).await?;
+    let lister = filled.pods.lister();
+    let owner = owner_uid(ask.size / PODS_PER_OWNER / 2);
+    let mut count = 0;
+    let stopwatch = Stopwatch::start();
+    for _ in 0..CHILD_LISTS {
+        count += with_node(&lister.by_index(OWNER_INDEX, &owner)?)?;
+    }
+    Ok(Outcome { memory: Some(memory()), ..reads(count, stopwatch.cost()) })
+}
+
+/// Asks for the Pods of one owner after the other while the replay changes Pods.
+async fn index(ask: &Ask, form: Form) -> Result<Outcome> {
+    let filled = fill(ask, form, true).await?;
+    start_events(ask.url()?)?;
+    let (ask, lister, told) = (ask.clone(), filled.pods.lister(), Arc::clone(&filled.told));
+    let lookups = tokio::task::spawn_blocking(move || {
+        let mut lookups = Lookups::start(&ask);
+        while let Some(owner) = lookups.next_owner() {
+            let found = lister.by_index(OWNER_INDEX, owner)?;
+            let hits = found.iter().filter(|pod| !pod.meta().name().is_empty()).count();
+            lookups.found(hits as u64);
+        }
+        lookups.outcome(told.updates.value())
+    });
+    let outcome = lookups.await.context("looking up")??;
+    Ok(Outcome { memory: Some(memory()), ..outcome })
+}
