@@ -42,7 +42,7 @@ async fn eventually<T>(what: &str, mut found: impl FnMut() -> Result<T, String>)
         match found() {
             Ok(found) => return found,
             Err(problem) if started.elapsed() > PATIENCE => panic!("waited {PATIENCE:?} in vain for {what}: {problem}"),
-            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
@@ -217,7 +217,7 @@ async fn the_cache_agrees_with_the_server_whatever_is_cut() {
     }
     factory.start().unwrap();
 
-    for round in 0..8 {
+    for round in 0..6 {
         // A watch that is cut in its first second is waited after; most are older here.
         let patient = round % 4 > 0;
         eventually("every reflector to watch", || {
@@ -238,7 +238,7 @@ async fn the_cache_agrees_with_the_server_whatever_is_cut() {
         }
         // Whoever is still to be cut, is.
         proxy.cut_after(0);
-        if round == 4 {
+        if round == 3 {
             caches[0].add_handler(None);
         }
         for _ in 0..writer.random.below(4) {
@@ -252,10 +252,8 @@ async fn the_cache_agrees_with_the_server_whatever_is_cut() {
         cache.sample();
         cache.check(&writer.history).unwrap();
     }
-    let lists: u64 = caches.iter().flat_map(|cache| cache.informer.status()).map(|status| status.lists).sum();
-    println!("lists {lists}");
     let cut = proxy.connections_cut.load(Ordering::Relaxed);
-    assert!(cut >= 16, "only {cut} connections were cut");
+    assert!(cut >= 12, "only {cut} connections were cut");
     factory.shutdown().await;
 }
 
@@ -276,14 +274,14 @@ async fn create(pods: &Api<Pod>, number: usize) {
     pods.create(&PostParams::default(), &pod(&format!("pod-{number}"), "web")).await.unwrap();
 }
 
-/// Reads the cache all the time until it is told to stop: how often, and how few objects it saw.
-fn read_on(lister: Lister<Pod>, namespace: String, stop: Arc<AtomicBool>, reads: Arc<AtomicUsize>) -> usize {
+/// Reads the cache all the time until it is told to stop, counts how often, and gives how few objects it saw.
+fn read_on(lister: &Lister<Pod>, namespace: &str, stop: &AtomicBool, reads: &AtomicUsize) -> usize {
     let mut fewest = usize::MAX;
     while !stop.load(Ordering::Relaxed) {
         fewest = fewest.min(lister.list().iter().count());
-        assert!(lister.get(&namespace, "pod-0").is_some());
+        assert!(lister.get(namespace, "pod-0").is_some());
         reads.fetch_add(1, Ordering::Relaxed);
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(20));
     }
     fewest
 }
@@ -317,7 +315,7 @@ async fn a_killed_server_costs_nothing_but_time() {
     let reader = {
         let (lister, stop, reads) = (cache.lister.clone(), Arc::clone(&stop), Arc::clone(&reads));
         let namespace = namespace.clone();
-        tokio::task::spawn_blocking(move || read_on(lister, namespace, stop, reads))
+        tokio::task::spawn_blocking(move || read_on(&lister, &namespace, &stop, &reads))
     };
     let before = reads.load(Ordering::Relaxed);
     server.restart_apiserver().await.unwrap();
