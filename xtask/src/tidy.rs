@@ -20,10 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "steersman",
         &["steersman-cache", "steersman-client", "steersman-runtime", "steersman-wire", "steersman-workqueue"],
     ),
-    (
-        "steersman-runtime",
-        &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue"],
-    ),
+    ("steersman-runtime", &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue"]),
     ("steersman-apiserver", &["steersman-wire"]),
     ("steersman-testing", &["steersman-apiserver", "steersman-wire"]),
     ("steersman-cli", &["steersman-apiserver"]),
