@@ -62,19 +62,21 @@ impl<K> Body<K> {
         let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
         let mut bytes = Bytes { kept: json, dictionary: None, decoded: Weak::new() };
         if let Some(dictionary) = dictionary {
-            bytes.compress(dictionary);
+            bytes.compress(dictionary, length);
         }
         Self::Bytes { bytes: Mutex::new(bytes), length, used: AtomicBool::new(false) }
     }
 }
 
 impl<K> Bytes<K> {
-    /// Compresses what is not compressed yet, unless that gains nothing. Whether it has been.
-    pub(crate) fn compress(&mut self, dictionary: &Arc<Dictionary>) -> bool {
-        if self.is_compressed() || u32::try_from(self.kept.len()).is_err() {
+    /// Compresses what is not compressed yet, or with a makeshift only, unless that gains nothing. Whether it has been.
+    fn compress(&mut self, dictionary: &Arc<Dictionary>, length: u32) -> bool {
+        let settled = self.dictionary.as_ref().is_some_and(|dictionary| !dictionary.is_makeshift());
+        if settled || length == u32::MAX {
             return false;
         }
-        let Some(compressed) = dictionary.compress(&self.kept) else { return false };
+        let compressed = self.json(length).ok().and_then(|json| dictionary.compress(&json));
+        let Some(compressed) = compressed.filter(|compressed| compressed.len() < self.kept.len()) else { return false };
         self.kept = compressed;
         self.dictionary = Some(Arc::clone(dictionary));
         true
@@ -103,6 +105,16 @@ impl<K> Entry<K> {
         match &self.body {
             Body::Bytes { bytes, .. } => Some(lock(bytes)),
             Body::Decoded(_) => None,
+        }
+    }
+
+    /// Compresses the bytes, if that is what is kept and they are not compressed for good.
+    pub(crate) fn compress(&self, dictionary: &Arc<Dictionary>) {
+        let Body::Bytes { bytes, length, .. } = &self.body else { return };
+        let mut bytes = lock(bytes);
+        let (before, was_compressed) = (bytes.kept_len(), bytes.is_compressed());
+        if bytes.compress(dictionary, *length) {
+            self.storage.gauges.compressed(before, bytes.kept_len(), was_compressed);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Bodies kept compressed, under a dictionary that is trained on the kind's own objects.
 //!
-//! Until there is a dictionary, objects are kept as they are. When there are enough of them, a thread of its own trains one,
-//! compresses those that have come meanwhile, and ends; new ones are compressed as they come. When objects no longer shrink as
+//! The first few objects are kept as they are. Then they serve as a makeshift dictionary. When there are enough, a thread of its own
+//! trains a proper one, compresses with it those that have come meanwhile, and ends; new ones are compressed as they come. When objects no longer shrink as
 //! they should, because other ones come than those it was trained on, the next dictionary is trained on the recent ones.
 
 mod dictionary;
@@ -17,6 +17,9 @@ pub(crate) use self::dictionary::{Corrupt, Dictionary};
 use crate::cached::{Entry, Object};
 use crate::storage::Shared;
 
+/// So many objects are a makeshift dictionary: without one, those that come while the first is trained would take many times the
+/// memory that is needed in the end, and leave holes in it.
+const MAKESHIFT: usize = 16;
 /// On how many objects a dictionary is trained.
 const SAMPLES: usize = 300;
 /// From the recent ones, fewer will do.
@@ -46,6 +49,8 @@ struct State<K> {
     dictionaries: Vec<Weak<Dictionary>>,
     versions: u64,
     training: bool,
+    /// Serves until the first one is trained.
+    makeshift: Option<Arc<Dictionary>>,
     /// Those that wait for the first dictionary.
     waiting: Vec<Weak<Entry<K>>>,
     /// How many must wait before it is looked again whether they are enough.
@@ -79,6 +84,7 @@ impl<K> Compression<K> {
             dictionaries: Vec::new(),
             versions: 0,
             training: false,
+            makeshift: None,
             waiting: Vec::new(),
             look_at: SAMPLES,
             recent: VecDeque::new(),
@@ -130,8 +136,9 @@ impl<K> Compression<K> {
         let before = state.dictionary.replace(Arc::clone(dictionary));
         state.window = Window::default();
         let waiting = std::mem::take(&mut state.waiting);
+        let makeshift = state.makeshift.take();
         drop(state);
-        drop(before);
+        drop((before, makeshift));
         waiting
     }
 
@@ -163,9 +170,15 @@ impl<K: Object> Compression<K> {
         let mut state = self.state();
         if let Some(dictionary) = state.dictionary.clone() {
             drop(state);
-            return compress(entry, &dictionary);
+            return entry.compress(&dictionary);
         }
         state.waiting.push(Arc::downgrade(entry));
+        if state.makeshift.is_none() && state.waiting.len() >= MAKESHIFT {
+            state.makeshift = state.make_shift();
+        }
+        if let Some(makeshift) = &state.makeshift {
+            entry.compress(makeshift);
+        }
         if state.waiting.len() < state.look_at {
             return;
         }
@@ -199,6 +212,15 @@ impl<K: Object> Compression<K> {
 }
 
 impl<K> State<K> {
+    /// A makeshift of those that wait.
+    fn make_shift(&self) -> Option<Arc<Dictionary>> {
+        let mut objects = Vec::new();
+        for entry in self.waiting.iter().rev().take(MAKESHIFT).filter_map(Weak::upgrade) {
+            entry.with_json(|json| objects.extend_from_slice(&json[..json.len().min(SAMPLE_BYTES_MAX)]));
+        }
+        (!objects.is_empty()).then(|| Arc::new(Dictionary::makeshift(&objects)))
+    }
+
     /// The dictionaries that are in use.
     fn dictionaries(&mut self) -> Vec<Arc<Dictionary>> {
         self.dictionaries.retain(|dictionary| dictionary.strong_count() > 0);
@@ -235,7 +257,7 @@ impl<K> Training<K> {
         drop((samples, turn));
         for entry in self.with(|compression| compression.publish(&dictionary)).into_iter().flatten() {
             if let Some(entry) = entry.upgrade() {
-                compress(&entry, &dictionary);
+                entry.compress(&dictionary);
             }
         }
     }
@@ -249,13 +271,5 @@ impl<K> Training<K> {
 impl<K> Drop for Training<K> {
     fn drop(&mut self) {
         self.with(Compression::training_ended);
-    }
-}
-
-fn compress<K>(entry: &Entry<K>, dictionary: &Arc<Dictionary>) {
-    let Some(mut bytes) = entry.bytes() else { return };
-    let before = bytes.kept_len();
-    if bytes.compress(dictionary) {
-        entry.storage.gauges.compressed(before, bytes.kept_len());
     }
 }

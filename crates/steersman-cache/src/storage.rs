@@ -138,10 +138,10 @@ impl Gauges {
         self.compressed_objects.fetch_sub(bytes.is_compressed().into(), Ordering::Relaxed);
     }
 
-    /// A state that came before is compressed now.
-    pub(crate) fn compressed(&self, before: usize, after: usize) {
+    /// A state that came before is compressed now, or again.
+    pub(crate) fn compressed(&self, before: usize, after: usize, again: bool) {
         self.body_bytes.fetch_sub(before - after, Ordering::Relaxed);
-        self.compressed_objects.fetch_add(1, Ordering::Relaxed);
+        self.compressed_objects.fetch_add((!again).into(), Ordering::Relaxed);
     }
 }
 

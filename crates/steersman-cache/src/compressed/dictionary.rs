@@ -25,7 +25,7 @@ pub(crate) struct Corrupt;
 
 /// A dictionary, prepared for both directions. Objects compressed with it hold it, and the last one frees it.
 pub(crate) struct Dictionary {
-    /// Counted from one within its storage.
+    /// Counted from one within its storage; zero for a makeshift.
     pub(crate) version: u64,
     /// To which part of their size objects shrink that are like those it was trained on.
     pub(crate) ratio: f64,
@@ -72,6 +72,21 @@ impl Dictionary {
             samples.tried.iter().map(|sample| trained.compress(sample).map_or(sample.len(), |kept| kept.len())).sum();
         trained.ratio = after as f64 / before.max(1) as f64;
         Some(trained)
+    }
+
+    /// Some objects themselves, as long as there are too few to train on: what others have in common with them is left out.
+    pub(crate) fn makeshift(objects: &[u8]) -> Self {
+        let objects = &objects[..objects.len().min(DICTIONARY_BYTES_MAX)];
+        Self {
+            version: 0,
+            ratio: 1.0,
+            encoder: EncoderDictionary::copy(objects, LEVEL),
+            decoder: DecoderDictionary::copy(objects),
+        }
+    }
+
+    pub(crate) fn is_makeshift(&self) -> bool {
+        self.version == 0
     }
 
     /// The compressed form; none if it is not smaller.

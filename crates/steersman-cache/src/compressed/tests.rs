@@ -78,7 +78,10 @@ fn objects_stay_what_they_are_before_and_after_training() {
     let (storage, before) = (storage(), SAMPLES - 1);
     let mut objects = store_all(&storage, 0, 0..before);
     assert_unchanged(&objects, 0, 0);
-    assert_eq!((storage.metrics().dictionary_version, storage.metrics().compressed_objects), (0, 0));
+    let StorageMetrics { dictionary_version, compressed_objects, body_bytes, .. } = storage.metrics();
+    assert_eq!((dictionary_version, compressed_objects), (0, before - (MAKESHIFT - 1)), "with the makeshift");
+    let plain: usize = (0..before).map(|index| object(0, index).len()).sum();
+    assert!(body_bytes < plain / 3, "{plain} bytes are kept in {body_bytes}");
     objects.extend(store_all(&storage, 0, before..SAMPLES + 50));
     assert_unchanged(&objects, 0, 0);
     settle(&storage);
@@ -99,10 +102,14 @@ fn those_that_came_before_the_dictionary_are_all_compressed() {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let objects = store_all(&storage, 0, 0..3 * SAMPLES);
     assert!(storage.metrics().dictionary_training, "on another thread, which waits for its turn");
-    assert_eq!(storage.metrics().compressed_objects, 0);
+    let StorageMetrics { compressed_objects, body_bytes: makeshift, .. } = storage.metrics();
+    assert_eq!(compressed_objects, objects.len() - (MAKESHIFT - 1));
     drop(turn);
     settle(&storage);
-    assert_eq!(storage.metrics().compressed_objects, objects.len());
+    let StorageMetrics { compressed_objects, body_bytes, .. } = storage.metrics();
+    assert_eq!(compressed_objects, objects.len());
+    assert!(body_bytes < makeshift, "{makeshift} bytes with the makeshift became {body_bytes}");
+    assert!(compression(&storage).state().makeshift.is_none());
     assert_unchanged(&objects, 0, 0);
 }
 
