@@ -334,7 +334,8 @@ impl World {
     }
 
     async fn remove(&mut self, cache: usize, handler: Handler) -> Result<(), String> {
-        handler.handle.remove_and_wait().await;
+        let removed = tokio::time::timeout(Duration::from_secs(60), handler.handle.remove_and_wait()).await;
+        removed.map_err(|_| format!("{} did not end within a minute of its removal", handler.name))?;
         let calls = handler.testimony().calls;
         self.write().await;
         for _ in 0..20 {
