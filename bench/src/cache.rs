@@ -219,8 +219,10 @@ async fn stretch(ask: &Ask, pods: &Informer<Pod>, handlers: u64, last: u64) -> R
 fn with_node<'a>(pods: impl IntoIterator<Item = &'a Cached<Pod>>) -> Result<u64> {
     let mut count = 0;
     for cached in pods {
-        let pod = cached.get()?;
-        count += u64::from(pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()).is_some_and(|n| !n.is_empty()));
+        count += cached.with(|pod| {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+            u64::from(node.is_some_and(|node| !node.is_empty()))
+        })?;
     }
     Ok(count)
 }

@@ -44,6 +44,8 @@ pub(crate) enum Body<K> {
         length: u32,
         /// Whether somebody has asked since the memo last looked.
         used: AtomicBool,
+        /// Whether it has been decoded before.
+        decoded: AtomicBool,
     },
     Decoded(Arc<K>),
 }
@@ -64,7 +66,7 @@ impl<K> Body<K> {
         if let Some(dictionary) = dictionary {
             bytes.compress(dictionary, length);
         }
-        Self::Bytes { bytes: Mutex::new(bytes), length, used: AtomicBool::new(false) }
+        Self::Bytes { bytes: Mutex::new(bytes), length, used: AtomicBool::new(false), decoded: AtomicBool::new(false) }
     }
 }
 
@@ -123,6 +125,14 @@ impl<K> Entry<K> {
         match &self.body {
             Body::Bytes { bytes, length, .. } => Some(lock(bytes).json(*length).map(|json| f(&json))),
             Body::Decoded(_) => None,
+        }
+    }
+
+    /// Whether the object has been decoded before this was asked the first time.
+    pub(crate) fn was_decoded(&self) -> bool {
+        match &self.body {
+            Body::Bytes { decoded, .. } => decoded.swap(true, Ordering::Relaxed),
+            Body::Decoded(_) => true,
         }
     }
 
@@ -217,7 +227,7 @@ impl<K: Object> Cached<K> {
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         let (bytes, length, used) = match &self.0.body {
             Body::Decoded(object) => return Ok(Arc::clone(object)),
-            Body::Bytes { bytes, length, used } => (bytes, *length, used),
+            Body::Bytes { bytes, length, used, .. } => (bytes, *length, used),
         };
         let mut bytes = lock(bytes);
         if let Some(object) = bytes.decoded.upgrade() {
@@ -233,6 +243,14 @@ impl<K: Object> Cached<K> {
         drop(bytes);
         self.0.storage.memo.keep(&self.0, &object, length as usize);
         Ok(object)
+    }
+
+    /// Looks at the whole object without taking it along: where objects are kept decoded, that is as cheap as a pointer.
+    pub fn with<R>(&self, look: impl FnOnce(&K) -> R) -> Result<R, DecodeError> {
+        match &self.0.body {
+            Body::Decoded(object) => Ok(look(object)),
+            Body::Bytes { .. } => self.get().map(|object| look(&object)),
+        }
     }
 
     /// The fields of the object that `V` has: a struct with a few fields is read much faster than the whole.

@@ -69,7 +69,9 @@ impl Codec for Json {
     }
 
     fn decode<T: DeserializeOwned>(&self, object: &[u8]) -> Result<T, ObjectError> {
-        serde_json::from_slice(object).map_err(|fault| {
+        // Checked as a whole, which is much faster than text by text.
+        let decoded = std::str::from_utf8(object).map_or_else(|_| serde_json::from_slice(object), serde_json::from_str);
+        decoded.map_err(|fault| {
             let (line, column) = (fault.line(), fault.column());
             error(object, Fault::Decode { message: fault.to_string(), line, column })
         })
