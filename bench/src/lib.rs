@@ -9,6 +9,7 @@
 
 pub mod apiserver;
 pub mod cache;
+pub mod cache_memory;
 pub mod clients;
 pub mod contestant;
 pub mod pods;

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use steersman_bench::contestant::{self, Ask};
-use steersman_bench::{apiserver, cache, clients, wire, workqueue};
+use steersman_bench::{apiserver, cache, cache_memory, clients, wire, workqueue};
 
 /// Does one job with steersman and reports what it cost.
 #[derive(Parser)]
@@ -37,6 +37,7 @@ async fn main() -> Result<()> {
             job if job.starts_with("workqueue-") => workqueue::run(&ask).await,
             job if job.starts_with("apiserver-") => apiserver::run(&ask, server).await,
             job if job.starts_with("clients-") => clients::run(&ask).await,
+            "cache-memory" => cache_memory::run(&ask).await,
             job if job.starts_with("cache-") => cache::run(&ask, storage).await,
             job => bail!("steersman knows no job called {job:?} yet"),
         }

@@ -307,6 +307,24 @@ pub(crate) const JOBS: &[Job] = &[
         ..CACHE
     },
     Job {
+        name: "cache-memory",
+        about: "how large a cache gets while everything is listed anew, in times of what it was: one Pod in 100 changed, or all; and \
+                after 1,000,000 updates of 1,000 Pods, in times of what it was after 100,000",
+        task: "cache-memory",
+        server: Server::None,
+        contestants: &["steersman"],
+        full: Scale::of(&[100_000]),
+        quick: Scale::of(&[20_000]),
+        costs: &["relist_few_x", "relist_all_x", "updates_x"],
+        goals: &[
+            Goal::value("steersman", "relist_few_x", 1.3),
+            Goal::value("steersman", "relist_all_x", 2.1),
+            Goal::value("steersman", "updates_x", 1.05),
+        ],
+        time_limit: Duration::from_secs(300),
+        ..CACHE
+    },
+    Job {
         name: "latency",
         about: "from the start of a write to the start of the reconcile that sees it, on a real server",
         task: "latency",
