@@ -231,7 +231,10 @@ impl<K: Object> Cached<K> {
         };
         let mut bytes = lock(bytes);
         if let Some(object) = bytes.decoded.upgrade() {
-            used.store(true, Ordering::Relaxed);
+            // Most of the time it is set, and a look leaves it with the other processors.
+            if !used.load(Ordering::Relaxed) {
+                used.store(true, Ordering::Relaxed);
+            }
             return Ok(object);
         }
         self.0.storage.count_decode();

@@ -8,9 +8,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use steersman_client::Error;
-use steersman_wire::{Item, ListMeta, ObjectError, TypeMeta, WatchEvent};
+use steersman_wire::{ListMeta, ObjectError, TypeMeta, WatchEvent};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
@@ -289,36 +288,21 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     async fn read_page(&mut self, options: &ListOptions, listing: &mut Listing<K>) -> Result<ListMeta, Error> {
         let mut page = self.lister_watcher.list(options).await?;
         let mut item_type = None;
-        let mut items = Vec::with_capacity(BATCH);
-        // While one batch is being stored, the next one is read.
-        let mut storing = None;
-        loop {
-            let item = page.next().await?;
-            let end = item.is_none();
-            items.extend(item);
-            if item_type.is_none() && !items.is_empty() {
+        while let Some(item) = page.next().await? {
+            let item = match item {
+                Ok(item) => item,
+                Err(error) => {
+                    self.list_unreadable(error, listing);
+                    continue;
+                }
+            };
+            if item_type.is_none() {
                 item_type = page.meta().item_type().or_else(|| self.options.type_meta.clone());
             }
-            if end || items.len() == BATCH {
-                let batch = std::mem::replace(&mut items, Vec::with_capacity(BATCH));
-                let next = Storing::start(self.storage.clone(), batch, item_type.clone());
-                if let Some(stored) = storing.replace(next) {
-                    self.list_stored(stored, listing).await;
-                }
-            }
-            if end {
-                if let Some(stored) = storing {
-                    self.list_stored(stored, listing).await;
-                }
-                return Ok(page.meta().clone());
-            }
+            let object = self.storage.store_item(&item, item_type.as_ref()).and_then(|object| self.of_our_kind(object));
+            self.list_object(object, listing);
         }
-    }
-
-    async fn list_stored(&self, stored: Storing<K>, listing: &mut Listing<K>) {
-        for object in stored.finish().await {
-            self.list_object(object.and_then(|object| self.of_our_kind(object)), listing);
-        }
+        Ok(page.meta().clone())
     }
 
     /// Takes an object into a list: in the state that is kept already, if it is the same.
@@ -523,35 +507,5 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 impl<K, L, S> Drop for Reflector<K, L, S> {
     fn drop(&mut self) {
         self.status.send_modify(|status| status.enter(Phase::Stopped));
-    }
-}
-
-/// So many items of a list are stored at once, on a task of their own.
-const BATCH: usize = 128;
-
-/// A batch of items that is being stored.
-struct Storing<K>(JoinHandle<Vec<Result<Cached<K>, ObjectError>>>);
-
-impl<K: Object> Storing<K> {
-    fn start(storage: Storage<K>, items: Vec<Result<Item, ObjectError>>, item_type: Option<TypeMeta>) -> Self {
-        let store = move |item: Result<Item, ObjectError>| storage.store_item(&item?, item_type.as_ref());
-        Self(tokio::spawn(async move { items.into_iter().map(store).collect() }))
-    }
-
-    async fn finish(mut self) -> Vec<Result<Cached<K>, ObjectError>> {
-        match (&mut self.0).await {
-            Ok(stored) => stored,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down, and this task with it.
-                Err(_) => std::future::pending().await,
-            },
-        }
-    }
-}
-
-impl<K> Drop for Storing<K> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -142,6 +142,35 @@ fn what_is_asked_for_again_stays_in_the_memo() {
 }
 
 #[test]
+fn reading_every_object_once_does_not_drive_out_those_that_are_read_all_the_time() {
+    let length = store(&with_memo::<ConfigMap>(0), &config_map(1000)).to_json().expect("JSON").len();
+    let storage = with_memo::<ConfigMap>(64 * length);
+    let popular: Vec<_> = (1000..1020).map(|index| store(&storage, &config_map(index))).collect();
+    // The first time they are strangers too.
+    for _ in 0..2 {
+        popular.iter().for_each(|object| drop(object.get().expect("it decodes")));
+    }
+    let before = storage.metrics().decodes_total;
+    for index in 2000..3000 {
+        store(&storage, &config_map(index)).get().expect("it decodes");
+    }
+    popular.iter().for_each(|object| drop(object.get().expect("it decodes")));
+    assert_eq!(storage.metrics().decodes_total - before, 1000, "the popular ones are still there");
+    assert!(storage.metrics().memo_bytes <= 64 * length);
+}
+
+#[test]
+fn an_object_can_be_looked_at_without_taking_it_along() {
+    for mode in MODES {
+        let object = store(&storage::<ConfigMap>(mode), &config_map(7));
+        let index = object.with(|map| map.data.as_ref().and_then(|data| data.get("index").cloned()));
+        assert_eq!(index.expect("it decodes").as_deref(), Some("7"));
+        let broken = store(&storage::<Secret>(mode), &broken_secret());
+        assert!(broken.with(|_| ()).is_err());
+    }
+}
+
+#[test]
 fn a_decode_error_names_the_object_and_never_quotes_it() {
     for mode in MODES {
         let cached = store(&storage::<Secret>(mode), &broken_secret());

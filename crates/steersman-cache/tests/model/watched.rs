@@ -128,7 +128,8 @@ impl Handler {
         if let Some(problem) = testimony.problems.first() {
             return Err(problem.clone());
         }
-        let begun = self.handle.pending() == 0;
+        // One that was removed has nothing pending, however little it was told.
+        let begun = self.handle.pending() == 0 && self.handle.has_synced();
         let missed = self.initial.iter().find(|(key, state)| begun && testimony.initial.get(*key) != Some(*state));
         missed.map_or(Ok(()), |missed| {
             let name = &self.name;

@@ -35,7 +35,9 @@ pub(crate) struct World {
     observer: BodyDataStream<http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, BoxError>>,
     history: History,
     faults: Faults,
-    factory: SharedInformerFactory,
+    /// One for each cache: a factory has one informer for the same objects.
+    factories: Vec<SharedInformerFactory>,
+    bad: Client,
     caches: Vec<Watched<ConfigMap>>,
     written: u64,
 }
@@ -73,7 +75,6 @@ impl World {
             let (faults, server) = (faults.clone(), server.clone());
             client(tower::service_fn(move |request| faults.clone().answer(server.clone(), request)))
         };
-        let factory = SharedInformerFactory::new(bad);
         Self {
             random,
             script,
@@ -82,7 +83,8 @@ impl World {
             observer,
             history: History::since(version(&start)),
             faults,
-            factory,
+            factories: Vec::new(),
+            bad,
             caches: Vec::new(),
             written: 0,
         }
@@ -98,7 +100,9 @@ impl World {
         for number in 0..1 + self.random.below(2) {
             self.add_cache(number);
         }
-        self.factory.start().map_err(|error| error.to_string())?;
+        for factory in &self.factories {
+            factory.start().map_err(|error| error.to_string())?;
+        }
         for _ in 0..20 + self.random.below(40) {
             self.step().await?;
         }
@@ -106,7 +110,9 @@ impl World {
         self.quiet(Duration::from_secs(1200)).await?;
         self.resync().await?;
         self.count();
-        self.factory.shutdown().await;
+        for factory in &self.factories {
+            factory.shutdown().await;
+        }
         self.check_claims()
     }
 
@@ -132,7 +138,9 @@ impl World {
         let mut storage = StorageOptions::default();
         storage.mode = mode;
         let options = scope.options().reflector(reflector).storage(storage);
-        let informer = self.factory.informer(options).expect("these options make sense");
+        let factory = SharedInformerFactory::new(self.bad.clone());
+        let informer = factory.informer(options).expect("these options make sense");
+        self.factories.push(factory);
         let mut cache = Watched::new(name, scope, informer);
         cache.add_handler(None);
         cache.add_handler(Some(RESYNC));
