@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::{FutureExt, TryFutureExt};
 use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, TryFutureExt};
 use steersman_cache::{Cached, HandlerHandle, Informer, Object, ObjectKey};
 use steersman_workqueue::{Item, RateLimiter, WorkQueue};
 use tokio::sync::mpsc;

@@ -340,11 +340,7 @@ fn at_least_a_moment(deadline: Instant) -> Instant {
 
 /// Waits until caches are filled, for ever unless there is a limit, and says in the log what is waited for. `wait` does so for the
 /// time that it is given.
-pub(crate) async fn patiently<R>(
-    who: &str,
-    limit: Option<Duration>,
-    wait: impl Fn(Duration) -> R,
-) -> Result<(), Error>
+pub(crate) async fn patiently<R>(who: &str, limit: Option<Duration>, wait: impl Fn(Duration) -> R) -> Result<(), Error>
 where
     R: Future<Output = Result<(), Error>>,
 {

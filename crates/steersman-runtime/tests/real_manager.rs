@@ -36,8 +36,7 @@ async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
 }
 
 fn map_in(namespace: &str, name: &str) -> ConfigMap {
-    let metadata =
-        ObjectMeta { namespace: Some(namespace.into()), name: Some(name.into()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta { namespace: Some(namespace.into()), name: Some(name.into()), ..ObjectMeta::default() };
     ConfigMap { metadata, ..ConfigMap::default() }
 }
 
@@ -93,11 +92,7 @@ async fn a_controller_makes_what_its_objects_want_and_repairs_it() {
 #[tokio::test]
 async fn it_starts_and_stops_in_order_and_finishes_what_is_in_flight() {
     let (client, namespace) = server("order").await;
-    client
-        .namespaced::<ConfigMap>(&namespace)
-        .create(&PostParams::default(), &map_in(&namespace, "a"))
-        .await
-        .unwrap();
+    client.namespaced::<ConfigMap>(&namespace).create(&PostParams::default(), &map_in(&namespace, "a")).await.unwrap();
     let manager = Manager::new(client);
     let log = Log::new();
     let notes = log.clone();
@@ -136,11 +131,7 @@ async fn it_starts_and_stops_in_order_and_finishes_what_is_in_flight() {
 #[tokio::test]
 async fn what_overstays_the_grace_period_is_cut_off_and_named() {
     let (client, namespace) = server("grace").await;
-    client
-        .namespaced::<ConfigMap>(&namespace)
-        .create(&PostParams::default(), &map_in(&namespace, "a"))
-        .await
-        .unwrap();
+    client.namespaced::<ConfigMap>(&namespace).create(&PostParams::default(), &map_in(&namespace, "a")).await.unwrap();
     let manager = Manager::builder(client).grace_period(Duration::from_millis(300)).build();
     let hangs =
         reconcile_fn(|_: Context<ConfigMap>, _| async { std::future::pending::<Result<Action, Failure>>().await });

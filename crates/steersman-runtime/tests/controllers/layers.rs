@@ -23,7 +23,11 @@ impl<K: Object> Layer<K> for Note {
             let span = tracing::Span::current().metadata().map_or("none", tracing::Metadata::name);
             self.1.note(format!("{} before, in span {span}", self.0));
             let result = inner.reconcile(ctx, key).await;
-            self.1.note(format!("{} after: {}", self.0, result.as_ref().map_or_else(ToString::to_string, |_| "ok".into())));
+            self.1.note(format!(
+                "{} after: {}",
+                self.0,
+                result.as_ref().map_or_else(ToString::to_string, |_| "ok".into())
+            ));
             result
         })
     }
@@ -141,16 +145,13 @@ async fn a_reconcile_runs_in_a_span_with_the_controller_and_the_key() {
             Err::<Action, _>(Failure::terminal("this cannot be"))
         }
     });
-    manager
-        .controller(kind::<ConfigMap>().namespace("default"))
-        .named("web-maker")
-        .complete(reconciler)
-        .unwrap();
+    manager.controller(kind::<ConfigMap>().namespace("default")).named("web-maker").complete(reconciler).unwrap();
     let running = run(&manager).await;
     settle().await;
     assert_eq!(failed.len(), 1);
     let text = logged.text();
-    let line = |words: &str| text.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{text}")).to_owned();
+    let line =
+        |words: &str| text.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{text}")).to_owned();
     for line in [line("hello from the reconciler"), line("this cannot be")] {
         assert!(line.contains("reconcile{controller=\"web-maker\" key=\"default/a\"}"), "{line}");
     }

@@ -28,7 +28,11 @@ impl Controller {
         Arc::new(Self { lister: informer.lister(), informer, queue, log })
     }
 
-    async fn run(self: Arc<Self>, workers: usize, stop: impl Future<Output = ()>) -> Result<(), steersman_cache::Error> {
+    async fn run(
+        self: Arc<Self>,
+        workers: usize,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), steersman_cache::Error> {
         self.informer.wait_for_sync(Duration::from_secs(30)).await?;
         let mut running = JoinSet::new();
         for _ in 0..workers {

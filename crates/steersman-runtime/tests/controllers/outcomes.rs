@@ -108,9 +108,7 @@ async fn failures_of_one_key_do_not_slow_another() {
     let notes = log.clone();
     let reconciler = reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
         notes.note(key.name());
-        async move {
-            if key.name() == "bad" { Err(Failure::message("bad")) } else { Ok(Action::done()) }
-        }
+        async move { if key.name() == "bad" { Err(Failure::message("bad")) } else { Ok(Action::done()) } }
     });
     let controller = manager.controller(kind::<ConfigMap>().namespace("default")).complete(reconciler).unwrap();
     let running = run(&manager).await;
@@ -228,11 +226,7 @@ async fn another_rate_limiter_says_when() {
         async { Err::<Action, _>(Failure::message("no")) }
     });
     let limiter = ItemFastSlowRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60), 2);
-    manager
-        .controller(kind::<ConfigMap>().namespace("default"))
-        .rate_limiter(limiter)
-        .complete(reconciler)
-        .unwrap();
+    manager.controller(kind::<ConfigMap>().namespace("default")).rate_limiter(limiter).complete(reconciler).unwrap();
     let running = run(&manager).await;
     sleep(Duration::from_secs(130)).await;
     let seconds: Vec<_> = gaps(&log).into_iter().map(|gap| gap / 1000).collect();

@@ -127,6 +127,8 @@ async fn a_predicate_of_a_source_is_for_that_source_and_one_of_the_controller_fo
     settle().await;
     assert_eq!(log.take(), [""; 0], "its own predicate wants creations only");
     create_secret(&client, "s", "b").await;
+    settle().await;
+    log.take();
     move_secret(&client, "s", "c").await;
     settle().await;
     assert_eq!(sorted(log.take()), ["b", "c"], "which is not asked about Secrets");
@@ -145,7 +147,9 @@ async fn a_predicate_of_a_source_is_for_that_source_and_one_of_the_controller_fo
 async fn several_predicates_of_a_source_have_to_agree() {
     let (manager, client) = manager();
     let log = Log::new();
-    let watched = kind::<ConfigMap>().predicate(LabelsMatch::parse("app=web").unwrap()).predicate(GenerationChanged.not().or(ResourceVersionChanged));
+    let watched = kind::<ConfigMap>()
+        .predicate(LabelsMatch::parse("app=web").unwrap())
+        .predicate(GenerationChanged.not().or(ResourceVersionChanged));
     manager.controller(watched).complete(noting(&log)).unwrap();
     let running = run(&manager).await;
     settle().await;
@@ -213,13 +217,14 @@ async fn two_controllers_share_one_cache_and_have_a_queue_each() {
     let (one, two) = (Log::new(), Log::new());
     let slow = Duration::from_secs(100);
     let notes = one.clone();
-    let reconciler = steersman_runtime::reconcile_fn(move |_: steersman_runtime::Context<ConfigMap>, key: ObjectKey| {
-        notes.note(key.name());
-        async move {
-            tokio::time::sleep(slow).await;
-            Ok::<_, steersman_runtime::Failure>(steersman_runtime::Action::done())
-        }
-    });
+    let reconciler =
+        steersman_runtime::reconcile_fn(move |_: steersman_runtime::Context<ConfigMap>, key: ObjectKey| {
+            notes.note(key.name());
+            async move {
+                tokio::time::sleep(slow).await;
+                Ok::<_, steersman_runtime::Failure>(steersman_runtime::Action::done())
+            }
+        });
     manager.controller(kind::<ConfigMap>().namespace("default")).named("one").complete(reconciler).unwrap();
     manager.controller(kind::<ConfigMap>()).named("two").complete(noting(&two)).unwrap();
     let running = run(&manager).await;

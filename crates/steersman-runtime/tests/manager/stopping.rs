@@ -158,8 +158,7 @@ async fn no_reconcile_begins_after_the_word_to_stop() {
         }
     });
     let (keys, channel) = mpsc::channel(8);
-    let controller =
-        manager.controller(kind::<ConfigMap>()).channel(channel).complete(reconciler).unwrap();
+    let controller = manager.controller(kind::<ConfigMap>()).channel(channel).complete(reconciler).unwrap();
     let running = run(&manager).await;
     eventually("a reconcile is in flight", || controller.metrics().active == 1).await;
     running.stop().await.unwrap();

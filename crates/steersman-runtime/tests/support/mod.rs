@@ -6,7 +6,7 @@ pub(crate) mod network;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -180,6 +180,10 @@ pub(crate) fn traced_at(level: tracing::Level) -> (Log<u8>, tracing::subscriber:
             Ok(())
         }
     }
+    // As long as there is but one subscriber, `tracing` asks only the thread that comes by a place first whether it matters, and that
+    // may be another test's.
+    static OTHERS: OnceLock<[tracing::Dispatch; 2]> = OnceLock::new();
+    OTHERS.get_or_init(|| [(); 2].map(|()| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new())));
     let log = Log::new();
     let written = log.clone();
     let subscriber = tracing_subscriber::fmt()
