@@ -82,7 +82,7 @@ impl<K: Object> Layer<K> for Tracing {
             match &result {
                 Ok(action) => tracing::debug!(took = ?started.elapsed(), again_after = ?action.after(), "reconciled"),
                 Err(failure) if failure.is_terminal() => {
-                    tracing::error!(error = %failure, "failed, not to be tried again")
+                    tracing::error!(error = %failure, "failed, not to be tried again");
                 }
                 Err(failure) => tracing::warn!(error = %failure, "failed, to be tried again"),
             }

@@ -115,7 +115,7 @@ impl Killer {
     /// Nothing runs any more from here on.
     async fn die(&self) {
         self.killed.notify_one();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn client(&self, server: &Embedded) -> Client {
