@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, TryFutureExt};
 use steersman_cache::{Cached, HandlerHandle, Informer, Object, ObjectKey};
 use steersman_workqueue::{Item, RateLimiter, WorkQueue};
 use tokio::sync::mpsc;
@@ -15,7 +16,8 @@ use tokio::task::JoinSet;
 use crate::caches::Caches;
 use crate::enqueue::{Enqueue, MapFn, itself, owners};
 use crate::kind::Kind;
-use crate::layers::{Layer, Layered, PanicGuard, Timeout, Tracing};
+use crate::layers::{Layer, Layered, PanicGuard, Timeout, Tracing, guarded};
+use crate::manager::patiently;
 use crate::predicate::Predicate;
 use crate::reconciler::{DynReconciler, Erased};
 use crate::stop::Stop;
@@ -82,14 +84,16 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled.
+    /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled, also when it was
+    /// deleted while nobody looked. Its owner is the one that controls it, or [every one](Kind::every_owner) of the kind.
     pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
         let keys = Arc::new(owners(self.primary.identity.clone(), kind.owners));
         self.sources.push(Box::new(Watched { kind, informer: None, keys }));
         self
     }
 
-    /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both states.
+    /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both states, so that who is no longer
+    /// concerned hears of it.
     pub fn watches<W: Object>(
         mut self,
         kind: Kind<W>,
@@ -99,7 +103,8 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Reconciles the keys that come from a channel: whatever happens outside of Kubernetes. The channel may end.
+    /// Reconciles the keys that come from a channel: whatever happens outside of Kubernetes. The channel may end, and is closed when
+    /// the controller stops.
     pub fn channel(mut self, keys: mpsc::Receiver<ObjectKey>) -> Self {
         self.sources.push(Box::new(Channel(Some(keys))));
         self
@@ -123,14 +128,14 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Ends a reconcile that takes longer, as a failure.
+    /// Ends a reconcile that takes longer, as a failure. Without it a reconcile may take as long as it likes.
     pub fn reconcile_timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
     }
 
     /// Puts a layer around every reconcile. The first is the outermost; all are inside tracing and outside the timeout and the guard
-    /// against panics.
+    /// against panics (test `layers_are_in_this_order`). One that panics itself fails the reconcile likewise.
     pub fn layer(mut self, layer: impl Layer<K>) -> Self {
         self.layers.push(Arc::new(layer));
         self
@@ -139,6 +144,8 @@ impl<K: Object> ControllerBuilder<K> {
     /// Adds the controller to the manager, which starts it.
     pub fn complete(mut self, reconciler: impl Reconciler<K>) -> Result<Controller, Error> {
         let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
+        // Before anything is declared for it.
+        self.manager.check_name(&name)?;
         let caches = self.manager.caches();
         let informer = caches.declare(&mut self.primary)?;
         for source in &mut self.sources {
@@ -159,7 +166,7 @@ impl<K: Object> ControllerBuilder<K> {
         let shared = Arc::new(Shared {
             name: name.clone(),
             queue: WorkQueue::with_rate_limiter(limiter),
-            errors: Mutex::default(),
+            failing: Mutex::default(),
             reconciles: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             active: AtomicUsize::new(0),
@@ -170,14 +177,29 @@ impl<K: Object> ControllerBuilder<K> {
         let primary = Watched { kind: self.primary, informer: Some(informer), keys: Arc::new(itself) };
         let mut sources: Vec<Box<dyn WatchSource>> = vec![Box::new(primary)];
         sources.extend(self.sources);
-        let run =
-            Run { shared: Arc::clone(&shared), context, reconciler: innermost, sources, workers: self.max_concurrent };
+        let run = Run {
+            shared: Arc::clone(&shared),
+            context,
+            reconciler: innermost,
+            sources,
+            workers: self.max_concurrent,
+            sync_timeout: self.manager.sync_timeout(),
+        };
         self.manager.add_controller(&name, move |stop| run.run(stop))?;
         Ok(Controller { shared })
     }
 }
 
-/// A controller of a running manager, to be asked and changed. Clones are the same controller.
+/// A controller of a manager, to be asked and changed. Clones are the same controller.
+///
+/// **What is promised** (the tests of these names are in `tests/controllers`).
+/// - A key is reconciled by one worker at a time, and once more when it changed meanwhile (contract 5,
+///   `a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost`).
+/// - A failure is tried again after a time that grows by the key, until it succeeds (`an_error_backs_off_per_key`); a
+///   [terminal](Failure::terminal) one when something changes (`a_terminal_error_is_not_retried`); a panic is a failure
+///   (`a_panic_is_the_error_of_its_reconcile_only`).
+/// - What changes comes before what was there from the start and before resyncs
+///   (`live_changes_come_before_the_initial_list`).
 #[derive(Clone)]
 pub struct Controller {
     shared: Arc<Shared>,
@@ -187,13 +209,19 @@ pub struct Controller {
 struct Shared {
     name: String,
     queue: WorkQueue<ObjectKey>,
-    /// The last error of each key that failed and has not succeeded since.
-    errors: Mutex<HashMap<ObjectKey, Arc<Failure>>>,
+    /// The keys that failed and have not succeeded since.
+    failing: Mutex<HashMap<ObjectKey, Failing>>,
     reconciles: AtomicU64,
     failures: AtomicU64,
     active: AtomicUsize,
     predicates: Vec<Arc<dyn Predicate>>,
     caches: Arc<Caches>,
+}
+
+/// What is known of a key that fails.
+struct Failing {
+    times: u32,
+    last: Arc<Failure>,
 }
 
 /// Figures of a controller.
@@ -222,14 +250,14 @@ impl Controller {
         &self.shared.name
     }
 
-    /// How often a key has failed since it last succeeded.
+    /// How often a key has failed since it last succeeded. A request to be [requeued](crate::Action::requeue_after) is a success.
     pub fn failures(&self, key: &ObjectKey) -> u32 {
-        self.shared.queue.retries(key)
+        self.shared.failing().get(key).map_or(0, |failing| failing.times)
     }
 
     /// What a key failed with last; `None` once it has succeeded.
     pub fn last_error(&self, key: &ObjectKey) -> Option<Arc<Failure>> {
-        self.shared.errors().get(key).cloned()
+        self.shared.failing().get(key).map(|failing| Arc::clone(&failing.last))
     }
 
     /// Has a key reconciled now.
@@ -247,33 +275,54 @@ impl Controller {
         }
     }
 
-    /// Adds a watch while the manager runs; the handle takes it away again. The kind's cache is started if it is new.
+    /// Adds a watch while the manager runs. The kind's cache is started if it is new. The handle takes the watch away again; the
+    /// cache stays, for others may read it.
     pub fn watch<W: Object>(
         &self,
         kind: Kind<W>,
         map: impl Fn(&Cached<W>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Result<HandlerHandle, Error> {
+        if self.shared.queue.is_shut_down() {
+            return Err(Error::Stopped);
+        }
         let mut source = Watched { kind, informer: None, keys: Arc::new(map) };
-        source.declare(&self.shared.caches)?;
-        let handle = source.attach(&self.shared)?;
+        let informer = self.shared.caches.declare(&mut source.kind)?;
+        let handle = source.listen(&informer, &self.shared)?;
         self.shared.caches.start()?;
-        handle.ok_or_else(|| Error::InvalidObject("a watch has a handler".to_owned()))
+        Ok(handle)
     }
 }
 
 impl Shared {
-    fn errors(&self) -> MutexGuard<'_, HashMap<ObjectKey, Arc<Failure>>> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failing(&self) -> MutexGuard<'_, HashMap<ObjectKey, Failing>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Where keys come from.
-trait WatchSource: Send {
+trait WatchSource: Send + Sync {
     /// Declares the cache that it needs.
     fn declare(&mut self, caches: &Caches) -> Result<(), Error>;
 
-    /// Begins to put keys into the queue. What comes with the start is there when the handle has synced.
-    fn attach(&mut self, shared: &Arc<Shared>) -> Result<Option<HandlerHandle>, Error>;
+    /// Begins to put keys into the queue.
+    fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error>;
+
+    /// Waits until its cache is filled.
+    fn filled(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
+}
+
+/// The sources that put keys into a queue. When this is dropped, they do not any more, and the queue takes none.
+struct Attached {
+    queue: WorkQueue<ObjectKey>,
+    handles: Vec<HandlerHandle>,
+    channels: JoinSet<()>,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.handles.iter().for_each(HandlerHandle::remove);
+        self.queue.shut_down();
+    }
 }
 
 struct Watched<W> {
@@ -282,18 +331,39 @@ struct Watched<W> {
     keys: Arc<MapFn<W>>,
 }
 
+impl<W: Object> Watched<W> {
+    fn listen(&mut self, informer: &Informer<W>, shared: &Arc<Shared>) -> Result<HandlerHandle, Error> {
+        let mut conditions = std::mem::take(&mut self.kind.conditions);
+        conditions.add(&shared.predicates);
+        let handler = Enqueue { queue: shared.queue.clone(), conditions, keys: Arc::clone(&self.keys) };
+        Ok(match self.kind.resync {
+            None => informer.add_event_handler(handler)?,
+            Some(every) => informer.add_event_handler_with_resync(handler, every)?,
+        })
+    }
+}
+
 impl<W: Object> WatchSource for Watched<W> {
     fn declare(&mut self, caches: &Caches) -> Result<(), Error> {
         self.informer = Some(caches.declare(&mut self.kind)?);
         Ok(())
     }
 
-    fn attach(&mut self, shared: &Arc<Shared>) -> Result<Option<HandlerHandle>, Error> {
-        let Some(informer) = &self.informer else { return Ok(None) };
-        let mut conditions = std::mem::take(&mut self.kind.conditions);
-        conditions.add(&shared.predicates);
-        let handler = Enqueue { queue: shared.queue.clone(), conditions, keys: Arc::clone(&self.keys) };
-        Ok(Some(informer.add_event_handler(handler)?))
+    fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error> {
+        if let Some(informer) = self.informer.clone() {
+            attached.handles.push(self.listen(&informer, shared)?);
+        }
+        Ok(())
+    }
+
+    fn filled(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        async move {
+            match &self.informer {
+                Some(informer) => Ok(informer.wait_for_sync(limit).await?),
+                None => Ok(()),
+            }
+        }
+        .boxed()
     }
 }
 
@@ -304,19 +374,20 @@ impl WatchSource for Channel {
         Ok(())
     }
 
-    fn attach(&mut self, shared: &Arc<Shared>) -> Result<Option<HandlerHandle>, Error> {
+    fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error> {
         if let Some(mut keys) = self.0.take() {
             let queue = shared.queue.clone();
-            tokio::spawn(async move {
+            attached.channels.spawn(async move {
                 while let Some(key) = keys.recv().await {
-                    if queue.is_shut_down() {
-                        return;
-                    }
                     queue.add(key);
                 }
             });
         }
-        Ok(None)
+        Ok(())
+    }
+
+    fn filled(&self, _: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        std::future::ready(Ok(())).boxed()
     }
 }
 
@@ -327,23 +398,46 @@ struct Run<K> {
     reconciler: Arc<dyn DynReconciler<K>>,
     sources: Vec<Box<dyn WatchSource>>,
     workers: usize,
+    sync_timeout: Option<Duration>,
 }
 
 impl<K: Object> Run<K> {
     async fn run(mut self, stop: Stop) -> Result<(), Failure> {
-        let mut handles = Vec::new();
+        let queue = self.shared.queue.clone();
+        let mut attached = Attached { queue, handles: Vec::new(), channels: JoinSet::new() };
         for source in &mut self.sources {
-            handles.extend(source.attach(&self.shared)?);
+            source.attach(&self.shared, &mut attached)?;
         }
-        let synced = async {
-            for handle in &handles {
-                handle.synced().await;
-            }
-        };
         tokio::select! {
-            () = synced => {}
-            () = stop.stopped() => {}
+            () = stop.stopped() => return Ok(()),
+            filled = self.filled(&attached.handles) => filled?,
         }
+        let mut workers = self.start_workers(&stop);
+        tokio::select! {
+            () = stop.stopped() => {}
+            // They end before only by a panic outside of the reconcile, in a rate limiter for instance.
+            Some(ended) = workers.join_next() => return Ok(ended?),
+        }
+        drop(attached);
+        let mut result = Ok(());
+        while let Some(ended) = workers.join_next().await {
+            result = result.and(ended);
+        }
+        Ok(result?)
+    }
+
+    /// Waits until the queue has everything that was there from the start.
+    async fn filled(&self, handles: &[HandlerHandle]) -> Result<(), Error> {
+        let who = format!("controller {}", self.shared.name);
+        let wait = |limit| try_join_all(self.sources.iter().map(move |source| source.filled(limit))).map_ok(drop);
+        patiently(&who, self.sync_timeout, wait).await?;
+        for handle in handles {
+            handle.synced().await;
+        }
+        Ok(())
+    }
+
+    fn start_workers(&self, stop: &Stop) -> JoinSet<()> {
         let mut workers = JoinSet::new();
         for _ in 0..self.workers {
             let worker = Worker {
@@ -351,15 +445,10 @@ impl<K: Object> Run<K> {
                 context: self.context.clone(),
                 reconciler: Arc::clone(&self.reconciler),
                 stop: stop.clone(),
-                kind: PhantomData,
             };
             workers.spawn(worker.work());
         }
-        stop.stopped().await;
-        handles.iter().for_each(HandlerHandle::remove);
-        self.shared.queue.shut_down();
-        while workers.join_next().await.is_some() {}
-        Ok(())
+        workers
     }
 }
 
@@ -368,7 +457,22 @@ struct Worker<K> {
     context: Context<K>,
     reconciler: Arc<dyn DynReconciler<K>>,
     stop: Stop,
-    kind: PhantomData<fn() -> K>,
+}
+
+/// Counts a reconcile while it runs, however it ends.
+struct Active<'a>(&'a AtomicUsize);
+
+impl<'a> Active<'a> {
+    fn new(active: &'a AtomicUsize) -> Self {
+        active.fetch_add(1, Ordering::Relaxed);
+        Self(active)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl<K: Object> Worker<K> {
@@ -379,9 +483,10 @@ impl<K: Object> Worker<K> {
                 item.done();
                 continue;
             }
-            self.shared.active.fetch_add(1, Ordering::Relaxed);
-            let result = self.reconciler.reconcile(&self.context, &item).await;
-            self.shared.active.fetch_sub(1, Ordering::Relaxed);
+            let active = Active::new(&self.shared.active);
+            // Layers of the user's are outside of the innermost guard.
+            let result = guarded(&*self.reconciler, &self.context, &item).await;
+            drop(active);
             self.shared.reconciles.fetch_add(1, Ordering::Relaxed);
             match result {
                 Ok(action) => self.succeeded(item, action.after()),
@@ -392,9 +497,9 @@ impl<K: Object> Worker<K> {
 
     fn succeeded(&self, item: Item<'_, ObjectKey>, after: Option<Duration>) {
         {
-            let mut errors = self.shared.errors();
-            if !errors.is_empty() {
-                errors.remove(&*item);
+            let mut failing = self.shared.failing();
+            if !failing.is_empty() {
+                failing.remove(&*item);
             }
         }
         match after {
@@ -406,7 +511,15 @@ impl<K: Object> Worker<K> {
     fn failed(&self, item: Item<'_, ObjectKey>, failure: Failure) {
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
         let terminal = failure.is_terminal();
-        self.shared.errors().insert(item.key().clone(), Arc::new(failure));
+        let last = Arc::new(failure);
+        self.shared
+            .failing()
+            .entry(item.key().clone())
+            .and_modify(|failing| {
+                failing.times = failing.times.saturating_add(1);
+                failing.last = Arc::clone(&last);
+            })
+            .or_insert(Failing { times: 1, last });
         if terminal { item.done() } else { item.retry() }
     }
 }

@@ -64,6 +64,9 @@ pub enum Error {
     /// The manager was started before.
     #[error("the manager was started before: it can be started once")]
     StartedTwice,
+    /// The manager has ended.
+    #[error("the manager has stopped: nothing can be added to it any more")]
+    Stopped,
     /// An object cannot be what is asked.
     #[error("{0}")]
     InvalidObject(String),

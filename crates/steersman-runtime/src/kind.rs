@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::ClusterResourceScope;
 use kube_core::Resource;
@@ -24,6 +25,7 @@ pub struct Kind<K> {
     pub(crate) options: InformerOptions<K>,
     pub(crate) conditions: Conditions<K>,
     pub(crate) owners: Owners,
+    pub(crate) resync: Option<Duration>,
 }
 
 /// Which kind it is.
@@ -127,7 +129,7 @@ impl<K> Kind<K> {
         identity: Identity,
     ) -> Self {
         let (options, conditions) = (InformerOptions::default(), Conditions::default());
-        Self { declare: Arc::new(declare), identity, options, conditions, owners: Owners::default() }
+        Self { declare: Arc::new(declare), identity, options, conditions, owners: Owners::default(), resync: None }
     }
 
     /// Only changes that matter to `predicate`. Called again, those that matter to all.
@@ -141,6 +143,15 @@ impl<K> Kind<K> {
     #[must_use]
     pub fn filter(mut self, filter: impl Fn(&Event<K>) -> bool + Send + Sync + 'static) -> Self {
         self.conditions.filters.push(Arc::new(filter));
+        self
+    }
+
+    /// Tells of every object again each time this has passed, which is at least a second, as updates that change nothing: for a
+    /// controller that also has to look after something outside of Kubernetes. They come after what has changed
+    /// ([`LOW_PRIORITY`](crate::LOW_PRIORITY)).
+    #[must_use]
+    pub fn resync(mut self, every: Duration) -> Self {
+        self.resync = Some(every);
         self
     }
 

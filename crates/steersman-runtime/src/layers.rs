@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::reconciler::{DynReconciler, ReconcileFuture};
-use crate::{Context, Failure};
+use crate::{Action, Context, Failure};
 
 /// Something that is done around every reconcile: before it, after it, or instead of it.
 ///
@@ -72,7 +72,8 @@ impl<K: Object> Layer<K> for Tracing {
         key: &'a ObjectKey,
     ) -> ReconcileFuture<'a> {
         let span = tracing::info_span!("reconcile", controller = ctx.controller(), key = key.as_str());
-        if span.is_disabled() {
+        // Failures are logged also where spans are not wanted.
+        if span.is_disabled() && !tracing::enabled!(tracing::Level::ERROR) {
             return inner.reconcile(ctx, key);
         }
         let run = async move {
@@ -81,7 +82,7 @@ impl<K: Object> Layer<K> for Tracing {
             match &result {
                 Ok(action) => tracing::debug!(took = ?started.elapsed(), again_after = ?action.after(), "reconciled"),
                 Err(failure) if failure.is_terminal() => {
-                    tracing::error!(error = %failure, "failed, not to be tried again")
+                    tracing::error!(error = %failure, "failed, not to be tried again");
                 }
                 Err(failure) => tracing::warn!(error = %failure, "failed, to be tried again"),
             }
@@ -134,12 +135,19 @@ impl<K: Object> Layer<K> for PanicGuard {
         ctx: &'a Context<K>,
         key: &'a ObjectKey,
     ) -> ReconcileFuture<'a> {
-        Box::pin(async move {
-            // What a reconciler shares between calls is its own to keep whole.
-            let caught = AssertUnwindSafe(async { inner.reconcile(ctx, key).await }).catch_unwind().await;
-            caught.unwrap_or_else(|panic| Err(Panicked(words(&*panic)).into()))
-        })
+        Box::pin(guarded(inner, ctx, key))
     }
+}
+
+/// One reconcile, whose panic is its failure.
+pub(crate) async fn guarded<K: Object>(
+    inner: &dyn DynReconciler<K>,
+    ctx: &Context<K>,
+    key: &ObjectKey,
+) -> Result<Action, Failure> {
+    // What a reconciler shares between calls is its own to keep whole.
+    let caught = AssertUnwindSafe(async { inner.reconcile(ctx, key).await }).catch_unwind().await;
+    caught.unwrap_or_else(|panic| Err(Panicked(words(&*panic)).into()))
 }
 
 /// What a panic said.

@@ -1,4 +1,71 @@
-//! Kubernetes controllers.
+//! Controllers: write `reconcile`, say what to watch, and a [`Manager`] does the rest. What controller-runtime is to Go.
+//!
+//! ```text
+//!  caches ──events──▶ Predicates ──▶ keys (itself, owners, map) ──▶ WorkQueue ──▶ Worker ──▶ Layers ──▶ Reconciler
+//!    ▲                                                                                                     │
+//!    └───────────────────────── reads ── CachedClient ── writes ──▶ API server ◀───────────────────────────┘
+//! ```
+//!
+//! A [`Manager`] has one client and one cache for each kind. A [`Kind`] says which objects of a kind are kept and which of their
+//! changes matter ([`Predicate`]). A [`ControllerBuilder`] says whose keys a change is about: the object's own, its owner's, or what a
+//! function makes of it. The keys wait in a queue; workers take them, through any number of [`Layer`]s, to a [`Reconciler`], which is
+//! given a [`Context`] and says with an [`Action`] when to look again. It reads from the caches and writes to the server with the
+//! [`CachedClient`], which reads what it wrote.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+//! use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, kind, reconcile_fn, set_controller_reference};
+//! # use std::time::Duration;
+//! # use steersman_client::{Client, ObjectMeta, PostParams};
+//!
+//! /// Every ConfigMap has an empty Secret of its name.
+//! async fn reconcile(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
+//!     let Some(map) = ctx.object(&key) else { return Ok(Action::done()) }; // gone: the server takes its Secret along
+//!     let map = map.get()?;
+//!     let mut secret = Secret::default();
+//!     secret.metadata.name = Some(key.name().to_owned());
+//!     secret.metadata.namespace = key.namespace().map(Into::into);
+//!     set_controller_reference(&*map, &mut secret)?;
+//!     let owners = secret.metadata.owner_references.clone();
+//!     ctx.client().create_or_update(secret, |secret| secret.metadata.owner_references = owners).await?;
+//!     Ok(Action::done())
+//! }
+//!
+//! async fn run(client: Client, shutdown: impl Future<Output = ()> + Send) -> Result<(), steersman_runtime::Error> {
+//!     let manager = Manager::new(client);
+//!     manager
+//!         .controller(kind::<ConfigMap>())
+//!         .owns(kind::<Secret>()) // who deletes a Secret gets it back
+//!         .max_concurrent(4)
+//!         .complete(reconcile_fn(reconcile))?;
+//!     manager.start(shutdown).await // in a program: steersman_runtime::shutdown_signal()
+//! }
+//! #
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let embedded = steersman_testing::Embedded::start();
+//! # let client = Client::from(embedded.client());
+//! # let metadata = ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() };
+//! # let map = ConfigMap { metadata, ..ConfigMap::default() };
+//! # client.namespaced("default").create(&PostParams::default(), &map).await?;
+//! # let secrets = client.namespaced::<Secret>("default");
+//! # let made = async {
+//! #     while !secrets.get_opt("web").await.is_ok_and(|found| found.is_some()) {
+//! #         tokio::time::sleep(Duration::from_millis(10)).await;
+//! #     }
+//! # };
+//! # tokio::time::timeout(Duration::from_secs(60), run(client.clone(), made)).await??;
+//! # assert_eq!(secrets.get("web").await?.metadata.owner_references.unwrap()[0].kind, "ConfigMap");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is promised stands at the types, with the names of the tests: [`Manager`] and [`Controller`] (contracts 5 and 10 of the
+//! design), [`CachedClient`] (6 and 11), [`Finalizer`], [`Scheme`]. And for all of them together: a controller that is killed at
+//! any of its requests, before it was sent or after it was done, and started again, ends in the same state
+//! (`a_controller_that_is_killed_while_it_creates_ends_in_the_same_state`, in `tests/crash.rs`).
+//!
+//! None of this is needed to write a controller: an informer, a work queue and a loop do, as
+//! `a_controller_written_by_hand_needs_no_manager` shows in `tests/controllers/low_road.rs`.
 
 mod caches;
 mod client;

@@ -4,14 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
 use steersman_cache::{Object, ReflectorStatus};
 use steersman_client::Client;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::caches::Caches;
 use crate::kind::Kind;
@@ -21,15 +23,25 @@ use crate::{CachedClient, ControllerBuilder, Error, Failure};
 
 /// How often somebody is told what the manager waits for.
 const REMINDER: Duration = Duration::from_secs(10);
+/// What those have who are told to stop when the grace period is over already: enough to hear it.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+/// Longer than any process runs.
+const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// Runs controllers, which share its client and one cache for each kind. Clones are the same manager.
 ///
-/// **What is promised.**
-/// - It starts the caches and waits until they are filled, then other runnables, then controllers. A kind that the server does not
-///   serve yet holds it up, is named in the log every ten seconds, and no longer holds it up once it is there.
+/// **What is promised** (the tests of these names are in `tests/manager`).
+/// - It starts the caches and waits until they are filled, then other runnables, then controllers
+///   (`caches_are_filled_before_runnables_start_and_runnables_start_before_controllers`). A kind that the server does not serve yet
+///   holds it up, is named in the log every ten seconds, and no longer holds it up once it is there
+///   (`a_kind_that_is_not_installed_is_named_and_waited_for`).
 /// - It stops in reverse: controllers finish what they are doing, within the grace period; then runnables; then the caches
-///   (contract 10). Whatever has not ended by then is cut off and named in the error.
-/// - A part that fails, or panics, stops all, and the error names it.
+///   (contract 10, `it_stops_in_reverse`). None is cut off that could have finished
+///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`); what has not ended by then is cut off and
+///   named in the error (`what_overstays_the_grace_period_is_cut_off_and_named`).
+/// - A part that fails, or panics, stops all, and the error names it (`a_part_that_fails_stops_all_and_is_named`).
+/// - Dropping the future of [`start`](Self::start) cuts everything off at once
+///   (`dropping_the_start_future_ends_everything`).
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
@@ -40,6 +52,7 @@ struct Inner {
     caches: Arc<Caches>,
     grace: Duration,
     sync_timeout: Option<Duration>,
+    ready: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -88,7 +101,8 @@ impl ManagerBuilder {
         self
     }
 
-    /// Fails when the caches are not filled after this time. Without it the manager waits, and says for what.
+    /// Fails when the caches are not filled after this time; the error names the kinds. Without it the manager waits, and says for
+    /// what.
     pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
         self.sync_timeout = Some(limit);
         self
@@ -107,7 +121,8 @@ impl ManagerBuilder {
         let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
         let state = Mutex::new(State { names: HashSet::new(), life: Life::New(Vec::new()) });
         let (grace, sync_timeout) = (self.grace, self.sync_timeout);
-        Manager { inner: Arc::new(Inner { client, caches, grace, sync_timeout, state }) }
+        let ready = AtomicBool::new(false);
+        Manager { inner: Arc::new(Inner { client, caches, grace, sync_timeout, ready, state }) }
     }
 }
 
@@ -142,7 +157,16 @@ impl Manager {
         &self.inner.caches
     }
 
-    /// What the caches are doing.
+    pub(crate) fn sync_timeout(&self) -> Option<Duration> {
+        self.inner.sync_timeout
+    }
+
+    /// Whether its caches are filled and its parts started. It is not when it stops.
+    pub fn is_ready(&self) -> bool {
+        self.inner.ready.load(Ordering::Acquire)
+    }
+
+    /// What the caches are doing: which kinds they are for, and what went wrong last.
     pub fn status(&self) -> Vec<ReflectorStatus> {
         self.inner.caches.status()
     }
@@ -153,17 +177,23 @@ impl Manager {
     }
 
     /// Declares that objects of a kind are to be kept, so that the client can read them: with the indexes and the choice of objects
-    /// that the kind has. Controllers declare what they watch themselves.
+    /// that the kind has. Controllers declare what they watch themselves. While the manager runs, the cache is started at once, and is
+    /// filled a little later.
     pub fn declare<K: Object>(&self, mut kind: Kind<K>) -> Result<(), Error> {
+        // Under the lock, so that it cannot end meanwhile.
+        let state = self.state();
+        if matches!(state.life, Life::Ended) {
+            return Err(Error::Stopped);
+        }
         self.inner.caches.declare(&mut kind)?;
-        if matches!(self.state().life, Life::Running(_)) {
+        if matches!(state.life, Life::Running(_)) {
             self.inner.caches.start()?;
         }
         Ok(())
     }
 
     /// Adds something else that is to run: it is started when the caches are filled, and told when to stop. If it ends without an
-    /// error before, that is fine.
+    /// error before, that is fine. While the manager runs, it is started at once.
     pub fn add<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
     where
         F: FnOnce(Stop) -> R + Send + 'static,
@@ -171,7 +201,13 @@ impl Manager {
         E: Into<Failure>,
     {
         let run = move |stop: Stop| -> PartFuture { Box::pin(async move { run(stop).await.map_err(Into::into) }) };
-        self.add_part(Part { name: name.to_owned(), group: Group::Runnables, run: Box::new(run) })
+        let part = Part { name: name.to_owned(), group: Group::Runnables, run: Box::new(run) };
+        self.add_part(&mut self.state(), part)
+    }
+
+    /// Whether a controller can have this name.
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {
+        self.state().check_name(name)
     }
 
     pub(crate) fn add_controller<F, R>(&self, name: &str, run: F) -> Result<(), Error>
@@ -179,24 +215,26 @@ impl Manager {
         F: FnOnce(Stop) -> R + Send + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        if !self.state().names.insert(name.to_owned()) {
-            return Err(Error::DuplicateName { name: name.to_owned() });
-        }
         let run = move |stop: Stop| -> PartFuture { Box::pin(run(stop)) };
-        self.add_part(Part { name: format!("controller {name}"), group: Group::Controllers, run: Box::new(run) })
+        let part = Part { name: format!("controller {name}"), group: Group::Controllers, run: Box::new(run) };
+        let mut state = self.state();
+        state.check_name(name)?;
+        self.add_part(&mut state, part)?;
+        state.names.insert(name.to_owned());
+        Ok(())
     }
 
-    fn add_part(&self, part: Part) -> Result<(), Error> {
-        match &mut self.state().life {
+    fn add_part(&self, state: &mut State, part: Part) -> Result<(), Error> {
+        match &mut state.life {
             Life::New(parts) => {
                 parts.push(part);
                 Ok(())
             }
             Life::Running(sender) => {
-                let _ = sender.send(part);
-                self.inner.caches.start()
+                self.inner.caches.start()?;
+                sender.send(part).map_err(|_| Error::Stopped)
             }
-            Life::Ended => Err(Error::StartedTwice),
+            Life::Ended => Err(Error::Stopped),
         }
     }
 
@@ -207,20 +245,32 @@ impl Manager {
     /// Runs everything until `shutdown` ends, or a part fails. A manager can be started once.
     pub async fn start(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
         let (sender, added) = mpsc::unbounded_channel();
-        let parts = match std::mem::replace(&mut self.state().life, Life::Running(sender)) {
-            Life::New(parts) => parts,
-            running => {
-                self.state().life = running;
-                return Err(Error::StartedTwice);
-            }
-        };
+        let parts = self.begin(sender)?;
+        let end = End(self);
         let mut running = Running::new();
         let ended = self.run(parts, added, &mut running, shutdown).await;
-        self.state().life = Life::Ended;
-        let cut_off = running.stop(self.inner.grace).await;
-        self.inner.caches.shutdown().await;
-        ended?;
-        if cut_off.is_empty() { Ok(()) } else { Err(Error::Grace { waited: self.inner.grace, parts: cut_off }) }
+        end.nothing_more();
+        let deadline = after(self.inner.grace);
+        let cut_off = running.stop(deadline).await;
+        // It has ended with the first poll; only handlers that take their time are waited for.
+        let _ = timeout_at(at_least_a_moment(deadline), self.inner.caches.shutdown()).await;
+        if cut_off.is_empty() {
+            return ended;
+        }
+        let late = Error::Grace { waited: self.inner.grace, parts: cut_off };
+        if ended.is_err() {
+            tracing::error!(error = %late, "parts did not stop after another had failed");
+        }
+        ended.and(Err(late))
+    }
+
+    /// From now on parts are started as they are added.
+    fn begin(&self, sender: mpsc::UnboundedSender<Part>) -> Result<Vec<Part>, Error> {
+        let mut state = self.state();
+        let Life::New(parts) = &mut state.life else { return Err(Error::StartedTwice) };
+        let parts = std::mem::take(parts);
+        state.life = Life::Running(sender);
+        Ok(parts)
     }
 
     async fn run(
@@ -232,12 +282,16 @@ impl Manager {
     ) -> Result<(), Error> {
         let mut shutdown = std::pin::pin!(shutdown);
         self.inner.caches.start()?;
+        let synced = patiently("the manager", self.inner.sync_timeout, |limit| self.inner.caches.wait_for_sync(limit));
         tokio::select! {
+            // Signals are listened to from the first poll on.
+            biased;
             () = &mut shutdown => return Ok(()),
-            synced = self.synced() => synced?,
+            synced = synced => synced?,
         }
         parts.sort_by_key(|part| part.group);
         parts.into_iter().for_each(|part| running.start(part));
+        self.inner.ready.store(true, Ordering::Release);
         loop {
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
@@ -246,19 +300,72 @@ impl Manager {
             }
         }
     }
+}
 
-    /// Waits until all caches are filled, and says what it waits for.
-    async fn synced(&self) -> Result<(), Error> {
-        let deadline = self.inner.sync_timeout.map(|limit| Instant::now() + limit);
-        loop {
-            let left =
-                deadline.map_or(REMINDER, |deadline| deadline.saturating_duration_since(Instant::now()).min(REMINDER));
-            match self.inner.caches.wait_for_sync(left).await {
-                Ok(()) => return Ok(()),
-                Err(error) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Err(error),
-                Err(error) => tracing::warn!(%error, "the manager waits for its caches"),
-            }
+impl State {
+    fn check_name(&self, name: &str) -> Result<(), Error> {
+        if self.names.contains(name) { Err(Error::DuplicateName { name: name.to_owned() }) } else { Ok(()) }
+    }
+}
+
+/// Ends the life of a manager, also when whoever started it does not wait for the end.
+struct End<'a>(&'a Manager);
+
+impl End<'_> {
+    /// Lets nothing be added any more.
+    fn nothing_more(&self) {
+        self.0.inner.ready.store(false, Ordering::Release);
+        self.0.state().life = Life::Ended;
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.nothing_more();
+        // The caches end with the first poll.
+        let _ = self.0.inner.caches.shutdown().now_or_never();
+    }
+}
+
+/// When this time has passed.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or_else(|| now + FOR_EVER)
+}
+
+/// This time, or a moment from now if it has passed.
+fn at_least_a_moment(deadline: Instant) -> Instant {
+    deadline.max(Instant::now() + LAST_MOMENT)
+}
+
+/// Waits until caches are filled, for ever unless there is a limit, and says in the log what is waited for. `wait` does so for the
+/// time that it is given.
+pub(crate) async fn patiently<R>(who: &str, limit: Option<Duration>, wait: impl Fn(Duration) -> R) -> Result<(), Error>
+where
+    R: Future<Output = Result<(), Error>>,
+{
+    let started = Instant::now();
+    loop {
+        let left = limit.map_or(REMINDER, |limit| limit.saturating_sub(started.elapsed()).min(REMINDER));
+        let reminder = Instant::now() + left;
+        let Err(error) = wait(left).await else { return Ok(()) };
+        // A cache that has ended says so at once.
+        sleep_until(reminder).await;
+        let error = with_time(error, started.elapsed());
+        if limit.is_some_and(|limit| started.elapsed() >= limit) {
+            return Err(error);
         }
+        tracing::warn!(%error, "{who} waits for its caches");
+    }
+}
+
+/// The error with the whole time that was waited, instead of the time since the last reminder.
+fn with_time(error: Error, waited: Duration) -> Error {
+    match error {
+        Error::Cache(steersman_cache::Error::NotSynced { waiting, .. }) => {
+            steersman_cache::Error::NotSynced { waited, waiting }.into()
+        }
+        other => other,
     }
 }
 
@@ -298,10 +405,10 @@ impl Running {
     }
 
     /// Stops group after group, and gives the names of those who did not end in time.
-    async fn stop(mut self, grace: Duration) -> Vec<String> {
-        let deadline = Instant::now() + grace;
+    async fn stop(mut self, deadline: Instant) -> Vec<String> {
         for (group, stopper) in self.stoppers.clone() {
             stopper.stop();
+            let deadline = at_least_a_moment(deadline);
             while self.names.values().any(|(other, _)| *other == group) {
                 match timeout_at(deadline, self.ended()).await {
                     Ok(Ok(())) => {}
@@ -310,39 +417,66 @@ impl Running {
                 }
             }
         }
-        let mut late: Vec<_> = self.names.into_values().map(|(_, name)| name).collect();
+        let Self { mut tasks, names, .. } = self;
+        tasks.abort_all();
+        // One that never waits for anything cannot be cut off, and is not waited for either.
+        let _ = timeout(LAST_MOMENT, async { while tasks.join_next().await.is_some() {} }).await;
+        let mut late: Vec<_> = names.into_values().map(|(_, name)| name).collect();
         late.sort();
-        self.tasks.shutdown().await;
         late
     }
 }
 
 /// Ends when the process is asked to stop: `SIGTERM`, or Ctrl-C. A second time, the process exits at once.
+///
+/// Tests: `a_signal_stops_the_manager_in_order`, `a_second_signal_ends_the_process_at_once`.
 pub async fn shutdown_signal() {
-    signal().await;
+    let mut signals = Signals::listen();
+    signals.next().await;
     tracing::info!("asked to stop; a second time ends the process at once");
-    tokio::spawn(async {
-        signal().await;
+    // The same ears: none is missed in between.
+    tokio::spawn(async move {
+        signals.next().await;
         std::process::exit(1);
     });
 }
 
 #[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+struct Signals(Option<[tokio::signal::unix::Signal; 2]>);
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = || Ok([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?]);
+        let heard: std::io::Result<_> = listen();
+        if let Err(error) = &heard {
+            tracing::error!(%error, "signals cannot be listened to");
+        }
+        Self(heard.ok())
+    }
+
+    async fn next(&mut self) {
+        let Some([terminate, interrupt]) = &mut self.0 else { return std::future::pending().await };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }
 
 #[cfg(not(unix))]
-async fn signal() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }

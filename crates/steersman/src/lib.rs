@@ -29,6 +29,8 @@
 //!
 //! #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 //! #[kube(group = "samplecrd.k8s.io", version = "v1", kind = "Network", namespaced, status = "NetworkStatus")]
+//! // Groups under k8s.io are the Kubernetes project's: others need this. With a domain of your own, leave it out.
+//! #[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only"))]
 //! # #[kube(crates(kube_core = "steersman::kube::core", k8s_openapi = "steersman::k8s_openapi"))]
 //! pub struct NetworkSpec {
 //!     pub cidr: String,

@@ -1,4 +1,4 @@
-//! A manager with controllers, on the embedded server in process.
+//! A controller that makes one object for another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,0 +1,241 @@
+//! Where keys come from, and which of them are kept out.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+use steersman_client::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
+use steersman_runtime::{
+    Cached, Change, ChangeKind, Event, GenerationChanged, LabelsMatch, ObjectKey, Predicate, ResourceVersionChanged,
+    kind, metadata,
+};
+use tokio::sync::mpsc;
+
+use crate::noting;
+use crate::support::*;
+
+fn secrets(client: &Client) -> Api<Secret> {
+    client.namespaced("default")
+}
+
+async fn create_secret(client: &Client, name: &str, of: &str) {
+    let mut secret = Secret { metadata: named(name), ..Secret::default() };
+    secret.metadata.labels = Some([("of".to_owned(), of.to_owned())].into());
+    secrets(client).create(&PostParams::default(), &secret).await.unwrap();
+}
+
+async fn move_secret(client: &Client, name: &str, of: &str) {
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"of": of}}}));
+    secrets(client).patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// A Secret concerns whom its label names.
+fn by_label<K>(object: &Cached<K>) -> Vec<ObjectKey> {
+    object.meta().label("of").map(key).into_iter().collect()
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_function_is_asked_about_both_states_of_an_update() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    manager.controller(kind::<ConfigMap>()).watches(kind::<Secret>(), by_label).complete(noting(&log)).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    log.take();
+    create_secret(&client, "s", "a").await;
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    move_secret(&client, "s", "b").await;
+    settle().await;
+    assert_eq!(sorted(log.take()), ["a", "b"]);
+    secrets(&client).delete("s", &DeleteParams::default()).await.unwrap();
+    settle().await;
+    assert_eq!(log.take(), ["b"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_are_watched_alone() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    manager.controller(kind::<ConfigMap>()).watches(metadata::<Secret>(), by_label).complete(noting(&log)).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    log.take();
+    create_secret(&client, "s", "a").await;
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    let cached = manager.client().metadata::<Secret>().get(&key("s")).await.unwrap();
+    assert_eq!(cached.meta().label("of"), Some("a"));
+    let whole = manager.client().get::<Secret>(&key("s")).await.unwrap_err();
+    assert!(whole.to_string().contains("kind::<Secret>()"), "whole Secrets are not kept: {whole}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_come_from_a_channel_past_all_predicates() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    let (keys, channel) = mpsc::channel(8);
+    manager
+        .controller(kind::<ConfigMap>())
+        .channel(channel)
+        .predicate(|_: &Change<'_>| false)
+        .complete(noting(&log))
+        .unwrap();
+    // Before the controller runs.
+    keys.send(key("early")).await.unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    assert_eq!(log.take(), ["early"], "and nothing that the predicate keeps out");
+    keys.send(key("later")).await.unwrap();
+    settle().await;
+    assert_eq!(log.take(), ["later"]);
+    drop(keys);
+    settle().await;
+    Maps::new(&client).create("a").await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_of_a_source_is_for_that_source_and_one_of_the_controller_for_all() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    let not_hidden = |change: &Change<'_>| change.object.annotation("hidden").is_none();
+    let created = |change: &Change<'_>| change.kind == ChangeKind::Create;
+    manager
+        .controller(kind::<ConfigMap>().predicate(created))
+        .watches(kind::<Secret>(), by_label)
+        .predicate(not_hidden)
+        .complete(noting(&log))
+        .unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    log.take();
+    let maps = Maps::new(&client);
+    maps.create("a").await;
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    maps.set("a", "2").await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0], "its own predicate wants creations only");
+    create_secret(&client, "s", "b").await;
+    settle().await;
+    log.take();
+    move_secret(&client, "s", "c").await;
+    settle().await;
+    assert_eq!(sorted(log.take()), ["b", "c"], "which is not asked about Secrets");
+    let mut hidden = map("hidden", "1");
+    hidden.metadata.annotations = Some([("hidden".to_owned(), "yes".to_owned())].into());
+    maps.0.create(&PostParams::default(), &hidden).await.unwrap();
+    let mut secret = Secret { metadata: hidden.metadata, ..Secret::default() };
+    secret.metadata.labels = Some([("of".to_owned(), "d".to_owned())].into());
+    secrets(&client).create(&PostParams::default(), &secret).await.unwrap();
+    settle().await;
+    assert_eq!(log.take(), [""; 0], "the controller's is asked about both");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_predicates_of_a_source_have_to_agree() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    let watched = kind::<ConfigMap>()
+        .predicate(LabelsMatch::parse("app=web").unwrap())
+        .predicate(GenerationChanged.not().or(ResourceVersionChanged));
+    manager.controller(watched).complete(noting(&log)).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    let maps = Maps::new(&client);
+    maps.create("a").await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0]);
+    maps.patch("a", json!({"metadata": {"labels": {"app": "web"}}})).await;
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_sees_the_objects() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    let value_is_2 = |event: &Event<ConfigMap>| {
+        event.object().get().is_ok_and(|map| map.data.as_ref().is_some_and(|data| data["value"] == "2"))
+    };
+    manager.controller(kind::<ConfigMap>().namespace("default").filter(value_is_2)).complete(noting(&log)).unwrap();
+    let running = run(&manager).await;
+    let maps = Maps::new(&client);
+    maps.create("a").await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0]);
+    maps.set("a", "2").await;
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    maps.set("a", "3").await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_added_and_removed_while_the_manager_runs() {
+    let (manager, client) = manager();
+    create_secret(&client, "before", "a").await;
+    let log = Log::new();
+    let controller = manager.controller(kind::<ConfigMap>().namespace("default")).complete(noting(&log)).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0]);
+    let watch = controller.watch(kind::<Secret>(), by_label).unwrap();
+    assert!(watch.synced().await);
+    settle().await;
+    assert_eq!(log.take(), ["a"], "what is there already counts");
+    create_secret(&client, "s", "b").await;
+    settle().await;
+    assert_eq!(log.take(), ["b"]);
+    watch.remove_and_wait().await;
+    create_secret(&client, "t", "c").await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0], "it was taken away");
+    Maps::new(&client).create("d").await;
+    settle().await;
+    assert_eq!(log.take(), ["d"], "the others are not disturbed");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_share_one_cache_and_have_a_queue_each() {
+    let (manager, client) = manager();
+    let (one, two) = (Log::new(), Log::new());
+    let slow = Duration::from_secs(100);
+    let notes = one.clone();
+    let reconciler =
+        steersman_runtime::reconcile_fn(move |_: steersman_runtime::Context<ConfigMap>, key: ObjectKey| {
+            notes.note(key.name());
+            async move {
+                tokio::time::sleep(slow).await;
+                Ok::<_, steersman_runtime::Failure>(steersman_runtime::Action::done())
+            }
+        });
+    manager.controller(kind::<ConfigMap>().namespace("default")).named("one").complete(reconciler).unwrap();
+    manager.controller(kind::<ConfigMap>()).named("two").complete(noting(&two)).unwrap();
+    let running = run(&manager).await;
+    assert_eq!(manager.status().len(), 1, "one cache");
+    let maps = Maps::new(&client);
+    for name in ["a", "b", "c"] {
+        maps.create(name).await;
+    }
+    settle().await;
+    assert_eq!((one.len(), two.len()), (1, 3), "one that is slow does not hold up the other");
+    tokio::time::sleep(slow * 4).await;
+    assert_eq!(sorted(one.take()), ["a", "b", "c"]);
+    running.stop().await.unwrap();
+}

@@ -1,0 +1,110 @@
+//! How many keys at a time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_runtime::{Action, Context, Failure, ObjectKey, kind, reconcile_fn};
+use tokio::time::sleep;
+
+use crate::support::*;
+
+/// Who is at work on which key, and what each saw last.
+#[derive(Default)]
+struct Desk {
+    active: HashMap<ObjectKey, usize>,
+    most: usize,
+    twice: bool,
+    seen: HashMap<ObjectKey, String>,
+}
+
+fn value(map: &ConfigMap) -> String {
+    map.data.as_ref().unwrap()["value"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost() {
+    let (manager, client) = manager();
+    let desk = Arc::<Mutex<Desk>>::default();
+    let shared = Arc::clone(&desk);
+    let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
+        let desk = Arc::clone(&shared);
+        async move {
+            let seen = value(&*ctx.object(&key).unwrap().get()?);
+            {
+                let mut desk = desk.lock().unwrap();
+                let at_it = desk.active.entry(key.clone()).or_default();
+                *at_it += 1;
+                let twice = *at_it > 1;
+                desk.twice |= twice;
+                desk.most = desk.most.max(desk.active.values().sum());
+            }
+            sleep(Duration::from_millis(70)).await;
+            let mut desk = desk.lock().unwrap();
+            *desk.active.get_mut(&key).unwrap() -= 1;
+            desk.seen.insert(key, seen);
+            Ok::<_, Failure>(Action::done())
+        }
+    });
+    let controller =
+        manager.controller(kind::<ConfigMap>().namespace("default")).max_concurrent(4).complete(reconciler).unwrap();
+    let running = run(&manager).await;
+    let maps = Maps::new(&client);
+    let names: Vec<_> = (0..8).map(|number| format!("map-{number}")).collect();
+    for name in &names {
+        maps.create(name).await;
+    }
+    for round in 2..=20 {
+        for name in &names {
+            maps.set(name, &round.to_string()).await;
+        }
+        sleep(Duration::from_millis(30)).await;
+    }
+    settle().await;
+    {
+        let desk = desk.lock().unwrap();
+        assert!(!desk.twice, "two workers had the same key");
+        assert_eq!(desk.most, 4, "no more than were asked for, and no fewer");
+        assert_eq!(desk.seen.len(), 8);
+        assert!(desk.seen.values().all(|value| value == "20"), "the last state was seen: {:?}", desk.seen);
+    }
+    let reconciles = controller.metrics().reconciles_total;
+    assert!(reconciles < 8 * 20, "many changes, one reconcile: {reconciles}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_key_at_a_time_unless_said_otherwise() {
+    let (manager, client) = manager();
+    for name in ["a", "b", "c"] {
+        Maps::new(&client).create(name).await;
+    }
+    let reconciler = reconcile_fn(|_: Context<ConfigMap>, _| async {
+        sleep(Duration::from_secs(10)).await;
+        Ok::<_, Failure>(Action::done())
+    });
+    let controller = manager.controller(kind::<ConfigMap>().namespace("default")).complete(reconciler).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    let metrics = controller.metrics();
+    assert_eq!((metrics.active, metrics.queued, metrics.reconciles_total), (1, 2, 0));
+    sleep(Duration::from_secs(100)).await;
+    let metrics = controller.metrics();
+    assert_eq!((metrics.active, metrics.queued, metrics.reconciles_total, metrics.errors_total), (0, 0, 3, 0));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_can_be_asked_for_by_hand() {
+    let (manager, _) = manager();
+    let log = Log::new();
+    let controller = manager.controller(kind::<ConfigMap>()).complete(crate::noting(&log)).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    log.take();
+    controller.enqueue(key("gone"));
+    settle().await;
+    assert_eq!(log.take(), ["gone"]);
+    running.stop().await.unwrap();
+}

@@ -1,0 +1,107 @@
+//! One part fails.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_runtime::{Action, Context, Error, Failure, Stop, kind, reconcile_fn};
+use steersman_workqueue::RateLimiter;
+use tokio::time::{Instant, sleep};
+
+use crate::support::*;
+
+/// A runnable that notes when it has stopped in order.
+fn orderly(log: &Log<String>) -> impl FnOnce(Stop) -> futures::future::BoxFuture<'static, Result<(), Failure>> + use<> {
+    let log = log.clone();
+    move |stop: Stop| {
+        Box::pin(async move {
+            stop.stopped().await;
+            log.note("stopped in order");
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_fails_stops_all_and_is_named() {
+    let (manager, _) = manager();
+    let log = Log::new();
+    manager.add("orderly", orderly(&log)).unwrap();
+    manager
+        .add("mail server", |_| async {
+            sleep(Duration::from_secs(3)).await;
+            Err::<(), _>(std::io::Error::other("the post office is closed"))
+        })
+        .unwrap();
+    let error = start(&manager).ended().await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(&error, Error::Part { part, .. } if part == "mail server"), "{text}");
+    assert!(text.contains("mail server") && text.contains("the post office is closed"), "{text}");
+    assert_eq!(log.all(), ["stopped in order"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_panics_stops_all_and_is_named() {
+    let (manager, _) = manager();
+    let log = Log::new();
+    manager.add("orderly", orderly(&log)).unwrap();
+    let panics = |_| async {
+        sleep(Duration::from_secs(1)).await;
+        assert!(log_is_dry(), "no more wood");
+        Ok::<_, Failure>(())
+    };
+    fn log_is_dry() -> bool {
+        false
+    }
+    manager.add("stove", panics).unwrap();
+    let text = start(&manager).ended().await.unwrap_err().to_string();
+    assert!(text.contains("stove") && text.contains("it panicked: no more wood"), "{text}");
+    assert_eq!(log.all(), ["stopped in order"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_ends_without_an_error_stops_nobody() {
+    let (manager, _) = manager();
+    manager.add("short", |_| async { Ok::<_, Failure>(()) }).unwrap();
+    let running = run(&manager).await;
+    sleep(LONG).await;
+    assert!(manager.is_ready());
+    running.stop().await.unwrap();
+}
+
+/// A limiter that panics, outside of any reconcile.
+struct Broken;
+
+impl<T> RateLimiter<T> for Broken {
+    fn when(&mut self, _: &T, _: std::time::Instant) -> Duration {
+        panic!("no time")
+    }
+
+    fn forget(&mut self, _: &T) {}
+
+    fn retries(&self, _: &T) -> u32 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_whose_worker_dies_stops_all_and_is_named() {
+    let (manager, client) = manager();
+    Maps::new(&client).create("a").await;
+    let reconciler = reconcile_fn(|_: Context<ConfigMap>, _| async { Err::<Action, _>(Failure::message("no")) });
+    manager.controller(kind::<ConfigMap>()).named("unlucky").rate_limiter(Broken).complete(reconciler).unwrap();
+    let text = start(&manager).ended().await.unwrap_err().to_string();
+    assert!(text.contains("controller unlucky") && text.contains("panicked"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_fails_while_others_overstay_is_the_one_that_is_named() {
+    let (manager, _) = manager();
+    manager.add("deaf", |_| async { std::future::pending::<Result<(), Failure>>().await }).unwrap();
+    manager.add("broken", |_| async { Err::<(), _>(Failure::message("it broke")) }).unwrap();
+    let (log, _guard) = traced();
+    let started = Instant::now();
+    let text = start(&manager).ended().await.unwrap_err().to_string();
+    assert!(text.contains("broken") && text.contains("it broke"), "{text}");
+    assert!(started.elapsed() >= Duration::from_secs(30), "the other had the grace period");
+    assert!(log.text().contains("deaf"), "{}", log.text());
+}

@@ -1,0 +1,9 @@
+//! The life of a manager, on the embedded server in process.
+
+mod failing;
+mod kinds;
+mod signals;
+mod starting;
+mod stopping;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,92 @@
+//! Signals, in a process of their own: this test binary, started again for the one test that is the program.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use steersman_client::Client;
+use steersman_runtime::{Failure, Manager, Stop, shutdown_signal};
+use steersman_testing::Embedded;
+
+/// Set in the program's process: how long its runnable takes to stop, in seconds.
+const TAKES: &str = "STEERSMAN_TEST_TAKES_SECONDS";
+
+#[tokio::test]
+async fn the_program_that_is_sent_signals() {
+    // It is a test like others when nobody has started it to be the program.
+    let Some(takes) = std::env::var(TAKES).ok().and_then(|text| text.parse().ok()) else { return };
+    let manager = Manager::new(Client::from(Embedded::start().client()));
+    let runnable = move |stop: Stop| async move {
+        println!("program: runs");
+        stop.stopped().await;
+        println!("program: is told to stop");
+        let _ = tokio::time::timeout(Duration::from_secs(takes), std::future::pending::<()>()).await;
+        println!("program: has cleaned up");
+        Ok::<_, Failure>(())
+    };
+    manager.add("runnable", runnable).unwrap();
+    manager.start(shutdown_signal()).await.unwrap();
+    println!("program: ends");
+}
+
+struct Program {
+    process: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Program {
+    fn start(takes_seconds: u32) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "signals::the_program_that_is_sent_signals", "--nocapture"])
+            .env(TAKES, takes_seconds.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, lines }
+    }
+
+    fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.process.id()).unwrap()), signal).unwrap();
+    }
+
+    /// Reads on to the line with these words; the end of what it says otherwise.
+    fn says(&mut self, words: &str) -> bool {
+        self.lines.by_ref().map_while(Result::ok).any(|line| line.contains(words))
+    }
+
+    /// How it ended, and what else it said.
+    fn end(mut self) -> (ExitStatus, Vec<String>) {
+        let said = self.lines.by_ref().map_while(Result::ok).collect();
+        (self.process.wait().unwrap(), said)
+    }
+}
+
+#[test]
+fn a_signal_stops_the_manager_in_order() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut program = Program::start(0);
+        assert!(program.says("program: runs"), "it starts");
+        program.send(signal);
+        let (status, said) = program.end();
+        assert!(status.success(), "{signal}: {status}");
+        let steps = ["program: is told to stop", "program: has cleaned up", "program: ends"];
+        let all = said.join("\n");
+        let places: Vec<_> = steps.iter().map(|step| all.find(step)).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{signal}: {all}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let mut program = Program::start(20);
+    assert!(program.says("program: runs"), "it starts");
+    program.send(Signal::SIGTERM);
+    assert!(program.says("program: is told to stop"));
+    program.send(Signal::SIGINT);
+    let (status, said) = program.end();
+    assert_eq!(status.code(), Some(1), "{status}");
+    assert!(!said.iter().any(|line| line.contains("cleaned up")), "{said:?}");
+}

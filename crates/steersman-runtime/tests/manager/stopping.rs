@@ -1,0 +1,212 @@
+//! How everything ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman_runtime::{Action, CachedClient, Context, Error, Failure, Manager, ObjectKey, Stop, kind, reconcile_fn};
+use steersman_testing::Embedded;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::support::network::Network;
+use crate::support::*;
+
+/// Whether a cached read still works, which is so before the caches are stopped.
+async fn caches_work(client: &CachedClient, value: &str) -> bool {
+    let written = client.objects::<ConfigMap>().update(&map("a", value)).await.is_ok();
+    let read = client.get::<ConfigMap>(&key("a")).await.unwrap();
+    written && read.get().unwrap().data.as_ref().unwrap()["value"] == value
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_in_reverse() {
+    let (manager, client) = manager();
+    Maps::new(&client).create("a").await;
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, _: ObjectKey| {
+        let notes = notes.clone();
+        async move {
+            notes.note("reconcile begins");
+            sleep(Duration::from_secs(5)).await;
+            notes.note(format!("reconcile ends, caches: {}", caches_work(ctx.client(), "reconciled").await));
+            Ok::<_, Failure>(Action::done())
+        }
+    });
+    manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
+    let (notes, reads) = (log.clone(), manager.client().clone());
+    let runnable = move |stop: Stop| async move {
+        stop.stopped().await;
+        notes.note("runnable is told");
+        sleep(Duration::from_secs(5)).await;
+        notes.note(format!("runnable ends, caches: {}", caches_work(&reads, "ended").await));
+        Ok::<_, Failure>(())
+    };
+    manager.add("runnable", runnable).unwrap();
+    let running = run(&manager).await;
+    eventually("a reconcile is in flight", || log.len() == 1).await;
+    let stopping = Instant::now();
+    running.stop().await.unwrap();
+    assert!(stopping.elapsed() >= Duration::from_secs(9), "both had their time: {:?}", stopping.elapsed());
+    assert_eq!(
+        log.all(),
+        ["reconcile begins", "reconcile ends, caches: true", "runnable is told", "runnable ends, caches: true"]
+    );
+    assert!(manager.status().is_empty(), "no cache is left: {:?}", manager.status());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight() {
+    let (manager, client) = manager();
+    let maps = Maps::new(&client);
+    for number in 0..40 {
+        maps.create(&format!("map-{number}")).await;
+    }
+    let (begun, ended) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    for name in ["one", "two"] {
+        let (begun, ended) = (Arc::clone(&begun), Arc::clone(&ended));
+        let reconciler = reconcile_fn(move |_: Context<ConfigMap>, _| {
+            let (begun, ended) = (Arc::clone(&begun), Arc::clone(&ended));
+            async move {
+                begun.fetch_add(1, Ordering::Relaxed);
+                sleep(Duration::from_secs(20)).await;
+                ended.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Failure>(Action::done())
+            }
+        });
+        manager.controller(kind::<ConfigMap>()).named(name).max_concurrent(4).complete(reconciler).unwrap();
+    }
+    let runnables = Arc::<AtomicUsize>::default();
+    for number in 0..50_u64 {
+        let ended = Arc::clone(&runnables);
+        let runnable = move |stop: Stop| async move {
+            stop.stopped().await;
+            sleep(Duration::from_millis(number * 100)).await;
+            ended.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Failure>(())
+        };
+        manager.add(&format!("runnable {number}"), runnable).unwrap();
+    }
+    let running = run(&manager).await;
+    eventually("eight reconciles are in flight", || begun.load(Ordering::Relaxed) == 8).await;
+    let stopping = Instant::now();
+    running.stop().await.unwrap();
+    assert!(stopping.elapsed() < Duration::from_secs(30), "within the grace period: {:?}", stopping.elapsed());
+    assert_eq!(begun.load(Ordering::Relaxed), 8, "no other was begun");
+    assert_eq!(ended.load(Ordering::Relaxed), 8, "none was cut off");
+    assert_eq!(runnables.load(Ordering::Relaxed), 50, "none was cut off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_overstays_the_grace_period_is_cut_off_and_named() {
+    struct Cut(Log<String>);
+    impl Drop for Cut {
+        fn drop(&mut self) {
+            self.0.note("cut off");
+        }
+    }
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a").await;
+    let manager = Manager::builder(client(&server)).grace_period(Duration::from_secs(7)).build();
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |_: Context<ConfigMap>, _| {
+        let cut = Cut(notes.clone());
+        async move {
+            let _cut = cut;
+            std::future::pending::<Result<Action, Failure>>().await
+        }
+    });
+    let controller = manager.controller(kind::<ConfigMap>()).named("stubborn").complete(reconciler).unwrap();
+    let deaf = |_| async { std::future::pending::<Result<(), Failure>>().await };
+    manager.add("deaf", deaf).unwrap();
+    let polite = |stop: Stop| async move {
+        stop.stopped().await;
+        Ok::<_, Failure>(())
+    };
+    manager.add("polite", polite).unwrap();
+    let running = run(&manager).await;
+    eventually("a reconcile is in flight", || controller.metrics().active == 1).await;
+    let stopping = Instant::now();
+    let error = running.stop().await.unwrap_err();
+    let Error::Grace { parts, .. } = &error else { panic!("{error}") };
+    assert_eq!(parts, &["controller stubborn", "deaf"], "the others ended");
+    assert!(error.to_string().contains("7s") && error.to_string().contains("controller stubborn, deaf"), "{error}");
+    let took = stopping.elapsed();
+    assert!(took >= Duration::from_secs(7) && took < Duration::from_secs(8), "{took:?}");
+    assert_eq!(log.all(), ["cut off"]);
+    assert_eq!(controller.metrics().active, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_reconcile_begins_after_the_word_to_stop() {
+    let (manager, client) = manager();
+    let maps = Maps::new(&client);
+    for name in ["a", "b", "c"] {
+        maps.create(name).await;
+    }
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
+        notes.note(key.name());
+        async {
+            sleep(Duration::from_secs(1)).await;
+            // It would come back if the queue took it.
+            Err::<Action, _>(Failure::message("again"))
+        }
+    });
+    let (keys, channel) = mpsc::channel(8);
+    let controller = manager.controller(kind::<ConfigMap>()).channel(channel).complete(reconciler).unwrap();
+    let running = run(&manager).await;
+    eventually("a reconcile is in flight", || controller.metrics().active == 1).await;
+    running.stop().await.unwrap();
+    assert_eq!(log.len(), 1, "{:?}", log.all());
+    controller.enqueue(key("d"));
+    assert!(keys.send(key("d")).await.is_err(), "the channel is closed");
+    assert_eq!(controller.metrics().queued, 0);
+    let watched = controller.watch(kind::<Secret>(), |_| Vec::new());
+    assert!(matches!(watched, Err(Error::Stopped)), "{watched:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_start_future_ends_everything() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a").await;
+    let (network, through) = Network::new(&server);
+    let manager = Manager::new(through);
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |_: Context<ConfigMap>, _| {
+        let notes = notes.clone();
+        async move {
+            notes.note("begins");
+            sleep(Duration::from_secs(10)).await;
+            notes.note("ends");
+            Ok::<_, Failure>(Action::done())
+        }
+    });
+    let (keys, channel) = mpsc::channel(8);
+    manager.controller(kind::<ConfigMap>()).channel(channel).complete(reconciler).unwrap();
+    let notes = log.clone();
+    manager
+        .add("runnable", move |_| async move {
+            sleep(Duration::from_secs(20)).await;
+            notes.note("runnable ends");
+            Ok::<_, Failure>(())
+        })
+        .unwrap();
+    let running = run(&manager).await;
+    eventually("a reconcile is in flight", || log.len() == 1).await;
+    running.abort();
+    settle().await;
+    let requests = network.requests().len();
+    Maps::new(&client(&server)).create("b").await;
+    network.cut();
+    sleep(LONG).await;
+    assert_eq!(log.all(), ["begins"]);
+    assert_eq!(network.requests().len(), requests, "no cache watches any more");
+    assert!(keys.is_closed());
+    assert!(!manager.is_ready());
+}

@@ -1,0 +1,205 @@
+//! The life of a manager on a real API server.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::json;
+use steersman_client::{ApiResource, Client, DeleteParams, DynamicObject, ObjectMeta, Place, PostParams};
+use steersman_runtime::{
+    Action, Context, Error, Failure, Manager, ObjectKey, Stop, dynamic, kind, reconcile_fn, set_controller_reference,
+};
+use steersman_testing::RealServer;
+
+use support::{Log, start};
+
+/// How long something that must happen may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client, and a namespace of the test's own.
+async fn server(prefix: &str) -> (Client, String) {
+    let server = RealServer::shared().await.unwrap();
+    let client = Client::builder(server.config().await.unwrap()).build().unwrap();
+    (client, server.namespace(prefix).await.unwrap())
+}
+
+async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_true() {
+        assert!(started.elapsed() < PATIENCE, "this never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn map_in(namespace: &str, name: &str) -> ConfigMap {
+    let metadata = ObjectMeta { namespace: Some(namespace.into()), name: Some(name.into()), ..ObjectMeta::default() };
+    ConfigMap { metadata, ..ConfigMap::default() }
+}
+
+/// Makes a Secret of the same name that belongs to the ConfigMap.
+async fn own_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
+    let Some(map) = ctx.object(&key) else { return Ok(Action::done()) };
+    // Every namespace has one that the cluster makes.
+    if key.name() == "kube-root-ca.crt" {
+        return Ok(Action::done());
+    }
+    let map = map.get()?;
+    let metadata = map_in(key.namespace().unwrap_or_default(), key.name()).metadata;
+    let mut owned = Ok(true);
+    ctx.client()
+        .create_or_update(Secret { metadata, ..Secret::default() }, |secret| {
+            owned = set_controller_reference(&*map, secret);
+        })
+        .await?;
+    owned?;
+    Ok(Action::done())
+}
+
+#[tokio::test]
+async fn a_controller_makes_what_its_objects_want_and_repairs_it() {
+    let (client, namespace) = server("repair").await;
+    let manager = Manager::new(client.clone());
+    manager
+        .controller(kind::<ConfigMap>().namespace(&namespace))
+        .owns(kind::<Secret>().namespace(&namespace))
+        .max_concurrent(2)
+        .complete(reconcile_fn(own_a_secret))
+        .unwrap();
+    let running = start(&manager);
+    let (maps, secrets) = (client.namespaced::<ConfigMap>(&namespace), client.namespaced::<Secret>(&namespace));
+    maps.create(&PostParams::default(), &map_in(&namespace, "web")).await.unwrap();
+    let made = async |not: Option<String>| {
+        let started = Instant::now();
+        loop {
+            let uid = secrets.get_opt("web").await.unwrap().and_then(|secret| secret.metadata.uid);
+            if uid.is_some() && uid != not {
+                return uid;
+            }
+            assert!(started.elapsed() < PATIENCE, "the Secret is not made");
+            tokio::task::yield_now().await;
+        }
+    };
+    let first = made(None).await;
+    secrets.delete("web", &DeleteParams::default()).await.unwrap();
+    made(first).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn it_starts_and_stops_in_order_and_finishes_what_is_in_flight() {
+    let (client, namespace) = server("order").await;
+    client.namespaced::<ConfigMap>(&namespace).create(&PostParams::default(), &map_in(&namespace, "a")).await.unwrap();
+    let manager = Manager::new(client);
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
+        let notes = notes.clone();
+        async move {
+            notes.note("reconcile begins");
+            let mut map = ConfigMap::clone(&*ctx.object(&key).unwrap().get()?);
+            eventually("the word to stop", || notes.all().contains(&"stop".to_owned())).await;
+            map.data = Some([("seen".to_owned(), "yes".to_owned())].into());
+            ctx.client().update(&map).await?;
+            // Its own write is seen, so the caches are there.
+            let seen = ctx.client().get::<ConfigMap>(&key).await?.get()?.data.is_some();
+            notes.note(format!("reconcile ends: {seen}"));
+            Ok::<_, Failure>(Action::done())
+        }
+    });
+    let watched = kind::<ConfigMap>().namespace(&namespace).fields("metadata.name=a");
+    manager.controller(watched).complete(reconciler).unwrap();
+    let notes = log.clone();
+    let runnable = move |stop: Stop| async move {
+        notes.note("runnable begins");
+        stop.stopped().await;
+        notes.note("runnable ends");
+        Ok::<_, Failure>(())
+    };
+    manager.add("runnable", runnable).unwrap();
+    let running = start(&manager);
+    eventually("a reconcile is in flight", || log.len() == 2).await;
+    log.note("stop");
+    running.stop().await.unwrap();
+    assert_eq!(log.all(), ["runnable begins", "reconcile begins", "stop", "reconcile ends: true", "runnable ends"]);
+    assert!(manager.status().is_empty());
+}
+
+#[tokio::test]
+async fn what_overstays_the_grace_period_is_cut_off_and_named() {
+    let (client, namespace) = server("grace").await;
+    client.namespaced::<ConfigMap>(&namespace).create(&PostParams::default(), &map_in(&namespace, "a")).await.unwrap();
+    let manager = Manager::builder(client).grace_period(Duration::from_millis(300)).build();
+    let hangs =
+        reconcile_fn(|_: Context<ConfigMap>, _| async { std::future::pending::<Result<Action, Failure>>().await });
+    let controller =
+        manager.controller(kind::<ConfigMap>().namespace(&namespace)).named("stubborn").complete(hangs).unwrap();
+    let running = start(&manager);
+    eventually("a reconcile is in flight", || controller.metrics().active == 1).await;
+    let error = running.stop().await.unwrap_err();
+    assert!(matches!(&error, Error::Grace { parts, .. } if parts == &["controller stubborn"]), "{error}");
+}
+
+#[tokio::test]
+async fn a_part_that_fails_stops_all_and_is_named() {
+    let (client, namespace) = server("failing").await;
+    let manager = Manager::new(client);
+    let done = reconcile_fn(|_: Context<ConfigMap>, _| async { Ok::<_, Failure>(Action::done()) });
+    manager.controller(kind::<ConfigMap>().namespace(&namespace)).complete(done).unwrap();
+    manager.add("mail server", |_| async { Err::<(), _>(Failure::message("the post office is closed")) }).unwrap();
+    let text = start(&manager).ended().await.unwrap_err().to_string();
+    assert!(text.contains("mail server") && text.contains("the post office is closed"), "{text}");
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_installed_is_named_and_waited_for() {
+    let (client, namespace) = server("kinds").await;
+    let boats = ApiResource {
+        group: "harbour.test".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "harbour.test/v1".to_owned(),
+        kind: "Boat".to_owned(),
+        plural: "boats".to_owned(),
+    };
+    let limited = Manager::builder(client.clone()).cache_sync_timeout(Duration::from_secs(1)).build();
+    limited.declare(dynamic(&boats)).unwrap();
+    let text = start(&limited).ended().await.unwrap_err().to_string();
+    assert!(text.contains("harbour.test/v1/boats"), "{text}");
+
+    let manager = Manager::new(client.clone());
+    let reconciles = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&reconciles);
+    let reconciler = reconcile_fn(move |_: Context<DynamicObject>, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+        async { Ok::<_, Failure>(Action::done()) }
+    });
+    manager.controller(dynamic(&boats)).complete(reconciler).unwrap();
+    let running = start(&manager);
+    eventually("it says what is missing", || {
+        manager.status().iter().any(|status| status.last_error.is_some() && status.what.contains("boats"))
+    })
+    .await;
+    assert!(!manager.is_ready());
+    let definition: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": {"name": "boats.harbour.test"},
+        "spec": {
+            "group": "harbour.test", "scope": "Namespaced",
+            "names": {"kind": "Boat", "plural": "boats", "singular": "boat"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    }))
+    .unwrap();
+    client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &definition).await.unwrap();
+    eventually("the manager is ready", || manager.is_ready()).await;
+    let boat = DynamicObject::new("ferry", &boats).within(&namespace);
+    let api = client.dynamic(&boats, Place::Namespace(namespace));
+    api.create(&PostParams::default(), &boat).await.unwrap();
+    eventually("the controller works", || reconciles.load(Ordering::Relaxed) == 1).await;
+    running.stop().await.unwrap();
+}

@@ -1,0 +1,202 @@
+//! What the tests of managers and controllers share. Each test binary uses its own part of it.
+#![allow(dead_code)]
+
+#[path = "../../../steersman-cache/tests/common/network.rs"]
+pub(crate) mod network;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_client::{Api, Client, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use steersman_runtime::{Error, Manager, ObjectKey};
+use steersman_testing::Embedded;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Longer than anything takes here.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+pub(crate) fn client(server: &Embedded) -> Client {
+    Client::from(server.client())
+}
+
+/// A manager on a server of its own, and another client of that server.
+pub(crate) fn manager() -> (Manager, Client) {
+    let server = Embedded::start();
+    (Manager::new(client(&server)), client(&server))
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+pub(crate) fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { namespace: Some("default".into()), name: Some(name.into()), ..ObjectMeta::default() }
+}
+
+pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
+    let data = BTreeMap::from([("value".to_owned(), value.to_owned())]);
+    ConfigMap { metadata: named(name), data: Some(data), ..ConfigMap::default() }
+}
+
+/// ConfigMaps, to be written past the manager.
+#[derive(Clone)]
+pub(crate) struct Maps(pub(crate) Api<ConfigMap>);
+
+impl Maps {
+    pub(crate) fn new(client: &Client) -> Self {
+        Self(client.namespaced("default"))
+    }
+
+    pub(crate) async fn create(&self, name: &str) -> ConfigMap {
+        self.0.create(&PostParams::default(), &map(name, "1")).await.unwrap()
+    }
+
+    pub(crate) async fn set(&self, name: &str, value: &str) {
+        self.patch(name, serde_json::json!({"data": {"value": value}})).await;
+    }
+
+    pub(crate) async fn patch(&self, name: &str, patch: serde_json::Value) {
+        self.0.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        self.0.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+/// Waits until something is true. In paused time nothing depends on how fast the machine is.
+pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    for _ in 0..6_000 {
+        if is_true() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("this never came true: {what}");
+}
+
+/// In paused time: lets everything run that can.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+/// A manager that runs.
+pub(crate) struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), Error>>,
+}
+
+/// Starts a manager, and waits until it is ready.
+pub(crate) async fn run(manager: &Manager) -> Running {
+    let running = start(manager);
+    eventually("the manager is ready", || manager.is_ready()).await;
+    running
+}
+
+/// Starts a manager.
+pub(crate) fn start(manager: &Manager) -> Running {
+    let manager = manager.clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(async move { manager.start(async { drop(stopped.await) }).await });
+    Running { stop, task }
+}
+
+impl Running {
+    /// Tells it to stop, and gives what it ends with.
+    pub(crate) async fn stop(self) -> Result<(), Error> {
+        let _ = self.stop.send(());
+        self.task.await.unwrap()
+    }
+
+    /// What it ends with by itself.
+    pub(crate) async fn ended(self) -> Result<(), Error> {
+        let ended = tokio::time::timeout(LONG, self.task).await.expect("the manager ends by itself").unwrap();
+        drop(self.stop);
+        ended
+    }
+
+    /// Cuts it off, as a killed process would be.
+    pub(crate) fn abort(self) {
+        self.task.abort();
+    }
+}
+
+/// Notes what happens, in order.
+pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Clone for Log<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> Log<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    pub(crate) fn push(&self, entry: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+
+    pub(crate) fn all(&self) -> Vec<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// What has been noted since the last time.
+    pub(crate) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Log<String> {
+    pub(crate) fn note(&self, entry: impl Into<String>) {
+        self.push(entry.into());
+    }
+}
+
+/// What is logged by `tracing` on this thread while the guard lives.
+pub(crate) fn traced() -> (Log<u8>, tracing::subscriber::DefaultGuard) {
+    traced_at(tracing::Level::INFO)
+}
+
+pub(crate) fn traced_at(level: tracing::Level) -> (Log<u8>, tracing::subscriber::DefaultGuard) {
+    struct Writer(Log<u8>);
+    impl Write for Writer {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            bytes.iter().for_each(|byte| self.0.push(*byte));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    // As long as there is but one subscriber, `tracing` asks only the thread that comes by a place first whether it matters, and that
+    // may be another test's.
+    static OTHERS: OnceLock<[tracing::Dispatch; 2]> = OnceLock::new();
+    OTHERS.get_or_init(|| [(); 2].map(|()| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new())));
+    let log = Log::new();
+    let written = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || Writer(written.clone()))
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+impl Log<u8> {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.all()).into_owned()
+    }
+}
