@@ -243,7 +243,8 @@ impl<K: Object + Resource> Objects<K> {
     fn check_whole(&self) -> Result<(), Error> {
         if self.identity.metadata_only {
             let kind = self.kind();
-            let problem = format!("of a {kind} only the metadata is known here: patch it, or write it as a whole elsewhere");
+            let problem =
+                format!("of a {kind} only the metadata is known here: patch it, or write it as a whole elsewhere");
             return Err(Error::InvalidObject(problem));
         }
         Ok(())

@@ -143,11 +143,7 @@ impl<K: Object + Clone + Resource> Objects<K> {
 }
 
 impl<K: Object + Clone + Resource> Change<K> {
-    fn new<R: Mutated>(
-        existing: &Cached<K>,
-        key: &ObjectKey,
-        mutate: impl FnOnce(&mut K) -> R,
-    ) -> Result<Self, Error> {
+    fn new<R: Mutated>(existing: &Cached<K>, key: &ObjectKey, mutate: impl FnOnce(&mut K) -> R) -> Result<Self, Error> {
         let existing = existing.get()?;
         let mut object = K::clone(&existing);
         mutate(&mut object).into_result()?;

@@ -181,7 +181,11 @@ impl Writes {
         if ResourceVersion::parse(&written.version).is_err() {
             if !std::mem::replace(&mut remembered.told, true) {
                 let version = &written.version;
-                tracing::warn!(resource, version, "versions that do not compare: reads do not wait for what was written");
+                tracing::warn!(
+                    resource,
+                    version,
+                    "versions that do not compare: reads do not wait for what was written"
+                );
             }
             return;
         }
@@ -280,8 +284,10 @@ pub(crate) fn is_outdated<K>(pending: &[Pending], objects: &[Cached<K>], reached
     if pending.is_empty() {
         return false;
     }
-    let by_key: HashMap<_, _> =
-        pending.iter().map(|pending| ((pending.key.namespace().unwrap_or_default(), pending.key.name()), pending)).collect();
+    let by_key: HashMap<_, _> = pending
+        .iter()
+        .map(|pending| ((pending.key.namespace().unwrap_or_default(), pending.key.name()), pending))
+        .collect();
     objects.iter().map(Cached::meta).any(|meta| {
         by_key.get(&(meta.namespace(), meta.name())).is_some_and(|Pending { key, wanted }| {
             matches!(wanted.shown(key, Some(meta), reached, declared), Shown::No(_))

@@ -20,13 +20,15 @@ async fn with_maps() -> World {
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_read_by_key_namespace_labels_and_index() {
-    let by_value = Index::function(|map: &ConfigMap| map.data.iter().flatten().map(|(_, value)| value.clone()).collect());
+    let by_value =
+        Index::function(|map: &ConfigMap| map.data.iter().flatten().map(|(_, value)| value.clone()).collect());
     let world = World::new(|manager| {
         manager.declare(kind::<ConfigMap>().index("app", Index::label("app")).index("value", by_value)).unwrap();
     })
     .await;
     let maps = world.client.objects::<ConfigMap>();
-    for map in [labelled("a/web", "app=web"), labelled("b/web", "app=web"), labelled("a/db", "app=db"), map("a/x", "1")] {
+    for map in [labelled("a/web", "app=web"), labelled("b/web", "app=web"), labelled("a/db", "app=db"), map("a/x", "1")]
+    {
         maps.create(&map).await.unwrap();
     }
     assert_eq!(maps.get(&key("a/web")).await.unwrap().meta().label("app"), Some("web"));
@@ -322,7 +324,8 @@ async fn create_or_patch_sends_only_what_changed() {
 #[tokio::test(start_paused = true)]
 async fn create_or_patch_sends_the_status_to_the_status() {
     let world = World::new(|manager| manager.declare(kind::<Node>()).unwrap()).await;
-    let new = || Node { metadata: ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() }, ..Node::default() };
+    let new =
+        || Node { metadata: ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() }, ..Node::default() };
     world.client.create_or_patch(new(), |_| ()).await.unwrap();
     world.network.writes();
     let change = |node: &mut Node| {

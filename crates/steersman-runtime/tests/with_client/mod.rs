@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::client::Body;
 use serde_json::{Value, json};
 use steersman_client::{Client, Config, ObjectMeta, PostParams};
-use steersman_runtime::{CachedClient, Cached, Error, Failure, Manager, ObjectKey};
+use steersman_runtime::{Cached, CachedClient, Error, Failure, Manager, ObjectKey};
 use steersman_testing::Embedded;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -248,4 +248,15 @@ pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, im
         Ok(())
     });
     (was_seen, Running(task))
+}
+
+/// Waits until something is there. Nothing depends on how fast the machine is: paused time goes on when there is nothing to do.
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..100_000 {
+        if let Some(found) = look().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("this never came: {what}");
 }
