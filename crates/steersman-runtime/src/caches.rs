@@ -86,7 +86,7 @@ impl Declared {
 
     /// The fields by which it selects.
     pub(crate) fn selected_fields(&self) -> impl Iterator<Item = &str> {
-        self.fields.iter().flat_map(|fields| fields.requirements()).map(|requirement| &*requirement.field)
+        self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
     }
 
     /// Whether an object in this namespace is kept. Its labels may not be known, and of its fields only some may be.
@@ -108,7 +108,7 @@ impl Declared {
             }
             _ => Keeps::No,
         };
-        let by_fields = self.fields.iter().flat_map(|fields| fields.requirements()).map(|requirement| {
+        let by_fields = self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| {
             match field(&requirement.field) {
                 None => Keeps::Unknown,
                 Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Keeps::Yes,

@@ -179,7 +179,7 @@ impl CachedClient {
     }
 
     fn post_params(&self) -> PostParams {
-        PostParams { dry_run: self.dry_run, field_manager: self.field_owner.clone(), ..PostParams::default() }
+        PostParams { dry_run: self.dry_run, field_manager: self.field_owner.clone() }
     }
 
     fn patch_params(&self) -> PatchParams {
