@@ -450,6 +450,7 @@ impl<K: Object + Resource> Objects<K> {
             Deleted::Object(object) => object.meta().uid.clone(),
             Deleted::Gone(status) => status.details.as_ref().map(|details| details.uid.clone()),
         };
+        let told = told.or_else(|| params.preconditions.and_then(|preconditions| preconditions.uid));
         writes.gone(&caches, resource, key, told, before);
         Ok(answer)
     }

@@ -245,6 +245,7 @@ async fn a_finalizer_is_added_to_an_object_that_others_have_changed() {
     world.network.delay(Duration::from_millis(100));
     let maps = maps(&world);
     maps.create(&PostParams::default(), &map("a/m", "1")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
     let patch = Patch::Merge(json!({"metadata": {"finalizers": [THEIRS]}}));
     maps.patch("m", &PatchParams::default(), &patch).await.unwrap();
     settle().await;

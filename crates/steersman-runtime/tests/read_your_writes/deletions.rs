@@ -44,6 +44,15 @@ async fn an_object_that_was_deleted_before_the_cache_had_it_never_appears() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_was_made_and_deleted_unseen_is_not_waited_for() {
+    let world = world().await;
+    world.network.hold("watch=true");
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
+    assert!(world.client.objects::<ConfigMap>().list().await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_is_made_again_is_the_new_one() {
     let world = world().await;
     let maps = world.client.objects::<ConfigMap>();
@@ -72,6 +81,20 @@ async fn an_object_that_a_finalizer_holds_is_read_as_it_is_on_its_way_out() {
     // The answer to this is the object with an old version: it is gone all the same.
     maps.patch(&key("a/m"), &finalizers(&[])).await.unwrap();
     assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
+}
+
+/// Which object it was is known to the cache before the request is sent.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_answer_does_not_tell_the_uid_is_waited_for() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    maps.create(&map("a/m", "1")).await.unwrap();
+    let uid = maps.get(&key("a/m")).await.unwrap().meta().uid().to_owned();
+    let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    world.network.answer("DELETE ", success);
+    maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
+    let error = maps.get(&key("a/m")).await.unwrap_err();
+    assert!(error.is_stale() && error.to_string().contains(&uid), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
