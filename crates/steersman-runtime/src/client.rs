@@ -418,7 +418,8 @@ impl<K: Object + Resource> Objects<K> {
     }
 
     /// Server-side apply: says what this client's [field owner](CachedClient::field_owner) wants of the object, which is made if need
-    /// be. `force` takes over fields that others manage with another value.
+    /// be. `force` takes over fields that others manage with another value. What is wanted has its `apiVersion`, `kind` and
+    /// `metadata.name`, as the server asks.
     pub async fn apply<P: Serialize>(&self, key: &ObjectKey, object: &P, force: bool) -> Result<K, Error> {
         if self.client.field_owner.is_none() {
             let problem = "server-side apply needs to know who applies: client.field_owner(\"…\")";

@@ -89,7 +89,7 @@ async fn an_object_that_leaves_the_selector_is_gone_from_the_cache() {
 async fn what_is_applied_is_read_and_conflicts_are_told() {
     let (client, namespace, _running) = client(|manager, _| manager.declare(kind::<ConfigMap>()).unwrap()).await;
     let key = ObjectKey::new(&namespace, "m");
-    let wanted = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}});
+    let wanted = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"value": value}});
     let (ours, theirs) = (client.field_owner("ours").objects::<ConfigMap>(), client.field_owner("theirs").objects());
     ours.apply(&key, &wanted("1"), false).await.unwrap();
     assert_eq!(value(&ours.get(&key).await.unwrap()), "1");
