@@ -35,7 +35,8 @@ const READS_MAX: usize = 16;
 /// a cache selects by a field that the answer did not have, the read waits until the cache has reached the version of the write. Not
 /// covered: dry runs, subresources that are created (`eviction`, `token`), collections that are deleted, writes past this client, and
 /// kinds whose versions do not compare, which is logged. Each of these sentences is a test in `tests/read_your_writes`; all at once is
-/// `no_read_is_stale_in_a_thousand_rounds_of_every_write`.
+/// `no_read_is_stale_in_a_thousand_rounds_of_every_write`. In a cache of several namespaces, what somebody else deletes before it was
+/// read once after the write can be waited for in vain until the next bookmark of all of them, a minute at most.
 ///
 /// A read never starts a watch: a kind that nobody declared is an error that says what to call (contract 11, test
 /// `reading_a_kind_that_nobody_declared_names_the_call_to_add`). Nor does it take a cache that is not filled yet for an empty one: it
