@@ -1,13 +1,14 @@
 //! The manager's caches: one informer for each kind.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use steersman_cache::{Informer, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus, SharedInformerFactory};
 use steersman_client::Client;
-use steersman_wire::{LabelSelector, Metadata};
+use steersman_wire::{FieldSelector, LabelSelector, Metadata, Operator, SelectorError};
 
 use crate::Error;
 use crate::kind::{Identity, Kind};
@@ -20,18 +21,22 @@ pub(crate) struct Caches {
 
 /// An informer and what it is for.
 pub(crate) struct Declared {
+    /// Which one it is among the informers of the manager.
+    pub(crate) number: usize,
     pub(crate) identity: Identity,
-    pub(crate) scope: Scope,
+    scope: Scope,
+    labels: Option<LabelSelector>,
+    fields: Option<FieldSelector>,
     informer: Box<dyn Any + Send + Sync>,
     look: Box<dyn Look>,
 }
 
 /// Which objects of its kind an informer keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Scope {
-    pub(crate) namespaces: Vec<String>,
-    pub(crate) labels: Option<String>,
-    pub(crate) fields: Option<String>,
+struct Scope {
+    namespaces: Vec<String>,
+    labels: Option<String>,
+    fields: Option<String>,
 }
 
 /// What can be seen of an informer without knowing its type.
@@ -55,7 +60,7 @@ impl<K: Object> Look for Lister<K> {
 pub(crate) enum Keeps {
     Yes,
     No,
-    /// It has a field selector, which the server evaluates.
+    /// Its selector asks for what is not known here.
     Unknown,
 }
 
@@ -67,23 +72,60 @@ impl Scope {
         let text = |text: Option<&str>| text.map(ToOwned::to_owned);
         Self { namespaces, labels: text(options.label_selector()), fields: text(options.field_selector()) }
     }
-
-    /// Whether an object with this namespace and these labels is kept.
-    pub(crate) fn keeps<'a>(&self, namespace: &str, label: impl Fn(&str) -> Option<&'a str>) -> Keeps {
-        if !self.namespaces.is_empty() && !self.namespaces.iter().any(|ours| ours == namespace) {
-            return Keeps::No;
-        }
-        let selector = self.labels.as_deref().and_then(|labels| LabelSelector::parse(labels).ok());
-        if selector.is_some_and(|selector| !selector.matches(label)) {
-            return Keeps::No;
-        }
-        if self.fields.is_some() { Keeps::Unknown } else { Keeps::Yes }
-    }
 }
 
 impl Declared {
     pub(crate) fn look(&self) -> &dyn Look {
         &*self.look
+    }
+
+    /// Whether objects leave it only when they are deleted.
+    pub(crate) fn is_unselective(&self) -> bool {
+        self.labels.is_none() && self.fields.is_none()
+    }
+
+    /// The fields by which it selects.
+    pub(crate) fn selected_fields(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
+    }
+
+    /// Whether an object in this namespace is kept. Its labels may not be known, and of its fields only some may be.
+    pub(crate) fn keeps<'a>(
+        &self,
+        namespace: &str,
+        labels: Option<&BTreeMap<String, String>>,
+        field: impl Fn(&str) -> Option<&'a str>,
+    ) -> Keeps {
+        let namespaces = &self.scope.namespaces;
+        if !namespaces.is_empty() && !namespaces.iter().any(|ours| ours == namespace) {
+            return Keeps::No;
+        }
+        let by_labels = match (&self.labels, labels) {
+            (None, _) => Keeps::Yes,
+            (Some(_), None) => Keeps::Unknown,
+            (Some(selector), Some(labels)) if selector.matches(|label| labels.get(label).map(String::as_str)) => {
+                Keeps::Yes
+            }
+            _ => Keeps::No,
+        };
+        let by_fields = self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| {
+            match field(&requirement.field) {
+                None => Keeps::Unknown,
+                Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Keeps::Yes,
+                Some(_) => Keeps::No,
+            }
+        });
+        by_fields.fold(by_labels, Keeps::and)
+    }
+}
+
+impl Keeps {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::Yes, Self::Yes) => Self::Yes,
+            _ => Self::Unknown,
+        }
     }
 }
 
@@ -108,7 +150,7 @@ impl Caches {
         let options = std::mem::take(&mut kind.options);
         let scope = Scope::of(&options);
         let mut declared = self.declared();
-        if let Some(found) = declared.iter().find(|declared| declared.identity == kind.identity) {
+        if let Some(found) = declared.iter().find(|declared| declared.identity.is_same(&kind.identity)) {
             if scope != Scope::default() && scope != found.scope {
                 let kind = &kind.identity.kind;
                 let problem = format!(
@@ -125,19 +167,27 @@ impl Caches {
             }
             return Ok(informer);
         }
+        let invalid = |problem: SelectorError| steersman_cache::Error::InvalidOptions { problem: problem.to_string() };
+        let labels = scope.labels.as_deref().map(LabelSelector::parse).transpose().map_err(invalid)?;
+        let fields = scope.fields.as_deref().map(FieldSelector::parse).transpose().map_err(invalid)?;
         let informer = kind.informer(&self.factory, options)?;
-        let look = Box::new(informer.lister());
-        let identity = kind.identity.clone();
-        declared.push(Arc::new(Declared { identity, scope, informer: Box::new(informer.clone()), look }));
+        let number = declared.len();
+        declared.push(Arc::new(Declared {
+            number,
+            identity: kind.identity.clone(),
+            scope,
+            labels,
+            fields,
+            look: Box::new(informer.lister()),
+            informer: Box::new(informer.clone()),
+        }));
         Ok(informer)
     }
 
     /// The declared informer of a kind, or an error that says how to declare one (contract 11).
     pub(crate) fn find<K: Object>(&self, identity: &Identity) -> Result<(Informer<K>, Arc<Declared>), Error> {
         let declared = self.declared();
-        let found = declared
-            .iter()
-            .find(|declared| declared.identity.object == identity.object && declared.identity.path == identity.path);
+        let found = declared.iter().find(|declared| declared.identity.is_same(identity));
         let found = found.and_then(|declared| {
             Some((declared.informer.downcast_ref::<Informer<K>>()?.clone(), Arc::clone(declared)))
         });
@@ -147,9 +197,9 @@ impl Caches {
         })
     }
 
-    /// All informers of the kind at this path: typed, dynamic and metadata-only.
-    pub(crate) fn at(&self, path: &str) -> Vec<Arc<Declared>> {
-        self.declared().iter().filter(|declared| declared.identity.path == path).cloned().collect()
+    /// All informers of this resource: typed, dynamic and metadata-only, in whichever version.
+    pub(crate) fn of(&self, resource: &str) -> Vec<Arc<Declared>> {
+        self.declared().iter().filter(|declared| declared.identity.resource == resource).cloned().collect()
     }
 
     pub(crate) fn start(&self) -> Result<(), Error> {

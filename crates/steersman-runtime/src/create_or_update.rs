@@ -2,7 +2,7 @@
 
 use kube_core::Resource;
 use serde_json::{Map, Value, json};
-use steersman_cache::{Object, ObjectKey};
+use steersman_cache::{Cached, Object, ObjectKey};
 use steersman_client::Patch;
 
 use crate::client::Objects;
@@ -19,67 +19,137 @@ pub enum OperationResult {
     Updated,
 }
 
-impl CachedClient {
-    /// Makes an object as `mutate` wants it: reads it from the cache, or begins with `new` if it does not exist, has it changed, and
-    /// writes it if that changed anything. `new` must have a name. The status is not written.
-    pub async fn create_or_update<K>(&self, new: K, mutate: impl FnOnce(&mut K)) -> Result<(K, OperationResult), Error>
-    where
-        K: Object + Clone + Resource<DynamicType = (), Scope: 'static>,
-    {
-        let objects = self.objects::<K>();
-        let key = key_of(&new)?;
-        let Some(existing) = objects.get_opt(&key).await? else { return create(&objects, new, &key, mutate).await };
-        let existing = existing.get()?;
-        let mut object = K::clone(&existing);
-        mutate(&mut object);
-        same_key(&object, &key)?;
-        if json_of(&object)? == json_of(&*existing)? {
-            return Ok((object, OperationResult::Unchanged));
-        }
-        Ok((objects.update(&object).await?, OperationResult::Updated))
-    }
+/// What the function that changes an object returns: nothing, or an error, which is passed on and leaves the object as it is.
+pub trait Mutated {
+    /// As a result.
+    fn into_result(self) -> Result<(), Error>;
+}
 
-    /// As [`create_or_update`](Self::create_or_update), but sends only what changed, as a merge patch: what others change at the same
-    /// time stays. What changed in the status is sent to the status.
-    pub async fn create_or_patch<K>(&self, new: K, mutate: impl FnOnce(&mut K)) -> Result<(K, OperationResult), Error>
-    where
-        K: Object + Clone + Resource<DynamicType = (), Scope: 'static>,
-    {
-        let objects = self.objects::<K>();
-        let key = key_of(&new)?;
-        let Some(existing) = objects.get_opt(&key).await? else { return create(&objects, new, &key, mutate).await };
-        let existing = existing.get()?;
-        let mut object = K::clone(&existing);
-        mutate(&mut object);
-        same_key(&object, &key)?;
-        let (before, after) = (json_of(&*existing)?, json_of(&object)?);
-        let Some(Value::Object(mut difference)) = difference(&before, &after) else {
-            return Ok((object, OperationResult::Unchanged));
-        };
-        let status = difference.remove("status");
-        let mut patched = object;
-        if !difference.is_empty() {
-            patched = objects.patch(&key, &Patch::Merge(Value::Object(difference))).await?;
-        }
-        if let Some(status) = status {
-            patched = objects.patch_status(&key, &Patch::Merge(json!({ "status": status }))).await?;
-        }
-        Ok((patched, OperationResult::Updated))
+impl Mutated for () {
+    fn into_result(self) -> Result<(), Error> {
+        Ok(())
     }
 }
 
-async fn create<K>(
-    objects: &Objects<K>,
-    mut object: K,
-    key: &ObjectKey,
-    mutate: impl FnOnce(&mut K),
-) -> Result<(K, OperationResult), Error>
-where
-    K: Object + Resource<DynamicType = ()>,
-{
-    mutate(&mut object);
-    same_key(&object, key)?;
-    Ok((objects.create(&object).await?, OperationResult::Created))
+impl Mutated for Result<(), Error> {
+    fn into_result(self) -> Result<(), Error> {
+        self
+    }
+}
+
+impl CachedClient {
+    /// Makes an object of a Rust type as `mutate` wants it: see [`Objects::create_or_update`].
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// # use steersman_runtime::{CachedClient, Error, OperationResult, set_controller_reference};
+    /// # async fn example(client: &CachedClient, owner: &ConfigMap, new: Secret) -> Result<(), Error> {
+    /// let (secret, result) = client
+    ///     .create_or_update(new, |secret| {
+    ///         secret.string_data = Some([("a".to_owned(), "1".to_owned())].into());
+    ///         set_controller_reference(owner, secret)?;
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// # let _: (Secret, OperationResult) = (secret, result);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn create_or_update<K, R: Mutated>(
+        &self,
+        new: K,
+        mutate: impl FnOnce(&mut K) -> R,
+    ) -> Result<(K, OperationResult), Error>
+    where
+        K: Object + Clone + Resource<DynamicType = (), Scope: 'static>,
+    {
+        self.objects().create_or_update(new, mutate).await
+    }
+
+    /// Makes an object of a Rust type as `mutate` wants it: see [`Objects::create_or_patch`].
+    pub async fn create_or_patch<K, R: Mutated>(
+        &self,
+        new: K,
+        mutate: impl FnOnce(&mut K) -> R,
+    ) -> Result<(K, OperationResult), Error>
+    where
+        K: Object + Clone + Resource<DynamicType = (), Scope: 'static>,
+    {
+        self.objects().create_or_patch(new, mutate).await
+    }
+}
+
+/// An object that exists, and what it should be.
+struct Change<K> {
+    before: Value,
+    after: Value,
+    object: K,
+}
+
+impl<K: Object + Clone + Resource> Objects<K> {
+    /// Makes an object as `mutate` wants it: reads it from the cache, or begins with `new` if it does not exist, has it changed, and
+    /// writes it if that changed anything. `new` must have a name. The status is not written. It is a conflict if somebody else has
+    /// changed the object meanwhile, and nothing is written then.
+    ///
+    /// A cache that drops fields of its objects is not for this: what is not in it would be taken away.
+    pub async fn create_or_update<R: Mutated>(
+        &self,
+        new: K,
+        mutate: impl FnOnce(&mut K) -> R,
+    ) -> Result<(K, OperationResult), Error> {
+        let key = key_of(&new)?;
+        let Some(existing) = self.get_opt(&key).await? else { return self.create_mutated(new, &key, mutate).await };
+        let change = Change::new(&existing, &key, mutate)?;
+        if change.before == change.after {
+            return Ok((change.object, OperationResult::Unchanged));
+        }
+        Ok((self.update(&change.object).await?, OperationResult::Updated))
+    }
+
+    /// As [`create_or_update`](Self::create_or_update), but sends only what changed, as a merge patch: what others change at the same
+    /// time stays, but for lists, which are written whole. What changed in the status is sent to the status.
+    pub async fn create_or_patch<R: Mutated>(
+        &self,
+        new: K,
+        mutate: impl FnOnce(&mut K) -> R,
+    ) -> Result<(K, OperationResult), Error> {
+        let key = key_of(&new)?;
+        let Some(existing) = self.get_opt(&key).await? else { return self.create_mutated(new, &key, mutate).await };
+        let change = Change::new(&existing, &key, mutate)?;
+        let Some(Value::Object(mut difference)) = difference(&change.before, &change.after) else {
+            return Ok((change.object, OperationResult::Unchanged));
+        };
+        let status = difference.remove("status");
+        let mut patched = change.object;
+        if !difference.is_empty() {
+            patched = self.patch(&key, &Patch::Merge(Value::Object(difference))).await?;
+        }
+        if let Some(status) = status {
+            patched = self.patch_status(&key, &Patch::Merge(json!({ "status": status }))).await?;
+        }
+        Ok((patched, OperationResult::Updated))
+    }
+
+    async fn create_mutated<R: Mutated>(
+        &self,
+        mut object: K,
+        key: &ObjectKey,
+        mutate: impl FnOnce(&mut K) -> R,
+    ) -> Result<(K, OperationResult), Error> {
+        mutate(&mut object).into_result()?;
+        same_key(&object, key)?;
+        Ok((self.create(&object).await?, OperationResult::Created))
+    }
+}
+
+impl<K: Object + Clone + Resource> Change<K> {
+    fn new<R: Mutated>(existing: &Cached<K>, key: &ObjectKey, mutate: impl FnOnce(&mut K) -> R) -> Result<Self, Error> {
+        let existing = existing.get()?;
+        let mut object = K::clone(&existing);
+        mutate(&mut object).into_result()?;
+        same_key(&object, key)?;
+        Ok(Self { before: json_of(&*existing)?, after: json_of(&object)?, object })
+    }
 }
 
 fn key_of<K: Resource>(object: &K) -> Result<ObjectKey, Error> {
@@ -107,7 +177,8 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
         (Value::Object(before), Value::Object(after)) => {
             let mut patch = Map::new();
             for (name, value) in after {
-                let changed = before.get(name).map_or_else(|| Some(value.clone()), |old| difference(old, value));
+                // What is not there is null to a merge patch.
+                let changed = difference(before.get(name).unwrap_or(&Value::Null), value);
                 patch.extend(changed.map(|value| (name.clone(), value)));
             }
             let removed = before.keys().filter(|name| !after.contains_key(*name));
@@ -129,5 +200,6 @@ mod tests {
         let patch = json!({"b": {"c": 4, "d": null}, "list": [1, 2], "new": true});
         assert_eq!(difference(&before, &after), Some(patch));
         assert_eq!(difference(&before, &before), None);
+        assert_eq!(difference(&json!({"a": null}), &json!({"b": null})), Some(json!({"a": null})));
     }
 }

@@ -70,6 +70,16 @@ pub enum Error {
     /// An object cannot be what is asked.
     #[error("{0}")]
     InvalidObject(String),
+    /// An object has another controller.
+    #[error("{object} is controlled by {by} already and cannot be controlled by {wanted} as well")]
+    AlreadyControlled {
+        /// The name of the object.
+        object: String,
+        /// Who controls it.
+        by: String,
+        /// Who should.
+        wanted: String,
+    },
     /// A kind is registered with another type.
     #[error("{kind} is registered as {registered} already and cannot be {wanted} as well: use one type for each kind")]
     SchemeClash {
@@ -113,6 +123,16 @@ impl Error {
     /// The object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. }) || self.client().is_some_and(steersman_client::Error::is_not_found)
+    }
+
+    /// The version that was asked for is forgotten by the server.
+    pub fn is_gone(&self) -> bool {
+        self.client().is_some_and(steersman_client::Error::is_expired)
+    }
+
+    /// The cache has not caught up with what was written.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Stale { .. })
     }
 
     /// An object of that name exists already.

@@ -12,22 +12,20 @@ use steersman_wire::is_qualified_name;
 
 use crate::{Context, Error, Failure};
 
+/// How often the list of finalizers is written when others write the object all the time; then the reconcile fails.
+const ATTEMPTS_MAX: usize = 5;
+
 /// Adds a finalizer to an object in memory. Says whether it was not there.
 pub fn add_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
-    let finalizers = object.meta_mut().finalizers.get_or_insert_default();
-    let missing = !finalizers.iter().any(|finalizer| finalizer == name);
-    if missing {
-        finalizers.push(name.to_owned());
-    }
-    missing
+    add_name(object.meta_mut().finalizers.get_or_insert_default(), name)
 }
 
 /// Takes a finalizer from an object in memory. Says whether it was there. Those of others stay.
 pub fn remove_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
-    let Some(finalizers) = &mut object.meta_mut().finalizers else { return false };
-    let before = finalizers.len();
-    finalizers.retain(|finalizer| finalizer != name);
-    finalizers.len() != before
+    let finalizers = &mut object.meta_mut().finalizers;
+    let removed = finalizers.as_mut().is_some_and(|finalizers| remove_name(finalizers, name));
+    finalizers.take_if(|finalizers| finalizers.is_empty());
+    removed
 }
 
 /// Whether an object has a finalizer.
@@ -42,7 +40,8 @@ type Hook<K> = dyn Fn(Context<K>, Cached<K>) -> HookFuture<'static> + Send + Syn
 ///
 /// **What is promised.** Each hook is called at least once for each object that is deleted while it has the finalizer, with its last
 /// state, which is in the cache as well. The finalizer is taken away when all hooks have succeeded, and not before; hooks are called
-/// again otherwise, and so must not mind. Finalizers of others are not touched.
+/// again otherwise, and so must not mind. Finalizers of others are not touched. The tests of these sentences are in
+/// `tests/finalizers.rs`.
 pub struct Finalizer<K> {
     name: String,
     hooks: Vec<(String, Box<Hook<K>>)>,
@@ -103,7 +102,8 @@ impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
         self
     }
 
-    /// To be called first in a reconcile: gives a living object the finalizer, and calls the hooks for one that is deleted.
+    /// To be called first in a reconcile: gives a living object the finalizer, and calls the hooks for one that is deleted. When it has
+    /// written, the object has a newer version than the one that was given: read it again before you update it.
     pub async fn ensure(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<FinalizerState, Failure> {
         let meta = object.meta();
         let present = meta.finalizers().any(|finalizer| finalizer == self.name);
@@ -111,15 +111,12 @@ impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
             (false, true) => Ok(FinalizerState::Active),
             (true, false) => Ok(FinalizerState::Finalized),
             (false, false) => {
-                let mut finalizers: Vec<_> = meta.finalizers().collect();
-                finalizers.push(&self.name);
-                self.write(ctx, object, &finalizers).await?;
+                self.change(ctx, object, add_name).await?;
                 Ok(FinalizerState::Active)
             }
             (true, true) => {
                 self.call_hooks(ctx, object).await?;
-                let others: Vec<_> = meta.finalizers().filter(|finalizer| *finalizer != self.name).collect();
-                match self.write(ctx, object, &others).await {
+                match self.change(ctx, object, remove_name).await {
                     // Somebody else has taken it away, and with it the object.
                     Err(error) if error.is_not_found() => {}
                     result => result?,
@@ -129,21 +126,62 @@ impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
         }
     }
 
+    /// Calls all hooks. If one of the failures goes away by trying again, it is the one that counts.
     async fn call_hooks(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<(), Failure> {
-        let mut first = None;
+        let mut failed: Option<Failure> = None;
         for (name, hook) in &self.hooks {
             if let Err(failure) = hook(ctx.clone(), object.clone()).await {
                 tracing::warn!(hook = name, error = %failure, "the object stays until this succeeds");
-                first.get_or_insert(failure);
+                if failed.as_ref().is_none_or(|failed| failed.is_terminal() && !failure.is_terminal()) {
+                    failed = Some(failure);
+                }
             }
         }
-        first.map_or(Ok(()), Err)
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Writes the whole list, if nobody has changed the object since.
-    async fn write(&self, ctx: &Context<K>, object: &Cached<K>, finalizers: &[&str]) -> Result<(), Error> {
-        let version = object.meta().resource_version();
-        let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
-        ctx.client().objects::<K>().patch(&object.key(), &Patch::Merge(patch)).await.map(drop)
+    /// Changes the list of finalizers. If somebody has changed the object since it was read, it is read from the server and tried
+    /// again, so that hooks that have succeeded need not be called again for that.
+    async fn change(
+        &self,
+        ctx: &Context<K>,
+        object: &Cached<K>,
+        change: fn(&mut Vec<String>, &str) -> bool,
+    ) -> Result<(), Error> {
+        let (key, uid) = (object.key(), object.meta().uid());
+        let mut finalizers: Vec<_> = object.meta().finalizers().map(ToOwned::to_owned).collect();
+        let mut version = object.meta().resource_version().to_owned();
+        let objects = ctx.client().objects::<K>();
+        for attempt in 1.. {
+            if !change(&mut finalizers, &self.name) {
+                break;
+            }
+            let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+            match objects.patch(&key, &Patch::Merge(patch)).await {
+                Err(error) if error.is_conflict() && attempt < ATTEMPTS_MAX => {}
+                result => return result.map(drop),
+            }
+            let now = objects.live(key.namespace()).metadata().get(key.name()).await?.metadata;
+            if now.uid.as_deref() != Some(uid) {
+                return Err(Error::NotFound { kind: objects.kind().to_owned(), key: key.to_string() });
+            }
+            version = now.resource_version.unwrap_or_default();
+            finalizers = now.finalizers.unwrap_or_default();
+        }
+        Ok(())
     }
+}
+
+fn add_name(finalizers: &mut Vec<String>, name: &str) -> bool {
+    let missing = !finalizers.iter().any(|finalizer| finalizer == name);
+    if missing {
+        finalizers.push(name.to_owned());
+    }
+    missing
+}
+
+fn remove_name(finalizers: &mut Vec<String>, name: &str) -> bool {
+    let before = finalizers.len();
+    finalizers.retain(|finalizer| finalizer != name);
+    finalizers.len() != before
 }

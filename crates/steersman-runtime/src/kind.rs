@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube_core::Resource;
 use steersman_cache::{Event, Index, Informer, InformerOptions, Object, SharedInformerFactory, StorageOptions};
 use steersman_client::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -29,16 +29,21 @@ pub struct Kind<K> {
 }
 
 /// Which kind it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Identity {
     /// Typed, dynamic and metadata-only objects of one kind are kept apart.
     pub(crate) object: TypeId,
     pub(crate) group: String,
-    pub(crate) version: String,
     pub(crate) kind: String,
     pub(crate) path: String,
+    /// Which objects they are, whatever the version they are read in.
+    pub(crate) resource: String,
+    /// Whether only the metadata of its objects is known.
+    pub(crate) metadata_only: bool,
     /// Whether its objects are in namespaces.
     pub(crate) namespaced: bool,
+    /// Whether that is known, and not only likely.
+    pub(crate) namespaced_for_sure: bool,
     /// What to write to declare it.
     pub(crate) call: String,
 }
@@ -106,17 +111,27 @@ pub fn dynamic_metadata(resource: &ApiResource) -> Kind<PartialObjectMeta<Dynami
 
 impl Identity {
     /// Objects are kept as `O`; `K` knows what they are.
-    pub(crate) fn of<O: 'static, K: Resource<Scope: 'static>>(dynamic: &K::DynamicType, call: String) -> Self {
+    pub(crate) fn of<O: 'static, K: Resource<Scope: 'static> + 'static>(
+        dynamic: &K::DynamicType,
+        call: String,
+    ) -> Self {
         Self {
             object: TypeId::of::<O>(),
             group: K::group(dynamic).into_owned(),
-            version: K::version(dynamic).into_owned(),
             kind: K::kind(dynamic).into_owned(),
             path: K::url_path(dynamic, None),
+            resource: format!("{}.{}", K::plural(dynamic), K::group(dynamic)),
+            metadata_only: TypeId::of::<O>() != TypeId::of::<K>(),
             // Of a kind that is known at run time only it is not known: most are.
             namespaced: TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>(),
+            namespaced_for_sure: TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>(),
             call,
         }
+    }
+
+    /// Whether they are kept in the same cache.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.object == other.object && self.path == other.path
     }
 }
 

@@ -90,7 +90,7 @@ pub use steersman_cache::{Cached, Event, Index, Lister, Object, ObjectKey, Stora
 pub use client::{CachedClient, Objects};
 pub use conditions::{condition, is_condition_true, remove_condition, set_condition};
 pub use controller::{Controller, ControllerBuilder, ControllerMetrics};
-pub use create_or_update::OperationResult;
+pub use create_or_update::{Mutated, OperationResult};
 pub use enqueue::LOW_PRIORITY;
 pub use error::{Error, Failure};
 pub use finalizer::{Finalizer, FinalizerState, add_finalizer, has_finalizer, remove_finalizer};

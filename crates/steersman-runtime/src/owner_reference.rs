@@ -33,7 +33,9 @@ pub fn owner_reference<O: Resource>(owner: &O, dynamic: &O::DynamicType) -> Resu
 /// [owns](crate::ControllerBuilder::owns) its kind is told of its changes. Done again, it changes nothing. Says whether something
 /// changed.
 ///
-/// An object has one controller at most, and an owner in a namespace owns only objects in the same one: otherwise it is an error.
+/// An object has one controller at most ([`Error::AlreadyControlled`]), and an owner in a namespace owns only objects in the same one:
+/// otherwise it is an error, and the object is as it was. An owner is known by its kind and name: one that was deleted and made again
+/// takes the place of the old one.
 pub fn set_controller_reference<O, K>(owner: &O, object: &mut K) -> Result<bool, Error>
 where
     O: Resource<DynamicType = ()>,
@@ -69,32 +71,39 @@ pub fn set_reference<O: Resource, K: Resource>(
             reference.kind, reference.name
         )));
     }
-    let references = object.meta_mut().owner_references.get_or_insert_default();
     let same = |other: &OwnerReference| {
-        let group = |version: &str| version.rsplit_once('/').map_or(String::new(), |(group, _)| group.to_owned());
-        group(&other.api_version) == group(&reference.api_version)
+        group_of(&other.api_version) == group_of(&reference.api_version)
             && other.kind == reference.kind
             && other.name == reference.name
     };
+    let references = object.meta().owner_references.as_deref().unwrap_or_default();
     if reference.controller == Some(true)
         && let Some(other) = references.iter().find(|other| other.controller == Some(true) && !same(other))
     {
-        return Err(Error::InvalidObject(format!(
-            "{name} is controlled by {} {} already and cannot be controlled by {} {} as well",
-            other.kind, other.name, reference.kind, reference.name
-        )));
+        return Err(Error::AlreadyControlled {
+            object: name,
+            by: format!("{} {}", other.kind, other.name),
+            wanted: format!("{} {}", reference.kind, reference.name),
+        });
     }
-    match references.iter_mut().find(|other| same(other)) {
-        Some(other) if *other == reference => Ok(false),
-        Some(other) => {
-            *other = reference;
-            Ok(true)
-        }
-        None => {
-            references.push(reference);
-            Ok(true)
-        }
-    }
+    let references = object.meta_mut().owner_references.get_or_insert_default();
+    let Some(existing) = references.iter_mut().find(|other| same(other)) else {
+        references.push(reference);
+        return Ok(true);
+    };
+    // Who controls an object does not cease to do so by owning it.
+    let reference = OwnerReference {
+        controller: reference.controller.or(existing.controller),
+        block_owner_deletion: reference.block_owner_deletion.or(existing.block_owner_deletion),
+        ..reference
+    };
+    let changed = *existing != reference;
+    *existing = reference;
+    Ok(changed)
+}
+
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// Takes `owner` from the owners of `object`. Says whether it was one.

@@ -35,8 +35,10 @@ pub struct Scheme {
 struct Registered {
     object: TypeId,
     name: &'static str,
-    decode: fn(&[u8]) -> Result<Box<dyn Any + Send + Sync>, Error>,
+    decode: fn(&[u8]) -> Result<AnyObject, Error>,
 }
+
+type AnyObject = Box<dyn Any + Send + Sync>;
 
 /// An object of a kind that was not known before it was read.
 #[derive(Debug)]
@@ -81,8 +83,7 @@ impl Scheme {
         if let Some(registered) = self.by_kind.get(&kind).filter(|registered| registered.object != TypeId::of::<K>()) {
             return Err(Error::SchemeClash { kind: kind_text(&kind), registered: registered.name, wanted });
         }
-        let decode =
-            |object: &[u8]| -> Result<Box<dyn Any + Send + Sync>, Error> { Ok(Box::new(decoded::<K>(object)?)) };
+        let decode = |object: &[u8]| -> Result<AnyObject, Error> { Ok(Box::new(decoded::<K>(object)?)) };
         self.by_kind.insert(kind.clone(), Registered { object: TypeId::of::<K>(), name: wanted, decode });
         self.by_type.insert(TypeId::of::<K>(), kind);
         Ok(())

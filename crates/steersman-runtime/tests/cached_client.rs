@@ -1,0 +1,402 @@
+//! The cached client: reads from caches, writes to the server.
+
+mod with_client;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use serde_json::{Value, json};
+use steersman_client::{ApiResource, DeleteParams, Deleted, DynamicObject, ObjectMeta, Patch, PatchParams};
+use steersman_runtime::{
+    Error, Index, OperationResult, dynamic, dynamic_metadata, kind, metadata, set_controller_reference,
+};
+use steersman_wire::LabelSelector;
+use with_client::{World, key, labelled, map, meta, names, set_value, settle, value};
+
+async fn with_maps() -> World {
+    World::new(|manager| manager.declare(kind::<ConfigMap>()).unwrap()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_read_by_key_namespace_labels_and_index() {
+    let by_value =
+        Index::function(|map: &ConfigMap| map.data.iter().flatten().map(|(_, value)| value.clone()).collect());
+    let world = World::new(|manager| {
+        manager.declare(kind::<ConfigMap>().index("app", Index::label("app")).index("value", by_value)).unwrap();
+    })
+    .await;
+    let maps = world.client.objects::<ConfigMap>();
+    for map in [labelled("a/web", "app=web"), labelled("b/web", "app=web"), labelled("a/db", "app=db"), map("a/x", "1")]
+    {
+        maps.create(&map).await.unwrap();
+    }
+    assert_eq!(maps.get(&key("a/web")).await.unwrap().meta().label("app"), Some("web"));
+    assert!(maps.get(&key("a/none")).await.unwrap_err().is_not_found());
+    assert!(maps.get_opt(&key("a/none")).await.unwrap().is_none());
+    assert_eq!(names(&maps.list().await.unwrap()), ["db", "web", "web", "x"]);
+    assert_eq!(names(&maps.list_in("a").await.unwrap()), ["db", "web", "x"]);
+    let selector = LabelSelector::parse("app in (web, db)").unwrap();
+    assert_eq!(names(&maps.select(None, &selector).await.unwrap()), ["db", "web", "web"]);
+    assert_eq!(names(&maps.select(Some("b"), &selector).await.unwrap()), ["web"]);
+    assert_eq!(names(&maps.by_index("app", "web").await.unwrap()), ["web", "web"]);
+    assert_eq!(names(&maps.by_index("value", "1").await.unwrap()), ["x"]);
+    let error = maps.by_index("other", "1").await.unwrap_err().to_string();
+    assert!(error.contains("other"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_and_metadata_only_objects_are_read_and_written() {
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let world = World::new(|manager| {
+        manager.declare(dynamic(&resource)).unwrap();
+        manager.declare(metadata::<ConfigMap>()).unwrap();
+        manager.declare(dynamic_metadata(&resource)).unwrap();
+    })
+    .await;
+    let objects = world.client.dynamic(&resource);
+    let object: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "a", "name": "m"}, "data": {"value": "1"}
+    }))
+    .unwrap();
+    objects.create(&object).await.unwrap();
+    assert_eq!(objects.get(&key("a/m")).await.unwrap().get().unwrap().data["data"]["value"], "1");
+
+    let metadata = world.client.metadata::<ConfigMap>();
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
+    metadata.patch(&key("a/m"), &patch).await.unwrap();
+    assert_eq!(metadata.get(&key("a/m")).await.unwrap().meta().label("app"), Some("web"));
+    let both = world.client.dynamic_metadata(&resource);
+    assert_eq!(both.get(&key("a/m")).await.unwrap().meta().label("app"), Some("web"));
+    assert_eq!(objects.get(&key("a/m")).await.unwrap().get().unwrap().data["data"]["value"], "1", "it is as it was");
+    metadata.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
+    assert!(both.get_opt(&key("a/m")).await.unwrap().is_none());
+}
+
+/// An object that is written as its metadata would lose all the rest.
+#[tokio::test(start_paused = true)]
+async fn metadata_alone_is_not_written_as_a_whole() {
+    let world = World::new(|manager| {
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        manager.declare(metadata::<ConfigMap>()).unwrap();
+    })
+    .await;
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    let metadata = world.client.metadata::<ConfigMap>();
+    let object = metadata.get(&key("a/m")).await.unwrap().get().unwrap();
+    world.network.writes();
+    for error in [
+        metadata.create(&object).await.unwrap_err(),
+        metadata.update(&object).await.unwrap_err(),
+        metadata.update_status(&object).await.unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("only the metadata"), "{error}");
+    }
+    assert!(world.network.writes().is_empty());
+}
+
+/// Contract 11.
+#[tokio::test(start_paused = true)]
+async fn reading_a_kind_that_nobody_declared_names_the_call_to_add() {
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let world = World::new(|manager| manager.declare(kind::<Secret>()).unwrap()).await;
+    let typed = world.client.get::<ConfigMap>(&key("a/m")).await.unwrap_err().to_string();
+    let dynamic = world.client.dynamic(&resource).list().await.unwrap_err().to_string();
+    let metadata = world.client.metadata::<ConfigMap>().list().await.unwrap_err().to_string();
+    let both = world.client.dynamic_metadata(&resource).list().await.unwrap_err().to_string();
+    // Another form of a kind that is declared is another cache.
+    let other = world.client.metadata::<Secret>().list().await.unwrap_err().to_string();
+    for (error, call) in [
+        (typed, "Manager::declare(kind::<ConfigMap>())"),
+        (dynamic, "Manager::declare(dynamic(<configmaps>))"),
+        (metadata, "Manager::declare(metadata::<ConfigMap>())"),
+        (both, "Manager::declare(dynamic_metadata(<configmaps>))"),
+        (other, "Manager::declare(metadata::<Secret>())"),
+    ] {
+        assert!(error.contains(call) && error.contains("owns(…)"), "{call} is not in: {error}");
+    }
+    settle().await;
+    assert!(!world.manager.status().iter().any(|status| status.what.contains("configmaps")), "nothing was started");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_is_not_filled_yet_is_not_taken_for_an_empty_one() {
+    let world = World::new(|manager| manager.declare(kind::<Secret>()).unwrap()).await;
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    world.network.hold("/configmaps");
+    world.manager.declare(kind::<ConfigMap>()).unwrap();
+    let error = world.client.get::<ConfigMap>(&key("a/m")).await.unwrap_err();
+    assert!(!error.is_not_found() && error.to_string().contains("configmaps"), "{error}");
+    world.network.let_go();
+    assert_eq!(value(&world.client.get(&key("a/m")).await.unwrap()), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_reads_come_from_the_server() {
+    let world = with_maps().await;
+    world.network.hold("watch=true");
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    assert!(world.client.stale_ok().objects::<ConfigMap>().list().await.unwrap().is_empty());
+    assert!(world.client.live().namespaced::<ConfigMap>("a").get_opt("m").await.unwrap().is_some());
+    let maps = world.client.objects::<ConfigMap>();
+    assert!(maps.live(Some("a")).get_opt("m").await.unwrap().is_some());
+    assert_eq!(maps.live(None).path(), "/api/v1/configmaps");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_created_updated_patched_and_deleted() {
+    let world = with_maps().await;
+    let created = world.client.create(&map("a/m", "1")).await.unwrap();
+    assert!(world.client.create(&map("a/m", "1")).await.unwrap_err().is_already_exists());
+    let updated = ConfigMap { data: map("a/m", "2").data, ..created.clone() };
+    world.client.update(&updated).await.unwrap();
+    assert!(world.client.update(&created).await.unwrap_err().is_conflict());
+    let maps = world.client.objects::<ConfigMap>();
+    maps.patch(&key("a/m"), &Patch::Merge(set_value("3"))).await.unwrap();
+    let there = world.other.namespaced::<ConfigMap>("a");
+    assert_eq!(there.get("m").await.unwrap().data.unwrap()["value"], "3");
+    let deleted = maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
+    assert!(matches!(deleted, Deleted::Gone(_)));
+    assert!(world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap_err().is_not_found());
+    let generated = ObjectMeta { name: None, generate_name: Some("m-".to_owned()), ..meta("a/x") };
+    let created = maps.create(&ConfigMap { metadata: generated, ..ConfigMap::default() }).await.unwrap();
+    let name = created.metadata.name.unwrap();
+    maps.get(&key(&format!("a/{name}"))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_in_no_namespace_are_read_and_written() {
+    let resource = ApiResource::erase::<Node>(&());
+    let world = World::new(|manager| {
+        manager.declare(kind::<Node>()).unwrap();
+        manager.declare(dynamic(&resource).in_no_namespace()).unwrap();
+    })
+    .await;
+    let metadata = ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() };
+    world.client.create(&Node { metadata, ..Node::default() }).await.unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    world.client.dynamic(&resource).patch(&key("n"), &patch).await.unwrap();
+    assert_eq!(world.client.get::<Node>(&key("n")).await.unwrap().meta().label("a"), Some("b"));
+    world.client.delete::<Node>(&key("n")).await.unwrap();
+    assert!(world.client.dynamic(&resource).list().await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_the_name_or_namespace_it_needs_is_refused_before_it_is_sent() {
+    let world = with_maps().await;
+    let nameless = ConfigMap { metadata: ObjectMeta { name: None, ..meta("a/m") }, ..ConfigMap::default() };
+    assert!(world.client.update(&nameless).await.unwrap_err().to_string().contains("metadata.name"));
+    assert!(world.client.update_status(&nameless).await.unwrap_err().to_string().contains("metadata.name"));
+    let nowhere = world.client.create(&map("m", "1")).await.unwrap_err();
+    assert!(nowhere.to_string().contains("namespace"), "{nowhere}");
+    assert!(world.client.update(&map("m", "1")).await.is_err());
+    assert!(world.client.delete::<ConfigMap>(&key("m")).await.is_err());
+    assert!(world.network.writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_is_written_by_itself() {
+    let world = World::new(|manager| manager.declare(kind::<Node>()).unwrap()).await;
+    let metadata = ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() };
+    let mut node = world.client.create(&Node { metadata, ..Node::default() }).await.unwrap();
+    node.status.get_or_insert_default().phase = Some("Running".to_owned());
+    node.spec.get_or_insert_default().pod_cidr = Some("10.0.0.0/24".to_owned());
+    world.client.update_status(&node).await.unwrap();
+    let read = world.client.get::<Node>(&key("n")).await.unwrap().get().unwrap();
+    assert_eq!(read.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
+    assert_eq!(read.spec.as_ref().and_then(|spec| spec.pod_cidr.as_deref()), None);
+    let patch = Patch::Merge(json!({"status": {"phase": "Pending"}}));
+    world.client.objects::<Node>().patch_status(&key("n"), &patch).await.unwrap();
+    let read = world.client.get::<Node>(&key("n")).await.unwrap().get().unwrap();
+    assert_eq!(read.status.as_ref().unwrap().phase.as_deref(), Some("Pending"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dry_runs_change_nothing() {
+    let world = with_maps().await;
+    let created = world.client.create(&map("a/m", "1")).await.unwrap();
+    let dry = world.client.dry_run();
+    let maps = dry.objects::<ConfigMap>();
+    dry.create(&map("a/n", "1")).await.unwrap();
+    dry.update(&ConfigMap { data: map("a/m", "2").data, ..created }).await.unwrap();
+    maps.patch(&key("a/m"), &Patch::Merge(set_value("3"))).await.unwrap();
+    dry.delete::<ConfigMap>(&key("a/m")).await.unwrap();
+    let (_, result) = dry.create_or_update(map("a/o", "1"), |_| ()).await.unwrap();
+    assert_eq!(result, OperationResult::Created);
+    assert!(dry.create(&map("a/m", "1")).await.unwrap_err().is_already_exists(), "the server has checked it");
+    settle().await;
+    let list = maps.list().await.unwrap();
+    assert_eq!(names(&list), ["m"]);
+    assert_eq!(value(&list[0]), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_are_marked_with_the_field_owner() {
+    let world = with_maps().await;
+    let client = world.client.field_owner("the owner");
+    let created = client.create(&map("a/m", "1")).await.unwrap();
+    client.update(&created).await.unwrap();
+    client.objects::<ConfigMap>().patch(&key("a/m"), &Patch::Merge(set_value("2"))).await.unwrap();
+    let writes = world.network.writes();
+    assert_eq!(writes.len(), 3);
+    for write in writes {
+        assert!(write.contains("fieldManager=the+owner") || write.contains("fieldManager=the%20owner"), "{write}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_side_apply_says_who_applies() {
+    let world = with_maps().await;
+    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "1"}});
+    let error = world.client.objects::<ConfigMap>().apply(&key("a/m"), &wanted, false).await.unwrap_err();
+    assert!(error.to_string().contains("field_owner("), "{error}");
+    assert!(world.network.writes().is_empty());
+
+    let mut answer = serde_json::to_value(map("a/m", "1")).unwrap();
+    answer["metadata"]["resourceVersion"] = json!("1");
+    world.network.answer("PATCH /api/v1/namespaces/a/configmaps/m", answer);
+    let maps = world.client.field_owner("me").objects::<ConfigMap>();
+    let applied = maps.apply(&key("a/m"), &wanted, false).await.unwrap();
+    assert_eq!(applied.data, map("a/m", "1").data);
+    maps.apply(&key("a/m"), &wanted, true).await.unwrap();
+    let writes = world.network.writes();
+    assert!(writes[0].contains("fieldManager=me") && !writes[0].contains("force=true"), "{writes:?}");
+    assert!(writes[1].contains("fieldManager=me") && writes[1].contains("force=true"), "{writes:?}");
+}
+
+fn set(wanted: &str) -> impl FnOnce(&mut ConfigMap) {
+    let data = Some(BTreeMap::from([("value".to_owned(), wanted.to_owned())]));
+    |map: &mut ConfigMap| map.data = data
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_or_update_writes_only_what_is_not_as_it_should_be() {
+    let world = with_maps().await;
+    let new = || ConfigMap { metadata: meta("a/m"), ..ConfigMap::default() };
+    let (created, result) = world.client.create_or_update(new(), set("1")).await.unwrap();
+    assert_eq!((created.data, result), (map("a/m", "1").data, OperationResult::Created));
+    world.network.writes();
+    let (same, result) = world.client.create_or_update(new(), set("1")).await.unwrap();
+    assert_eq!((same.data, result), (map("a/m", "1").data, OperationResult::Unchanged));
+    assert!(world.network.writes().is_empty(), "nothing was sent");
+    let (_, result) = world.client.create_or_update(new(), set("2")).await.unwrap();
+    assert_eq!((result, world.network.writes().len()), (OperationResult::Updated, 1));
+    assert_eq!(value(&world.client.get(&key("a/m")).await.unwrap()), "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_or_update_is_a_conflict_with_what_others_wrote_since() {
+    let world = with_maps().await;
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    world.client.get::<ConfigMap>(&key("a/m")).await.unwrap();
+    world.network.hold("watch=true");
+    let others = Patch::Merge(json!({"data": {"theirs": "1"}}));
+    world.other.namespaced::<ConfigMap>("a").patch("m", &PatchParams::default(), &others).await.unwrap();
+    assert!(world.client.create_or_update(map("a/m", ""), set("2")).await.unwrap_err().is_conflict());
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_or_patch_sends_only_what_changed() {
+    let world = with_maps().await;
+    let change = |wanted: &'static str| {
+        move |map: &mut ConfigMap| {
+            map.data.get_or_insert_default().insert("value".to_owned(), wanted.to_owned());
+        }
+    };
+    let new = || ConfigMap { metadata: meta("a/m"), ..ConfigMap::default() };
+    let (_, result) = world.client.create_or_patch(new(), change("1")).await.unwrap();
+    assert_eq!(result, OperationResult::Created);
+    world.client.get::<ConfigMap>(&key("a/m")).await.unwrap();
+    world.network.writes();
+    let (_, result) = world.client.create_or_patch(new(), change("1")).await.unwrap();
+    assert_eq!(result, OperationResult::Unchanged);
+    assert!(world.network.writes().is_empty(), "nothing was sent");
+
+    world.network.hold("watch=true");
+    let others = Patch::Merge(json!({"data": {"theirs": "1"}}));
+    world.other.namespaced::<ConfigMap>("a").patch("m", &PatchParams::default(), &others).await.unwrap();
+    let (patched, result) = world.client.create_or_patch(new(), change("2")).await.unwrap();
+    assert_eq!(result, OperationResult::Updated);
+    let data = patched.data.unwrap();
+    assert_eq!((&*data["value"], &*data["theirs"]), ("2", "1"), "what others wrote stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_or_patch_sends_the_status_to_the_status() {
+    let world = World::new(|manager| manager.declare(kind::<Node>()).unwrap()).await;
+    let new =
+        || Node { metadata: ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() }, ..Node::default() };
+    world.client.create_or_patch(new(), |_| ()).await.unwrap();
+    world.network.writes();
+    let change = |node: &mut Node| {
+        node.status.get_or_insert_default().phase = Some("Running".to_owned());
+        node.spec.get_or_insert_default().unschedulable = Some(true);
+    };
+    let (patched, result) = world.client.create_or_patch(new(), change).await.unwrap();
+    assert_eq!(result, OperationResult::Updated);
+    assert_eq!(patched.status.unwrap().phase.as_deref(), Some("Running"));
+    assert_eq!(patched.spec.unwrap().unschedulable, Some(true));
+    let writes = world.network.writes();
+    assert_eq!(writes.iter().map(|write| write.contains("/status")).collect::<Vec<_>>(), [false, true]);
+    let (_, result) = world.client.create_or_patch(new(), change).await.unwrap();
+    assert_eq!((result, world.network.writes().len()), (OperationResult::Unchanged, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_fails_or_renames_writes_nothing() {
+    let world = with_maps().await;
+    let owner = map("b/owner", "1");
+    let owner = world.client.create(&owner).await.unwrap();
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    world.network.writes();
+    for name in ["a/m", "a/new"] {
+        let owned = |map: &mut ConfigMap| -> Result<(), Error> {
+            map.data = None;
+            set_controller_reference(&owner, map)?;
+            Ok(())
+        };
+        let error = world.client.create_or_update(map(name, ""), owned).await.unwrap_err();
+        assert!(error.to_string().contains("same namespace"), "{error}");
+        assert!(world.client.create_or_patch(map(name, ""), owned).await.is_err());
+        let rename = |map: &mut ConfigMap| map.metadata.name = Some("other".to_owned());
+        let error = world.client.create_or_update(map(name, ""), rename).await.unwrap_err();
+        assert!(error.to_string().contains("must not change its name"), "{error}");
+        assert!(world.client.create_or_patch(map(name, ""), rename).await.is_err());
+    }
+    let nameless = ConfigMap::default();
+    assert!(world.client.create_or_update(nameless, |_| ()).await.unwrap_err().to_string().contains("metadata.name"));
+    assert!(world.network.writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_objects_are_created_or_updated() {
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let world = World::new(|manager| manager.declare(dynamic(&resource)).unwrap()).await;
+    let objects = world.client.dynamic(&resource);
+    let new = || DynamicObject::new("m", &resource).within("a");
+    let change = |object: &mut DynamicObject| object.data = json!({"data": {"value": "1"}});
+    let (_, result) = objects.create_or_update(new(), change).await.unwrap();
+    assert_eq!(result, OperationResult::Created);
+    let (_, result) = objects.create_or_update(new(), change).await.unwrap();
+    assert_eq!(result, OperationResult::Unchanged);
+    let change = |object: &mut DynamicObject| object.data["data"]["value"] = Value::from("2");
+    let (patched, result) = objects.create_or_patch(new(), change).await.unwrap();
+    assert_eq!((patched.data["data"]["value"].as_str(), result), (Some("2"), OperationResult::Updated));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_declared_once_for_all_who_say_the_same() {
+    let world = with_maps().await;
+    world.manager.declare(kind::<ConfigMap>()).unwrap();
+    let error = world.manager.declare(kind::<ConfigMap>().namespace("a")).unwrap_err().to_string();
+    assert!(error.contains("ConfigMap") && error.contains("one cache for each kind"), "{error}");
+    world.manager.declare(kind::<Deployment>().namespace("b").namespace("a")).unwrap();
+    world.manager.declare(kind::<Deployment>().namespace("a").namespace("b")).unwrap();
+    // Who says nothing takes what there is; an index comes on top.
+    world.manager.declare(kind::<Deployment>().index("app", Index::label("app"))).unwrap();
+    assert!(world.client.objects::<Deployment>().by_index("app", "web").await.unwrap().is_empty());
+    let watched = world.manager.status();
+    assert_eq!(watched.iter().filter(|status| status.what.contains("deployments")).count(), 2);
+    assert!(world.manager.declare(kind::<Secret>().labels("a b c")).is_err());
+    assert!(world.manager.declare(kind::<Secret>().fields("what")).is_err());
+}

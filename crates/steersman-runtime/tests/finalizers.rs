@@ -1,0 +1,297 @@
+//! Finalizers: the helpers, and the registry of things to do before an object may go.
+
+mod with_client;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use steersman_cache::Cached;
+use steersman_client::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use steersman_runtime::{
+    Action, Context, Failure, Finalizer, FinalizerState, ObjectKey, add_finalizer, has_finalizer, kind, reconcile_fn,
+    remove_finalizer,
+};
+use with_client::{World, eventually, key, map, settle, value};
+
+const OURS: &str = "example.com/ours";
+const THEIRS: &str = "example.com/theirs";
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn push(&self, line: impl Into<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, line: &str) -> usize {
+        self.all().iter().filter(|other| *other == line).count()
+    }
+}
+
+/// A controller of ConfigMaps that does nothing but to see to a finalizer, and notes how that ended.
+async fn world(finalizer: Finalizer<ConfigMap>) -> (World, Log) {
+    let (finalizer, log) = (Arc::new(finalizer), Log::default());
+    let ends = log.clone();
+    let reconcile = move |ctx: Context<ConfigMap>, key: ObjectKey| {
+        let (finalizer, ends) = (Arc::clone(&finalizer), ends.clone());
+        async move {
+            let Some(object) = ctx.client().objects::<ConfigMap>().get_opt(&key).await? else {
+                return Ok(Action::done());
+            };
+            let state = finalizer.ensure(&ctx, &object).await.inspect_err(|_| ends.push("failed"))?;
+            ends.push(if state == FinalizerState::Active { "active" } else { "finalized" });
+            Ok::<_, Failure>(Action::done())
+        }
+    };
+    let world = World::new(|manager| {
+        manager.controller(kind::<ConfigMap>()).complete(reconcile_fn(reconcile)).unwrap();
+    })
+    .await;
+    (world, log)
+}
+
+fn finalizer() -> Finalizer<ConfigMap> {
+    Finalizer::new(OURS).unwrap()
+}
+
+/// A hook that notes its name.
+fn noting(log: &Log, name: &'static str) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
+    let log = log.clone();
+    move |_, _| {
+        log.push(name);
+        std::future::ready(Ok(()))
+    }
+}
+
+type NoteFuture = std::future::Ready<Result<(), Failure>>;
+
+fn maps(world: &World) -> Api<ConfigMap> {
+    world.other.namespaced("a")
+}
+
+/// Creates `a/m` and waits until it has the finalizer.
+async fn create(world: &World, object: &ConfigMap) -> ConfigMap {
+    let maps = maps(world);
+    maps.create(&PostParams::default(), object).await.unwrap();
+    eventually("the finalizer", async || Some(maps.get("m").await.unwrap()).filter(|map| has_finalizer(map, OURS)))
+        .await
+}
+
+async fn gone(world: &World) {
+    let maps = maps(world);
+    eventually("the end", async || maps.get_opt("m").await.unwrap().is_none().then_some(())).await;
+}
+
+#[test]
+fn the_helpers_say_whether_something_changed_and_leave_others_alone() {
+    let mut object = map("a/m", "1");
+    assert!(!has_finalizer(&object, OURS) && !remove_finalizer(&mut object, OURS));
+    assert_eq!(object, map("a/m", "1"), "nothing was left behind");
+    assert!(add_finalizer(&mut object, THEIRS) && add_finalizer(&mut object, OURS));
+    assert!(!add_finalizer(&mut object, OURS));
+    assert!(has_finalizer(&object, OURS));
+    assert!(remove_finalizer(&mut object, OURS) && !remove_finalizer(&mut object, OURS));
+    assert_eq!(object.metadata.finalizers, Some(vec![THEIRS.to_owned()]));
+    assert!(remove_finalizer(&mut object, THEIRS));
+    assert_eq!(object, map("a/m", "1"));
+}
+
+#[test]
+fn a_finalizer_needs_a_name_with_a_domain() {
+    for name in ["", "cleanup", "example.com/", "example.com/a/b", "a b/c"] {
+        let error = Finalizer::<ConfigMap>::new(name).unwrap_err().to_string();
+        assert!(error.contains(&format!("{name:?}")), "{error}");
+    }
+    assert_eq!(finalizer().name(), OURS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_living_object_gets_the_finalizer_beside_those_of_others() {
+    let (world, log) = world(finalizer()).await;
+    let mut object = map("a/m", "1");
+    add_finalizer(&mut object, THEIRS);
+    let object = create(&world, &object).await;
+    assert_eq!(object.metadata.finalizers, Some(vec![THEIRS.to_owned(), OURS.to_owned()]));
+    settle().await;
+    assert_eq!(log.count("failed"), 0);
+    let version = maps(&world).get("m").await.unwrap().metadata.resource_version;
+    assert_eq!(version, object.metadata.resource_version, "and once it has it, nothing is written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_run_in_order_and_the_last_state_is_in_the_cache_meanwhile() {
+    let log = Log::default();
+    let reading = {
+        let log = log.clone();
+        move |ctx: Context<ConfigMap>, object: Cached<ConfigMap>| {
+            let log = log.clone();
+            async move {
+                let cached = ctx.client().get::<ConfigMap>(&object.key()).await?;
+                assert!(cached.meta().deletion_timestamp().is_some());
+                log.push(format!("{} {}", value(&object), value(&cached)));
+                Ok::<_, Failure>(())
+            }
+        }
+    };
+    let finalizer = finalizer().hook("first", noting(&log, "first")).hook("read", reading);
+    let (world, _) = world(finalizer.hook("last", noting(&log, "last"))).await;
+    create(&world, &map("a/m", "1")).await;
+    let patch = Patch::Merge(json!({"data": {"value": "the last"}}));
+    maps(&world).patch("m", &PatchParams::default(), &patch).await.unwrap();
+    maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
+    gone(&world).await;
+    settle().await;
+    assert_eq!(log.all(), ["first", "the last the last", "last"]);
+}
+
+/// A hook that notes its name, and then fails so many times.
+fn failing(
+    log: &Log,
+    name: &'static str,
+    times: usize,
+    failure: fn() -> Failure,
+) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
+    let log = log.clone();
+    move |_, _| {
+        log.push(name);
+        std::future::ready(if log.count(name) > times { Ok(()) } else { Err(failure()) })
+    }
+}
+
+fn not_yet() -> Failure {
+    Failure::message("not yet")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_goes_only_after_all_hooks_have_succeeded() {
+    let log = Log::default();
+    let finalizer = finalizer().hook("a", noting(&log, "a")).hook("b", failing(&log, "b", 3, not_yet));
+    let (world, ends) = world(finalizer.hook("c", noting(&log, "c"))).await;
+    create(&world, &map("a/m", "1")).await;
+    maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
+    eventually("a failure", async || (ends.count("failed") == 3).then_some(())).await;
+    assert!(has_finalizer(&maps(&world).get("m").await.unwrap(), OURS));
+    gone(&world).await;
+    // After one that fails, the others are called all the same.
+    assert_eq!((log.count("a"), log.count("b"), log.count("c")), (4, 4, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_gives_up_does_not_keep_others_from_being_tried_again() {
+    let log = Log::default();
+    let gives_up = failing(&log, "gives up", 1, || Failure::terminal("no use"));
+    let (world, _) = world(finalizer().hook("a", gives_up).hook("b", failing(&log, "b", 1, not_yet))).await;
+    create(&world, &map("a/m", "1")).await;
+    maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
+    gone(&world).await;
+    assert_eq!((log.count("gives up"), log.count("b")), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_of_others_stay_also_those_that_come_meanwhile() {
+    let (world, ends) = world(finalizer().hook("none", |_, _| async { Ok::<_, Failure>(()) })).await;
+    let mut object = map("a/m", "1");
+    add_finalizer(&mut object, THEIRS);
+    create(&world, &object).await;
+    maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
+    eventually("the end", async || (ends.count("finalized") > 0).then_some(())).await;
+    settle().await;
+    let left = maps(&world).get("m").await.unwrap().metadata.finalizers;
+    assert_eq!(left, Some(vec![THEIRS.to_owned()]));
+    assert_eq!(ends.count("failed"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_others_change_meanwhile_is_finalized_without_its_hooks_being_called_again() {
+    let log = Log::default();
+    let others: Arc<Mutex<Option<Api<ConfigMap>>>> = Arc::default();
+    let changes = {
+        let (log, others) = (log.clone(), Arc::clone(&others));
+        move |_: Context<ConfigMap>, _: Cached<ConfigMap>| {
+            log.push("hook");
+            let api = others.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            async move {
+                // Somebody takes their own finalizer away while ours is at work.
+                let patch = Patch::Merge(json!({"metadata": {"finalizers": [OURS]}}));
+                api.unwrap().patch("m", &PatchParams::default(), &patch).await?;
+                Ok::<_, Failure>(())
+            }
+        }
+    };
+    let (world, ends) = world(finalizer().hook("changes", changes)).await;
+    *others.lock().unwrap_or_else(PoisonError::into_inner) = Some(maps(&world));
+    let mut object = map("a/m", "1");
+    add_finalizer(&mut object, THEIRS);
+    create(&world, &object).await;
+    // Our cache does not see it in time.
+    world.network.delay(Duration::from_millis(100));
+    maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
+    gone(&world).await;
+    settle().await;
+    assert_eq!((log.count("hook"), ends.count("failed")), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_added_to_an_object_that_others_have_changed() {
+    let (world, ends) = world(finalizer()).await;
+    world.network.delay(Duration::from_millis(100));
+    let maps = maps(&world);
+    maps.create(&PostParams::default(), &map("a/m", "1")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": [THEIRS]}}));
+    maps.patch("m", &PatchParams::default(), &patch).await.unwrap();
+    settle().await;
+    let finalizers = maps.get("m").await.unwrap().metadata.finalizers;
+    assert_eq!(finalizers, Some(vec![THEIRS.to_owned(), OURS.to_owned()]));
+    assert_eq!(ends.count("failed"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_somebody_else_lets_go_is_finalized() {
+    let log = Log::default();
+    let others: Arc<Mutex<Option<Api<ConfigMap>>>> = Arc::default();
+    let hook = {
+        let others = Arc::clone(&others);
+        move |_: Context<ConfigMap>, _: Cached<ConfigMap>| {
+            let api = others.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            async move {
+                let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                api.unwrap().patch("m", &PatchParams::default(), &patch).await?;
+                Ok::<_, Failure>(())
+            }
+        }
+    };
+    let (world, ends) = world(finalizer().hook("note", noting(&log, "hook")).hook("let go", hook)).await;
+    *others.lock().unwrap_or_else(PoisonError::into_inner) = Some(maps(&world));
+    create(&world, &map("a/m", "1")).await;
+    maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
+    gone(&world).await;
+    settle().await;
+    assert_eq!((log.count("hook"), ends.count("finalized"), ends.count("failed")), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_without_the_finalizer_is_left_alone() {
+    let log = Log::default();
+    let (world, ends) = world(finalizer().hook("note", noting(&log, "hook"))).await;
+    // It is on its way out before the controller sees it.
+    world.network.hold("watch=true");
+    let mut object = map("a/m", "1");
+    add_finalizer(&mut object, THEIRS);
+    maps(&world).create(&PostParams::default(), &object).await.unwrap();
+    maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
+    world.network.let_go();
+    settle().await;
+    assert_eq!(maps(&world).get("m").await.unwrap().metadata.finalizers, Some(vec![THEIRS.to_owned()]));
+    assert!(log.all().is_empty(), "no hook was called");
+    assert!(ends.count("finalized") > 0);
+    assert!(world.client.get::<ConfigMap>(&key("a/m")).await.unwrap().meta().deletion_timestamp().is_some());
+}

@@ -1,0 +1,157 @@
+//! Objects that are deleted, at once or later, and what is remembered of them.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use steersman_client::{DeleteParams, Deleted, Patch, Preconditions};
+use steersman_runtime::{kind, metadata};
+
+use crate::with_client::{World, key, looks_for_any, map, names, settle, value};
+
+async fn world() -> World {
+    let world = World::new(|manager| manager.declare(kind::<ConfigMap>()).unwrap()).await;
+    world.network.delay(Duration::from_millis(100));
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_deleted_at_once_is_not_seen_any_more() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    maps.get(&key("a/m")).await.unwrap();
+    world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
+    assert_eq!(world.client.stale_ok().objects::<ConfigMap>().list().await.unwrap().len(), 1, "the cache has it still");
+    assert!(maps.list().await.unwrap().is_empty());
+    assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_deleted_before_the_cache_had_it_never_appears() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    let (was_seen, _looking) = looks_for_any(&world.client);
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
+    for _ in 0..100 {
+        assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
+        assert!(maps.list().await.unwrap().is_empty());
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
+    assert!(*was_seen.borrow(), "the cache had it for a while");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_made_and_deleted_unseen_is_not_waited_for() {
+    let world = world().await;
+    world.network.hold("watch=true");
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
+    assert!(world.client.objects::<ConfigMap>().list().await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_made_again_is_the_new_one() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    for value_now in ["1", "2", "3"] {
+        let created = world.client.create(&map("a/m", value_now)).await.unwrap();
+        let read = maps.get(&key("a/m")).await.unwrap();
+        assert_eq!((value(&read), read.meta().uid()), (value_now.to_owned(), created.metadata.uid.as_deref().unwrap()));
+        world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_a_finalizer_holds_is_read_as_it_is_on_its_way_out() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    let mut held = map("a/m", "1");
+    held.metadata.finalizers = Some(vec!["example.com/a".to_owned(), "example.com/b".to_owned()]);
+    maps.create(&held).await.unwrap();
+    let answer = maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
+    assert!(matches!(answer, Deleted::Object(_)));
+    assert!(maps.get(&key("a/m")).await.unwrap().meta().deletion_timestamp().is_some());
+
+    let finalizers = |names: &[&str]| Patch::Merge(json!({"metadata": {"finalizers": names}}));
+    maps.patch(&key("a/m"), &finalizers(&["example.com/b"])).await.unwrap();
+    assert_eq!(maps.get(&key("a/m")).await.unwrap().meta().finalizers().collect::<Vec<_>>(), ["example.com/b"]);
+    // The answer to this is the object with an old version: it is gone all the same.
+    maps.patch(&key("a/m"), &finalizers(&[])).await.unwrap();
+    assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
+}
+
+/// Which object it was is known to the cache before the request is sent.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_answer_does_not_tell_the_uid_is_waited_for() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    maps.create(&map("a/m", "1")).await.unwrap();
+    let uid = maps.get(&key("a/m")).await.unwrap().meta().uid().to_owned();
+    let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    world.network.answer("DELETE ", success);
+    maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
+    let error = maps.get(&key("a/m")).await.unwrap_err();
+    assert!(error.is_stale() && error.to_string().contains(&uid), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_the_server_refuses_promises_nothing() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    maps.create(&map("a/m", "1")).await.unwrap();
+    maps.get(&key("a/m")).await.unwrap();
+    let preconditions = Some(Preconditions { uid: Some("another".to_owned()), resource_version: None });
+    let params = DeleteParams { preconditions, ..DeleteParams::default() };
+    assert!(maps.delete(&key("a/m"), &params).await.unwrap_err().is_conflict());
+    assert_eq!(value(&maps.get(&key("a/m")).await.unwrap()), "1");
+    assert!(maps.delete(&key("a/other"), &DeleteParams::default()).await.unwrap_err().is_not_found());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_all_caches_have_seen_is_forgotten() {
+    let world = World::new(|manager| {
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        manager.declare(metadata::<ConfigMap>()).unwrap();
+    })
+    .await;
+    let maps = world.client.objects::<ConfigMap>();
+    for number in 0..2_000 {
+        let name = format!("a/{number}");
+        maps.create(&map(&name, "1")).await.unwrap();
+        if number % 2 == 0 {
+            maps.get(&key(&name)).await.unwrap();
+            maps.delete(&key(&name), &DeleteParams::default()).await.unwrap();
+        }
+        if number % 100 == 0 {
+            settle().await;
+        }
+        assert!(world.client.remembered_writes() <= 2 * 256 + 2 * 100, "{}", world.client.remembered_writes());
+    }
+    assert_eq!(maps.list().await.unwrap().len(), 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cache_has_not_seen_is_not_forgotten() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    maps.create(&map("a/deleted", "1")).await.unwrap();
+    maps.get(&key("a/deleted")).await.unwrap();
+    world.network.hold("watch=true");
+    maps.delete(&key("a/deleted"), &DeleteParams::default()).await.unwrap();
+    // Longer than deletions are remembered that no cache shows.
+    tokio::time::sleep(Duration::from_secs(400)).await;
+    for number in 0..1_000 {
+        maps.create(&map(&format!("a/{number}"), "1")).await.unwrap();
+    }
+    assert_eq!(world.client.remembered_writes(), 1_001);
+    assert!(maps.get(&key("a/deleted")).await.unwrap_err().is_stale());
+    assert!(maps.get(&key("a/0")).await.unwrap_err().is_stale());
+    world.network.delay(Duration::ZERO);
+    world.network.let_go();
+    assert_eq!(maps.list().await.unwrap().len(), 1_000);
+    let names = names(&maps.list().await.unwrap());
+    assert!(!names.contains(&"deleted".to_owned()));
+}

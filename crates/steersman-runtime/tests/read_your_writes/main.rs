@@ -1,0 +1,8 @@
+//! Contract 6: what was written through a manager's client is read from its caches.
+
+mod cases;
+mod deletions;
+mod rounds;
+mod scopes;
+#[path = "../with_client/mod.rs"]
+mod with_client;

@@ -1,0 +1,262 @@
+//! What the tests of the cached client share: a manager that runs, and a way to the embedded server on which watches are late.
+
+#![allow(dead_code, reason = "not every test binary uses all of it")]
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube_client::client::Body;
+use serde_json::{Value, json};
+use steersman_client::{Client, Config, ObjectMeta, PostParams};
+use steersman_runtime::{Cached, CachedClient, Error, Failure, Manager, ObjectKey};
+use steersman_testing::Embedded;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+use tower::{BoxError, ServiceExt};
+
+type ServerBody = UnsyncBoxBody<Bytes, Infallible>;
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+/// The way to a server. Requests are described as `GET /api/v1/pods?watch=true… application/json`, with what they accept.
+#[derive(Clone)]
+pub(crate) struct Network(Arc<Inner>);
+
+struct Inner {
+    /// Watches with one of these in their description bring nothing.
+    held: watch::Sender<Vec<String>>,
+    /// Every frame of a watch is so late.
+    delay: Mutex<Duration>,
+    requests: Mutex<Vec<String>>,
+    /// Requests with the first in their description are answered with the second.
+    answers: Mutex<Vec<(String, Value)>>,
+}
+
+impl Network {
+    /// A client of the server by way of this network.
+    pub(crate) fn new(server: &Embedded) -> (Self, Client) {
+        let (held, delay) = (watch::Sender::new(Vec::new()), Mutex::default());
+        let inner = Inner { held, delay, requests: Mutex::default(), answers: Mutex::default() };
+        let network = Self(Arc::new(inner));
+        let (server, way) = (server.server().clone(), network.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (server, way) = (server.clone(), way.clone());
+            async move { way.send(server, request).await }
+        });
+        let config = Config::new(http::Uri::from_static("http://server.test"));
+        (network, Client::builder(config).build_over(service).unwrap())
+    }
+
+    pub(crate) fn delay(&self, delay: Duration) {
+        *locked(&self.0.delay) = delay;
+    }
+
+    /// Watches with this in their description bring nothing until they are let go.
+    pub(crate) fn hold(&self, part: &str) {
+        self.0.held.send_modify(|held| held.push(part.to_owned()));
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.0.held.send_replace(Vec::new());
+    }
+
+    /// Answers requests with this in their description from now on, in place of the server.
+    pub(crate) fn answer(&self, part: &str, answer: Value) {
+        locked(&self.0.answers).push((part.to_owned(), answer));
+    }
+
+    /// The requests since the last time, but for reads.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let requests = std::mem::take(&mut *locked(&self.0.requests));
+        requests.into_iter().filter(|request| !request.starts_with("GET ")).collect()
+    }
+
+    async fn send(
+        self,
+        server: impl tower::Service<Request<Body>, Response = Response<ServerBody>, Error = Infallible>,
+        request: Request<Body>,
+    ) -> Result<Answer, BoxError> {
+        let accept = request.headers().get(http::header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        let uri = request.uri();
+        let address = uri.path_and_query().map_or(uri.path(), |path| path.as_str());
+        let description = format!("{} {address} {}", request.method(), accept.unwrap_or_default());
+        locked(&self.0.requests).push(description.clone());
+        let answer = locked(&self.0.answers).iter().find(|(part, _)| description.contains(part)).cloned();
+        if let Some((_, answer)) = answer {
+            let body = Full::from(answer.to_string()).map_err(|never: Infallible| match never {}).boxed_unsync();
+            return Ok(Response::builder().header("content-type", "application/json").body(body)?);
+        }
+        let answer = server.oneshot(request).await.unwrap_or_else(|never| match never {});
+        if !description.contains("watch=true") {
+            return Ok(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
+        }
+        Ok(answer.map(|body| self.late(body, description)))
+    }
+
+    /// Every frame comes so late as the delay says, and those behind it are not delayed by that.
+    fn late(self, body: ServerBody, description: String) -> UnsyncBoxBody<Bytes, BoxError> {
+        let (sender, frames) = mpsc::unbounded_channel();
+        let mut body = BodyStream::new(body);
+        tokio::spawn(async move {
+            loop {
+                let frame = tokio::select! {
+                    frame = body.next() => frame,
+                    () = sender.closed() => return,
+                };
+                let Some(frame) = frame else { return };
+                let _ = sender.send((Instant::now(), frame));
+            }
+        });
+        let frames = futures::stream::unfold((frames, self, description), |(mut frames, network, description)| async {
+            let (since, frame) = frames.recv().await?;
+            let delay = *locked(&network.0.delay);
+            sleep_until(since + delay).await;
+            let mut held = network.0.held.subscribe();
+            let free = |held: &Vec<String>| !held.iter().any(|part| description.contains(part));
+            held.wait_for(free).await.map(drop).ok()?;
+            drop(held);
+            let frame: Result<_, BoxError> = frame.map_err(Into::into);
+            Some((frame, (frames, network, description)))
+        });
+        StreamBody::new(frames).boxed_unsync()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A manager that runs until this is dropped.
+pub(crate) struct Running(JoinHandle<Result<(), Error>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Starts a manager, and waits until its caches are filled.
+pub(crate) async fn start(manager: &Manager) -> Running {
+    let (ready, is_ready) = oneshot::channel();
+    let part = |_| async move {
+        let _ = ready.send(());
+        Ok::<_, Failure>(())
+    };
+    manager.add("the test", part).unwrap();
+    let started = manager.clone();
+    let running = tokio::spawn(async move { started.start(std::future::pending()).await });
+    is_ready.await.expect("the caches are filled");
+    Running(running)
+}
+
+/// A manager's client on a network to an embedded server, while the manager runs.
+pub(crate) struct World {
+    pub(crate) network: Network,
+    pub(crate) client: CachedClient,
+    /// Somebody else.
+    pub(crate) other: Client,
+    pub(crate) manager: Manager,
+    _server: Embedded,
+    _running: Running,
+}
+
+impl World {
+    /// With what is declared, and the usual settings.
+    pub(crate) async fn new(declare: impl FnOnce(&Manager)) -> Self {
+        Self::with(Some(Duration::from_secs(10)), declare).await
+    }
+
+    /// With another limit for reads.
+    pub(crate) async fn with(limit: Option<Duration>, declare: impl FnOnce(&Manager)) -> Self {
+        let server = Embedded::start();
+        let other = Client::from(server.client());
+        for name in ["a", "b"] {
+            let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+            let namespace = Namespace { metadata, ..Namespace::default() };
+            other.cluster::<Namespace>().create(&PostParams::default(), &namespace).await.unwrap();
+        }
+        let (network, client) = Network::new(&server);
+        let manager = Manager::builder(client).read_your_writes(limit).build();
+        declare(&manager);
+        let running = start(&manager).await;
+        network.writes();
+        Self { network, client: manager.client().clone(), other, manager, _server: server, _running: running }
+    }
+}
+
+pub(crate) fn key(text: &str) -> ObjectKey {
+    text.parse().unwrap()
+}
+
+pub(crate) fn meta(key: &str) -> ObjectMeta {
+    let key: ObjectKey = key.parse().unwrap();
+    ObjectMeta {
+        namespace: key.namespace().map(ToOwned::to_owned),
+        name: Some(key.name().to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+pub(crate) fn labelled(key: &str, label: &str) -> ConfigMap {
+    let mut map = map(key, "");
+    let (name, value) = label.split_once('=').unwrap();
+    map.metadata.labels = Some([(name.to_owned(), value.to_owned())].into());
+    map
+}
+
+pub(crate) fn map(key: &str, value: &str) -> ConfigMap {
+    let data = Some([("value".to_owned(), value.to_owned())].into());
+    ConfigMap { metadata: meta(key), data, ..ConfigMap::default() }
+}
+
+pub(crate) fn set_value(value: &str) -> Value {
+    json!({"data": {"value": value}})
+}
+
+pub(crate) fn value(object: &Cached<ConfigMap>) -> String {
+    object.get().unwrap().data.as_ref().and_then(|data| data.get("value")).cloned().unwrap_or_default()
+}
+
+/// The names of objects, in order.
+pub(crate) fn names<'a, K: 'a>(objects: impl IntoIterator<Item = &'a Cached<K>>) -> Vec<String> {
+    let mut names: Vec<_> = objects.into_iter().map(|object| object.meta().name().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Lets everything run that can, and late watches arrive.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+/// Looks all the time whether there is a ConfigMap in the cache, without waiting for what was written.
+pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, impl Drop + use<>) {
+    let (seen, was_seen) = watch::channel(false);
+    let maps = client.stale_ok().objects::<ConfigMap>();
+    let task = tokio::spawn(async move {
+        while maps.list().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        seen.send_replace(true);
+        Ok(())
+    });
+    (was_seen, Running(task))
+}
+
+/// Waits until something is there. Nothing depends on how fast the machine is: paused time goes on when there is nothing to do.
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..100_000 {
+        if let Some(found) = look().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("this never came: {what}");
+}
