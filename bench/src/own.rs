@@ -56,11 +56,7 @@ impl<S> Stamped<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Stamped<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut TaskContext<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut TaskContext<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
@@ -96,12 +92,12 @@ async fn stamped_client(ask: &Ask, stamps: &Stamps) -> Result<Client> {
     let stamps = stamps.clone();
     let connector = service_fn(move |uri: Uri| {
         let stamps = stamps.clone();
-        async move {
+        Box::pin(async move {
             let address = uri.authority().map(ToString::to_string).unwrap_or_default();
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             Ok::<_, io::Error>(TokioIo::new(Stamped { stream, stamps, last: 0 }))
-        }
+        })
     });
     let hyper = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
     Ok(Client::builder(config).build_over(base.layer(hyper))?)
@@ -170,7 +166,9 @@ fn own_shares(entered: &[(u64, Instant)], stamps: &[Instant]) -> Result<Vec<Dura
     let share = |(event, entered): &(u64, Instant)| {
         let read = event.checked_sub(1).and_then(|index| stamps.get(usize::try_from(index).ok()?));
         let read = read.with_context(|| format!("event {event} was reconciled, and {} were read", stamps.len()))?;
-        entered.checked_duration_since(*read).with_context(|| format!("event {event} was reconciled before it was read"))
+        entered
+            .checked_duration_since(*read)
+            .with_context(|| format!("event {event} was reconciled before it was read"))
     };
     entered.iter().map(share).collect()
 }
@@ -184,7 +182,8 @@ mod tests {
         let stamps = Stamps::default();
         let mut stream = Stamped { stream: (), stamps: stamps.clone(), last: 0 };
         let times: Vec<Instant> = (0..5).map(|i| Instant::now() + Duration::from_secs(i)).collect();
-        let reads: [&[u8]; 5] = [b"HTTP/1.1 200 OK\r\n\r\n1a\r\n{\"a\":{}", b"}", b"\n\r\n20\r\n{\"b\":1}\n{}\n\r\n{", b"", b"}\n"];
+        let reads: [&[u8]; 5] =
+            [b"HTTP/1.1 200 OK\r\n\r\n1a\r\n{\"a\":{}", b"}", b"\n\r\n20\r\n{\"b\":1}\n{}\n\r\n{", b"", b"}\n"];
         for (read, time) in reads.iter().zip(&times) {
             stream.note(read, *time);
         }

@@ -89,9 +89,10 @@ impl Replay {
     /// Prepares `count` small objects of each of the first `kinds` of the ten kinds. They do not change. At least one kind is
     /// served.
     pub fn of_small_objects(count: u64, kinds: usize) -> Self {
-        let kinds = KINDS.iter().take(kinds.max(1)).map(|kind| {
-            Collection::new(kind.resource, count, |index, version, out| kind.write(index, version, out))
-        });
+        let kinds = KINDS
+            .iter()
+            .take(kinds.max(1))
+            .map(|kind| Collection::new(kind.resource, count, |index, version, out| kind.write(index, version, out)));
         Self { collections: kinds.collect(), events: 0, rate: None, released: watch::Sender::new(0) }
     }
 
@@ -269,7 +270,9 @@ fn discovery(resources: &[Resource], path: &str) -> Option<String> {
     // Kinds of a group stand together in the table.
     named.dedup_by_key(|resource| resource.group);
     match path {
-        "/api" => return Some(r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}"#.to_owned()),
+        "/api" => {
+            return Some(r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}"#.to_owned());
+        }
         "/apis" => {
             let groups: Vec<String> = named.iter().map(|of| format!("{{{}}}", group(of))).collect();
             return Some(format!(r#"{{"kind":"APIGroupList","apiVersion":"v1","groups":[{}]}}"#, groups.join(",")));

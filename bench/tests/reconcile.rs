@@ -1,10 +1,10 @@
 //! The jobs of controllers do the work that they report.
 
 use steersman_bench::contestant::{Ask, Outcome};
+use steersman_bench::own;
 use steersman_bench::pods::Shape;
 use steersman_bench::reconcile::{self, Reading};
 use steersman_bench::replay::Replay;
-use steersman_bench::own;
 use tokio::net::TcpListener;
 
 /// What to ask of a contestant of a replay that lives as long as the runtime.

@@ -194,7 +194,10 @@ fn small_objects_of_ten_kinds_are_listed_watched_and_discovered() {
             let kind = resource["kind"].as_str().expect("a kind has a name").to_owned();
             let path = format!("{path}/{}", resource["name"].as_str().expect("a kind has a plural"));
             let list = json(address, &path);
-            assert_eq!((&list["kind"], &list["apiVersion"]), (&format!("{kind}List").into(), &described["groupVersion"]));
+            assert_eq!(
+                (&list["kind"], &list["apiVersion"]),
+                (&format!("{kind}List").into(), &described["groupVersion"])
+            );
             assert_eq!(names(&list).into_iter().collect::<BTreeSet<_>>().len(), 30, "{kind}");
             let mut lines = get(address, &format!("{path}?watch=true&sendInitialEvents=true"));
             for index in 0..30 {

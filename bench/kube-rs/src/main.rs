@@ -5,11 +5,11 @@ use clap::Parser;
 use kube::{Client, Config};
 
 // Other contestants use what this one does not.
+mod cache;
+mod clients;
 #[allow(dead_code)]
 #[path = "../../src/contestant.rs"]
 mod contestant;
-mod cache;
-mod clients;
 mod latency;
 mod reconcile;
 
