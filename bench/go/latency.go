@@ -79,6 +79,7 @@ func controllerRuntimeLatency(a ask) (outcome, error) {
 	figures := map[string]float64{
 		"p50_us": microseconds(latencies[len(latencies)*50/100]),
 		"p99_us": microseconds(latencies[len(latencies)*99/100]),
+		"max_us": microseconds(latencies[len(latencies)-1]),
 	}
 	return outcome{count: int64(len(latencies)), cost: spent, figures: figures, keep: manager}, nil
 }

@@ -1,6 +1,6 @@
 // The contestants written in Go: client-go and controller-runtime.
 //
-//	go-contestants CONTESTANT JOB --size N [--url URL] [--events M] [--workers W] [--window S] [--kubeconfig FILE]
+//	go-contestants CONTESTANT JOB --size N [--url URL] [--events M] [--workers W] [--window S] [--kubeconfig FILE] [--started NANOSECONDS]
 //
 // One file holds one job (or jobs that share their loop). What is asked for and what is printed is the protocol in
 // ../README.md.
@@ -38,9 +38,13 @@ var jobs = map[string]map[string]func(ask) (outcome, error){
 		"workqueue-ratelimit": workqueueRateLimit,
 	},
 	"controller-runtime": {
-		"sync":    controllerRuntimeSync,
-		"watch":   controllerRuntimeWatch,
-		"latency": controllerRuntimeLatency,
+		"sync":           controllerRuntimeSync,
+		"watch":          controllerRuntimeWatch,
+		"latency":        controllerRuntimeLatency,
+		"reconcile":      controllerRuntimeSync,
+		"reconcile-noop": controllerRuntimeNoop,
+		"idle":           controllerRuntimeIdle,
+		"start":          controllerRuntimeStart,
 	},
 }
 
@@ -52,6 +56,8 @@ type ask struct {
 	workers    int
 	window     time.Duration
 	kubeconfig string
+	// started is when this program was started, in nanoseconds since 1970.
+	started int64
 }
 
 func main() {
@@ -82,6 +88,7 @@ func run(args []string) error {
 	flags.IntVar(&a.workers, "workers", 1, "how many workers take from the queue, or how many handlers an informer has")
 	flags.IntVar(&window, "window", 0, "seconds over which delays are spread, or for which is measured")
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "how to reach a real API server")
+	flags.Int64Var(&a.started, "started", 0, "when this program was started, in nanoseconds since 1970")
 	if err := flags.Parse(args[2:]); err != nil {
 		return err
 	}

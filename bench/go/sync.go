@@ -174,6 +174,8 @@ func (r podReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctr
 	if err := r.client.Get(ctx, request.NamespacedName, &pod); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	r.progress.handled.add()
+	if pod.Spec.NodeName != "" && pod.Status.Phase != "" && pod.Status.PodIP != "" {
+		r.progress.handled.add()
+	}
 	return ctrl.Result{}, nil
 }

@@ -268,6 +268,7 @@ mod tests {
             workers: 4,
             window: 0,
             kubeconfig: None,
+            started: None,
         };
         for (job, size, events, count) in [
             ("apiserver-start", 1, 0, 1),

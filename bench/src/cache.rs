@@ -2,7 +2,6 @@
 //! `cache.rs` do the same.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,10 +10,9 @@ use steersman_cache::{
     Cached, EventHandler, Index, Informer, InformerOptions, SharedInformerFactory, StorageMode, StorageOptions,
 };
 use steersman_client::{Client, config_from_flags};
-use tokio::sync::Notify;
 
 use crate::contestant::{
-    Ask, CHILD_LISTS, Cost, Lookups, Outcome, PODS_PER_OWNER, Stopwatch, cpu_time, memory, owner_uid, reads,
+    Ask, CHILD_LISTS, Cost, Counter, Lookups, Outcome, PODS_PER_OWNER, Stopwatch, cpu_time, memory, owner_uid, reads,
     start_events, start_events_until,
 };
 
@@ -57,30 +55,6 @@ pub async fn run(ask: &Ask, form: Form) -> Result<Outcome> {
         "cache-read-children" => read_children(ask, form).await,
         "cache-index" => index(ask, form).await,
         other => bail!("no job of the cache is called {other:?}"),
-    }
-}
-
-/// Counts up to a goal, which can be waited for.
-#[derive(Debug)]
-struct Counter {
-    value: AtomicU64,
-    goal: u64,
-    reached: Notify,
-}
-
-impl Counter {
-    fn new(goal: u64) -> Self {
-        Self { value: AtomicU64::new(0), goal, reached: Notify::new() }
-    }
-
-    fn add(&self) {
-        if self.value.fetch_add(1, Ordering::Relaxed) + 1 == self.goal {
-            self.reached.notify_one();
-        }
-    }
-
-    fn value(&self) -> u64 {
-        self.value.load(Ordering::Relaxed)
     }
 }
 
@@ -139,7 +113,7 @@ async fn fill(ask: &Ask, form: Form, indexed: bool) -> Result<Filled> {
     pods.add_event_handler(Counting(Arc::clone(&told)))?;
     factory.start()?;
     factory.wait_for_cache_sync(SYNC_LIMIT).await?;
-    told.adds.reached.notified().await;
+    told.adds.reached().await;
     Ok(Filled { _factory: factory, pods, told })
 }
 
@@ -158,14 +132,14 @@ async fn watch(ask: &Ask, form: Form) -> Result<Outcome> {
     let filled = fill(ask, form, false).await?;
     let stopwatch = Stopwatch::start();
     start_events(ask.url()?)?;
-    filled.told.updates.reached.notified().await;
+    filled.told.updates.reached().await;
     let cost = stopwatch.cost();
     let count = filled.told.updates.value();
     Ok(at_rest(count, cost, vec![("events_per_s", count as f64 / cost.wall.as_secs_f64())]).await)
 }
 
 /// What there is to report once nothing is done any more: what is kept may still be compressed after it has come.
-async fn at_rest(count: u64, cost: Cost, mut figures: Vec<(&'static str, f64)>) -> Outcome {
+pub(crate) async fn at_rest(count: u64, cost: Cost, mut figures: Vec<(&'static str, f64)>) -> Outcome {
     let started = cpu_time();
     let mut before = started;
     loop {
@@ -201,12 +175,12 @@ async fn stretch(ask: &Ask, pods: &Informer<Pod>, handlers: u64, last: u64) -> R
         handles.push((pods.add_event_handler(Counting(Arc::clone(&told)))?, told));
     }
     for (_, told) in &handles {
-        told.adds.reached.notified().await;
+        told.adds.reached().await;
     }
     let stopwatch = Stopwatch::start();
     start_events_until(ask.url()?, last)?;
     for (_, told) in &handles {
-        told.updates.reached.notified().await;
+        told.updates.reached().await;
     }
     let cost = stopwatch.cost();
     for (handle, _) in &handles {

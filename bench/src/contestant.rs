@@ -6,11 +6,13 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 
 /// Bytes in the megabyte of every figure.
 const MEGABYTE: f64 = 1e6;
@@ -38,6 +40,9 @@ pub struct Ask {
     /// How to reach a real API server, for jobs that need one
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
+    /// When this program was started, in nanoseconds since 1970
+    #[arg(long)]
+    pub started: Option<u64>,
 }
 
 impl Ask {
@@ -49,6 +54,13 @@ impl Ask {
     /// The file that says how to reach the real server.
     pub fn kubeconfig(&self) -> Result<&PathBuf> {
         self.kubeconfig.as_ref().with_context(|| format!("the job {} needs --kubeconfig", self.job))
+    }
+
+    /// How long after the start of this program that moment is.
+    pub fn since_start(&self, moment: SystemTime) -> Result<Duration> {
+        let started = self.started.with_context(|| format!("the job {} needs --started", self.job))?;
+        let moment = moment.duration_since(SystemTime::UNIX_EPOCH).context("the clock stands before 1970")?;
+        moment.checked_sub(Duration::from_nanos(started)).context("--started is later than that")
     }
 }
 
@@ -69,6 +81,13 @@ pub struct Cost {
     pub wall: Duration,
     /// User and system time of all threads.
     pub cpu: Duration,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.wall += other.wall;
+        self.cpu += other.cpu;
+    }
 }
 
 /// Measures a stretch of work.
@@ -165,6 +184,93 @@ impl Outcome {
             line.insert((*name).to_owned(), (*value).into());
         }
         Value::Object(line).to_string()
+    }
+}
+
+/// Counts up to a goal, which can be waited for.
+#[derive(Debug)]
+pub struct Counter {
+    value: AtomicU64,
+    goal: AtomicU64,
+    reached: Notify,
+}
+
+impl Counter {
+    /// Counts from 0 to `goal`.
+    pub fn new(goal: u64) -> Self {
+        Self { value: AtomicU64::new(0), goal: AtomicU64::new(goal), reached: Notify::new() }
+    }
+
+    /// One more.
+    pub fn add(&self) {
+        if self.value.fetch_add(1, Ordering::Relaxed) + 1 == self.goal.load(Ordering::Relaxed) {
+            self.reached.notify_one();
+        }
+    }
+
+    /// How many there have been.
+    pub fn value(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// Has it count on, to so many more than its goal was. To be called when that was reached, and before anything is added.
+    pub fn go_on(&self, more: u64) {
+        self.goal.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Waits for the goal; one can.
+    pub async fn reached(&self) {
+        self.reached.notified().await;
+    }
+}
+
+/// The resource version of the replay's first object. Large, so that no version gains a digit during a run.
+pub const FIRST_VERSION: u64 = 1_000_000;
+
+/// The namespace and the name of a small object of the replay: those of its ten kinds have the same.
+pub fn small_object(index: u64) -> (String, String) {
+    (format!("team-{}", index % 100), format!("object-{index:06}"))
+}
+
+/// What a job reports that measured how long each of several things took, which are at least one.
+pub fn latencies(mut took: Vec<Duration>) -> Result<Vec<(&'static str, f64)>> {
+    took.sort_unstable();
+    let microseconds = |took: Option<&Duration>| took.map(|took| took.as_secs_f64() * 1e6).context("nothing was timed");
+    let percentile = |percent: usize| microseconds(took.get(took.len() * percent / 100));
+    Ok(vec![("p50_us", percentile(50)?), ("p99_us", percentile(99)?), ("max_us", microseconds(took.last())?)])
+}
+
+/// How long the rounds of the job `reconcile-noop` take together at least, so that no one hiccup matters.
+const ENOUGH_RECONCILES: Duration = Duration::from_secs(1);
+
+/// The rounds of the job `reconcile-noop`: in each, every key is reconciled once.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    done: u64,
+    cost: Cost,
+}
+
+impl Rounds {
+    /// Whether there were enough.
+    pub fn are_enough(&self) -> bool {
+        self.cost.wall >= ENOUGH_RECONCILES
+    }
+
+    /// Another one took that.
+    pub fn add(&mut self, cost: Cost) {
+        self.done += 1;
+        self.cost += cost;
+    }
+
+    /// What there is to report when `count` reconciles have been counted in all of them.
+    pub fn outcome(&self, count: u64) -> Outcome {
+        let (seconds, reconciles) = (self.cost.wall.as_secs_f64(), count.max(1) as f64);
+        let figures = vec![
+            ("repeats", self.done as f64),
+            ("reconciles_per_s", reconciles / seconds),
+            ("ns_per_reconcile", seconds * 1e9 / reconciles),
+        ];
+        Outcome { count, cost: self.cost, memory: None, figures }
     }
 }
 
@@ -301,9 +407,66 @@ mod tests {
         assert!(!line.contains('\n'));
     }
 
-    fn lookups(size: u64, window: u64) -> Lookups {
+    fn ask(size: u64, window: u64) -> Ask {
         let job = "cache-index".to_owned();
-        Lookups::start(&Ask { job, size, url: None, events: 0, workers: 1, window, kubeconfig: None })
+        Ask { job, size, url: None, events: 0, workers: 1, window, kubeconfig: None, started: None }
+    }
+
+    fn lookups(size: u64, window: u64) -> Lookups {
+        Lookups::start(&ask(size, window))
+    }
+
+    #[test]
+    fn a_counter_is_waited_for_and_goes_on() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
+        runtime.block_on(async {
+            let counter = Counter::new(2);
+            counter.add();
+            counter.add();
+            counter.reached().await;
+            counter.go_on(1);
+            let mut waiting = std::pin::pin!(counter.reached());
+            let early = std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_ready())).await;
+            assert!(!early, "the second goal was reached with the first");
+            counter.add();
+            waiting.await;
+            assert_eq!(counter.value(), 3);
+        });
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_times() {
+        let took = (1..=200).rev().map(Duration::from_micros).collect();
+        let figures = latencies(took).expect("there were times");
+        for ((name, value), expected) in figures.iter().zip([("p50_us", 101.0), ("p99_us", 199.0), ("max_us", 200.0)]) {
+            assert_eq!(*name, expected.0);
+            assert!((value - expected.1).abs() < 1e-6, "{name} is {value}");
+        }
+        latencies(Vec::new()).expect_err("there is nothing to report");
+    }
+
+    #[test]
+    fn rounds_report_what_one_reconcile_cost() {
+        let mut rounds = Rounds::default();
+        let cost = Cost { wall: Duration::from_millis(600), cpu: Duration::from_millis(800) };
+        rounds.add(cost);
+        assert!(!rounds.are_enough());
+        rounds.add(cost);
+        assert!(rounds.are_enough());
+        let figures = rounds.outcome(1200).figures;
+        let expected = [("repeats", 2.0), ("reconciles_per_s", 1000.0), ("ns_per_reconcile", 1_000_000.0)];
+        assert!(figures.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-3), "{figures:?}");
+    }
+
+    #[test]
+    fn the_time_since_the_start_is_measured_from_what_the_harness_says() {
+        let mut ask = ask(1, 0);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        ask.since_start(now).expect_err("nobody said when the program was started");
+        ask.started = Some(99_500_000_000);
+        assert_eq!(ask.since_start(now).expect("it was started before"), Duration::from_millis(500));
+        ask.started = Some(101_000_000_000);
+        ask.since_start(now).expect_err("a program does not start after its work");
     }
 
     #[test]

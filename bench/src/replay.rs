@@ -1,13 +1,13 @@
-//! A stand-in for an API server that sends synthetic Pods as fast as its client takes them.
+//! A stand-in for an API server that sends synthetic Pods, or small objects of ten kinds, as fast as its client takes them.
 //!
-//! It serves what a client of Pods asks for: lists, whole or in pages; watches; streaming lists; and the discovery that
+//! It serves what a client asks for: lists, whole or in pages; watches; streaming lists; and the discovery that
 //! Go's clients want first. It is made to be faster than any client, so that what is measured is the client:
 //! - The list is put together once. A list, or a page of one, is sent straight from there in pieces of 64 KiB.
 //! - Events are copied together in pieces of the same size, which costs far less than reading them.
 //! - It runs on one thread, so that the client has the other cores to itself.
 //!
 //! Its history is fixed. Every list shows the same state, at [`Replay::version`]; event `k` (counted from 1) changes the
-//! resource version of one Pod, nothing else, and has the version `version() + k`. A watch sends the events after the
+//! resource version of Pod `k - 1` (and starts over after the last), nothing else, and has the version `version() + k`. A watch sends the events after the
 //! version that it starts from, so a client that comes back misses nothing and sees nothing twice. No event is sent
 //! before a contestant asks for it ([`START_EVENTS`]): a contestant can so measure the events alone, or some of them now
 //! and the rest later (`?events=K` asks for those up to event `K`). They come as fast as they are taken unless the replay
@@ -31,27 +31,24 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::contestant::START_EVENTS;
+use crate::contestant::{FIRST_VERSION, START_EVENTS};
+use crate::kinds::{KINDS, POD, Resource};
 use crate::pods::{Pods, Shape};
 
 /// How much is handed to the connection at a time.
 const PIECE: usize = 64 * 1024;
 /// How many pieces of a watch may wait for the connection.
 const PIECES_WAITING: usize = 4;
-/// The resource version of the first Pod. Large, so that no version gains a digit during a run.
-const FIRST_VERSION: u64 = 1_000_000;
-/// How often events are let go when they have a rate.
-const TICK: Duration = Duration::from_millis(5);
+/// How often events are let go when they have a rate: as often as tokio's clock ticks, so that they come apart.
+const TICK: Duration = Duration::from_millis(1);
 /// How long a watch lasts whose client does not say.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The Pods of a cluster, ready to be sent.
+/// The objects of a cluster, ready to be sent.
 #[derive(Debug)]
 pub struct Replay {
-    /// The Pods, with a comma after each but the last.
-    pods: Bytes,
-    /// Where each of them is.
-    places: Vec<Place>,
+    collections: Vec<Collection>,
+    /// How many events change objects of the first collection.
     events: u64,
     /// How many events are let go in a second; as many as are asked for when this is nothing.
     rate: Option<u64>,
@@ -59,10 +56,21 @@ pub struct Replay {
     released: watch::Sender<u64>,
 }
 
-/// Where a Pod is in the prepared bytes, without its comma.
+/// The objects of one kind.
+#[derive(Debug)]
+struct Collection {
+    resource: Resource,
+    path: String,
+    /// The objects, with a comma after each but the last.
+    objects: Bytes,
+    /// Where each of them is.
+    places: Vec<Place>,
+}
+
+/// Where an object is in the prepared bytes, without its comma.
 #[derive(Debug)]
 struct Place {
-    pod: Range<usize>,
+    object: Range<usize>,
     version: Range<usize>,
 }
 
@@ -73,19 +81,19 @@ impl Replay {
     /// Prepares `count` Pods. Every watch is sent `events` events after its list, or none where there is no Pod to change.
     pub fn new(count: u64, shape: Shape, events: u64) -> Self {
         let generator = Pods::new(shape);
-        let mut pods = Vec::new();
-        let places = (0..count)
-            .map(|index| {
-                if index > 0 {
-                    pods.push(b',');
-                }
-                let start = pods.len();
-                let version = generator.write(index, FIRST_VERSION + index, &mut pods);
-                Place { pod: start..pods.len(), version }
-            })
-            .collect();
+        let pods = Collection::new(POD, count, |index, version, out| generator.write(index, version, out));
         let events = if count == 0 { 0 } else { events };
-        Self { pods: pods.into(), places, events, rate: None, released: watch::Sender::new(0) }
+        Self { collections: vec![pods], events, rate: None, released: watch::Sender::new(0) }
+    }
+
+    /// Prepares `count` small objects of each of the first `kinds` of the ten kinds. They do not change. At least one kind is
+    /// served.
+    pub fn of_small_objects(count: u64, kinds: usize) -> Self {
+        let kinds = KINDS
+            .iter()
+            .take(kinds.max(1))
+            .map(|kind| Collection::new(kind.resource, count, |index, version, out| kind.write(index, version, out)));
+        Self { collections: kinds.collect(), events: 0, rate: None, released: watch::Sender::new(0) }
     }
 
     /// The same, with events that come at this rate once they are asked for. A client that is slower gets them later.
@@ -95,17 +103,17 @@ impl Replay {
 
     /// The resource version of every list.
     pub fn version(&self) -> u64 {
-        FIRST_VERSION + self.count()
+        self.collections[0].version()
     }
 
-    /// How many bytes the body of a whole list has.
+    /// How many bytes the body of a whole list has: of Pods, or of the first kind.
     pub fn list_bytes(&self) -> u64 {
-        self.list(0, None).left()
+        self.collections[0].list(0, None).left()
     }
 
-    /// How many Pods there are.
+    /// How many objects of each kind there are.
     pub fn count(&self) -> u64 {
-        self.places.len() as u64
+        self.collections[0].count()
     }
 
     /// Answers whoever connects, for ever.
@@ -125,25 +133,29 @@ impl Replay {
     }
 
     fn answer(self: &Arc<Self>, path: &str, query: &str) -> Answer {
+        if let Some(index) = self.collections.iter().position(|collection| collection.path == path) {
+            return self.objects(index, query);
+        }
         let body = match path {
-            "/api/v1/pods" => return self.pods(query),
-            "/version" => r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#,
-            "/api" => r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}"#,
-            "/apis" => r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#,
-            "/api/v1" => {
-                r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}"#
-            }
+            "/version" => Some(r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#.to_owned()),
             START_EVENTS => {
                 let last = parameter(query, "events").and_then(|value| value.parse().ok()).unwrap_or(self.events);
                 self.release(last);
-                r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#
+                Some(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#.to_owned())
             }
-            _ => {
-                let body = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
-                return answer(StatusCode::NOT_FOUND, Either::Left(Prepared::text(body)));
-            }
+            _ => discovery(&self.resources(), path),
         };
-        answer(StatusCode::OK, Either::Left(Prepared::text(body)))
+        match body {
+            Some(body) => answer(StatusCode::OK, Either::Left(Prepared::text(body))),
+            None => {
+                let body = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
+                answer(StatusCode::NOT_FOUND, Either::Left(Prepared::text(body)))
+            }
+        }
+    }
+
+    fn resources(&self) -> Vec<Resource> {
+        self.collections.iter().map(|collection| collection.resource).collect()
     }
 
     /// Lets the events up to `last` go, at the rate that they have.
@@ -175,28 +187,56 @@ impl Replay {
         });
     }
 
-    fn pods(self: &Arc<Self>, query: &str) -> Answer {
+    fn objects(self: &Arc<Self>, index: usize, query: &str) -> Answer {
+        let collection = &self.collections[index];
         let parameter = |name: &str| parameter(query, name);
         let number = |name: &str| parameter(name).and_then(|value| value.parse::<u64>().ok());
         if !matches!(parameter("watch"), Some("true" | "1")) {
             let start = parameter("continue").and_then(|token| token.strip_prefix('c')?.parse().ok()).unwrap_or(0);
             let limit = number("limit").filter(|limit| *limit > 0);
-            return answer(StatusCode::OK, Either::Left(self.list(start, limit)));
+            return answer(StatusCode::OK, Either::Left(collection.list(start, limit)));
         }
         let (sender, body) = Channel::new(PIECES_WAITING);
         let watch = Watch {
             replay: Arc::clone(self),
+            collection: index,
             sender,
             initial_events: parameter("sendInitialEvents") == Some("true"),
-            events_seen: number("resourceVersion").unwrap_or(0).saturating_sub(self.version()),
+            events_seen: number("resourceVersion").unwrap_or(0).saturating_sub(collection.version()),
             timeout: number("timeoutSeconds").map_or(WATCH_TIMEOUT, Duration::from_secs),
         };
         // The client is free to go at any time.
         tokio::spawn(async move { watch.run().await.ok() });
         answer(StatusCode::OK, Either::Right(body))
     }
+}
 
-    /// The Pods from `start` on, at most `limit` of them.
+impl Collection {
+    /// `write` appends the object with an index and a version, and says where the version is.
+    fn new(resource: Resource, count: u64, write: impl Fn(u64, u64, &mut Vec<u8>) -> Range<usize>) -> Self {
+        let mut objects = Vec::new();
+        let places = (0..count)
+            .map(|index| {
+                if index > 0 {
+                    objects.push(b',');
+                }
+                let start = objects.len();
+                let version = write(index, FIRST_VERSION + index, &mut objects);
+                Place { object: start..objects.len(), version }
+            })
+            .collect();
+        Self { resource, path: resource.path(), objects: objects.into(), places }
+    }
+
+    fn count(&self) -> u64 {
+        self.places.len() as u64
+    }
+
+    fn version(&self) -> u64 {
+        FIRST_VERSION + self.count()
+    }
+
+    /// The objects from `start` on, at most `limit` of them.
     fn list(&self, start: u64, limit: Option<u64>) -> Prepared {
         let start = start.min(self.count());
         let end = limit.map_or(self.count(), |limit| self.count().min(start.saturating_add(limit)));
@@ -206,17 +246,57 @@ impl Replay {
         } else {
             String::new()
         };
-        let version = self.version();
+        let (kind, api_version, version) = (self.resource.kind, self.resource.api_version(), self.version());
         let head = format!(
-            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{{next}"resourceVersion":"{version}"}},"items":["#
+            r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{{{next}"resourceVersion":"{version}"}},"items":["#
         );
-        let pods = match &self.places[start as usize..end as usize] {
+        let objects = match &self.places[start as usize..end as usize] {
             [] => Bytes::new(),
-            [first, .., last] => self.pods.slice(first.pod.start..last.pod.end),
-            [only] => self.pods.slice(only.pod.clone()),
+            [first, .., last] => self.objects.slice(first.object.start..last.object.end),
+            [only] => self.objects.slice(only.object.clone()),
         };
-        Prepared { parts: [Bytes::from(head), pods, Bytes::from_static(b"]}")] }
+        Prepared { parts: [Bytes::from(head), objects, Bytes::from_static(b"]}")] }
     }
+}
+
+/// What discovery says at a path about these kinds; nothing where there is nothing.
+fn discovery(resources: &[Resource], path: &str) -> Option<String> {
+    let group = |of: &Resource| {
+        let (name, version, api_version) = (of.group, of.version, of.api_version());
+        let version = format!(r#"{{"groupVersion":"{api_version}","version":"{version}"}}"#);
+        format!(r#""name":"{name}","versions":[{version}],"preferredVersion":{version}"#)
+    };
+    let mut named: Vec<&Resource> = resources.iter().filter(|resource| !resource.group.is_empty()).collect();
+    // Kinds of a group stand together in the table.
+    named.dedup_by_key(|resource| resource.group);
+    match path {
+        "/api" => {
+            return Some(r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}"#.to_owned());
+        }
+        "/apis" => {
+            let groups: Vec<String> = named.iter().map(|of| format!("{{{}}}", group(of))).collect();
+            return Some(format!(r#"{{"kind":"APIGroupList","apiVersion":"v1","groups":[{}]}}"#, groups.join(",")));
+        }
+        _ => {}
+    }
+    if let Some(of) = named.iter().find(|of| path.strip_prefix("/apis/") == Some(of.group)) {
+        return Some(format!(r#"{{"kind":"APIGroup","apiVersion":"v1",{}}}"#, group(of)));
+    }
+    let siblings: Vec<&Resource> = resources.iter().filter(|resource| resource.group_path() == path).collect();
+    let api_version = siblings.first()?.api_version();
+    let described: Vec<String> = siblings
+        .iter()
+        .map(|Resource { kind, plural, .. }| {
+            let singular = kind.to_lowercase();
+            format!(
+                r#"{{"name":"{plural}","singularName":"{singular}","namespaced":true,"kind":"{kind}","verbs":["get","list","watch"]}}"#
+            )
+        })
+        .collect();
+    let described = described.join(",");
+    Some(format!(
+        r#"{{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"{api_version}","resources":[{described}]}}"#
+    ))
 }
 
 /// The value of a parameter of a query.
@@ -237,8 +317,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn text(text: &'static str) -> Self {
-        Self { parts: [Bytes::from_static(text.as_bytes()), Bytes::new(), Bytes::new()] }
+    fn text(text: impl Into<Bytes>) -> Self {
+        Self { parts: [text.into(), Bytes::new(), Bytes::new()] }
     }
 
     fn left(&self) -> u64 {
@@ -263,6 +343,8 @@ impl Body for Prepared {
 /// A watch that a client has asked for.
 struct Watch {
     replay: Arc<Replay>,
+    /// Which of its collections.
+    collection: usize,
     sender: Sender<Bytes>,
     /// Whether the list comes first, as events.
     initial_events: bool,
@@ -275,13 +357,14 @@ impl Watch {
     /// Sends all there is to send, then nothing until the time is over.
     async fn run(mut self) -> Result<(), SendError> {
         let replay = Arc::clone(&self.replay);
+        let collection = &replay.collections[self.collection];
         let mut piece = Piece::default();
         if self.initial_events {
-            for (place, version) in replay.places.iter().zip(FIRST_VERSION..) {
-                piece.event("ADDED", &replay.pods, place, version);
+            for (place, version) in collection.places.iter().zip(FIRST_VERSION..) {
+                piece.event("ADDED", &collection.objects, place, version);
                 self.send_if_full(&mut piece).await?;
             }
-            piece.end_of_initial_events(replay.version());
+            piece.end_of_initial_events(collection);
             self.sender.send_data(piece.take()).await?;
         }
         let mut released = replay.released.subscribe();
@@ -289,8 +372,8 @@ impl Watch {
         while sent < replay.events {
             let last = *released.wait_for(|released| *released > sent).await.expect("the sender lives with the replay");
             for event in sent..last {
-                let place = &replay.places[(event % replay.count()) as usize];
-                piece.event("MODIFIED", &replay.pods, place, replay.version() + event + 1);
+                let place = &collection.places[(event % collection.count()) as usize];
+                piece.event("MODIFIED", &collection.objects, place, collection.version() + event + 1);
                 self.send_if_full(&mut piece).await?;
             }
             sent = last;
@@ -313,19 +396,22 @@ impl Watch {
 struct Piece(BytesMut);
 
 impl Piece {
-    fn event(&mut self, kind: &str, pods: &[u8], place: &Place, version: u64) {
+    fn event(&mut self, kind: &str, objects: &[u8], place: &Place, version: u64) {
         self.0.extend_from_slice(b"{\"type\":\"");
         self.0.extend_from_slice(kind.as_bytes());
         self.0.extend_from_slice(b"\",\"object\":");
-        self.0.extend_from_slice(&pods[place.pod.start..place.version.start]);
+        self.0.extend_from_slice(&objects[place.object.start..place.version.start]);
         self.0.extend_from_slice(version.to_string().as_bytes());
-        self.0.extend_from_slice(&pods[place.version.end..place.pod.end]);
+        self.0.extend_from_slice(&objects[place.version.end..place.object.end]);
         self.0.extend_from_slice(b"}\n");
     }
 
-    fn end_of_initial_events(&mut self, version: u64) {
+    fn end_of_initial_events(&mut self, of: &Collection) {
+        let (kind, api_version, version) = (of.resource.kind, of.resource.api_version(), of.version());
+        // A real server encodes a Pod that has a version only.
+        let rest = if of.resource == POD { r#","spec":{"containers":null},"status":{}"# } else { "" };
         let bookmark = format!(
-            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","creationTimestamp":null,"annotations":{{"k8s.io/initial-events-end":"true"}}}},"spec":{{"containers":null}},"status":{{}}}}}}"#
+            r#"{{"type":"BOOKMARK","object":{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}","creationTimestamp":null,"annotations":{{"k8s.io/initial-events-end":"true"}}}}{rest}}}}}"#
         );
         self.0.extend_from_slice(bookmark.as_bytes());
         self.0.extend_from_slice(b"\n");

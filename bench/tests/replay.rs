@@ -175,6 +175,52 @@ fn a_watch_sends_only_what_comes_after_its_version() {
 }
 
 #[test]
+fn small_objects_of_ten_kinds_are_listed_watched_and_discovered() {
+    let (address, _) = serve_replay(Replay::of_small_objects(30, 10));
+    let groups = json(address, "/apis");
+    let groups = groups["groups"].as_array().expect("there are groups");
+    assert_eq!(groups.iter().map(|group| &group["name"]).collect::<Vec<_>>(), ["apps", "batch", "networking.k8s.io"]);
+    let mut paths = vec!["/api/v1".to_owned()];
+    for group in groups {
+        let version = group["preferredVersion"]["groupVersion"].as_str().expect("a group has a version");
+        let name = group["name"].as_str().expect("a group has a name");
+        assert_eq!(json(address, &format!("/apis/{name}"))["preferredVersion"]["groupVersion"], version);
+        paths.push(format!("/apis/{version}"));
+    }
+    let mut kinds = BTreeSet::new();
+    for path in paths {
+        let described = json(address, &path);
+        for resource in described["resources"].as_array().expect("a group has kinds") {
+            let kind = resource["kind"].as_str().expect("a kind has a name").to_owned();
+            let path = format!("{path}/{}", resource["name"].as_str().expect("a kind has a plural"));
+            let list = json(address, &path);
+            assert_eq!(
+                (&list["kind"], &list["apiVersion"]),
+                (&format!("{kind}List").into(), &described["groupVersion"])
+            );
+            assert_eq!(names(&list).into_iter().collect::<BTreeSet<_>>().len(), 30, "{kind}");
+            let mut lines = get(address, &format!("{path}?watch=true&sendInitialEvents=true"));
+            for index in 0..30 {
+                let (event, version, object) = next_event(&mut lines);
+                assert_eq!((event.as_str(), version), ("ADDED", 1_000_000 + index));
+                assert_eq!(object["object"]["kind"], kind);
+            }
+            assert_eq!(next_event(&mut lines).0, "BOOKMARK");
+            kinds.insert(kind);
+        }
+    }
+    assert_eq!(kinds.len(), 10, "{kinds:?}");
+}
+
+#[test]
+fn of_one_kind_of_small_objects_there_is_nothing_else() {
+    let (address, _) = serve_replay(Replay::of_small_objects(3, 1));
+    assert_eq!(names(&json(address, "/api/v1/configmaps")).len(), 3);
+    assert_eq!(json(address, "/api/v1/secrets")["code"], 404);
+    assert_eq!(json(address, "/apis")["groups"], serde_json::json!([]));
+}
+
+#[test]
 fn discovery_names_pods_and_nothing_else_exists() {
     let (address, _) = serve();
     assert_eq!(json(address, "/api")["versions"][0], "v1");

@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "steersman-cache",
             "steersman-client",
+            "steersman-runtime",
             "steersman-wire",
             "steersman-workqueue",
             "steersman-apiserver",

@@ -13,7 +13,7 @@ use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Config};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::contestant::{Ask, Outcome, Stopwatch};
+use crate::contestant::{self, Ask, Outcome, Stopwatch};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "steersman-bench-latency";
@@ -60,10 +60,7 @@ pub async fn run(ask: &Ask) -> Result<()> {
     controller.abort();
     let _ = maps.delete(NAME, &DeleteParams::default()).await;
 
-    latencies.sort();
-    let percentile = |percent: usize| latencies[latencies.len() * percent / 100].as_secs_f64() * 1e6;
-    let figures = vec![("p50_us", percentile(50)), ("p99_us", percentile(99))];
-    Outcome { count: latencies.len() as u64, cost, memory: None, figures }.report();
+    Outcome { count: latencies.len() as u64, cost, memory: None, figures: contestant::latencies(latencies)? }.report();
     Ok(())
 }
 

@@ -5,12 +5,13 @@ use clap::Parser;
 use kube::{Client, Config};
 
 // Other contestants use what this one does not.
+mod cache;
+mod clients;
 #[allow(dead_code)]
 #[path = "../../src/contestant.rs"]
 mod contestant;
-mod cache;
-mod clients;
 mod latency;
+mod reconcile;
 
 use contestant::Ask;
 
@@ -32,6 +33,10 @@ async fn main() -> Result<()> {
         "cache-read-children" => cache::read_children(&ask).await,
         "cache-index" => cache::index(&ask).await,
         "latency" => latency::run(&ask).await,
+        "reconcile" => reconcile::each_once(&ask).await,
+        "reconcile-noop" => reconcile::noop(&ask).await,
+        "idle" => reconcile::idle(&ask).await,
+        "start" => reconcile::start(&ask).await,
         "clients-get" => clients::get(&ask).await,
         job => bail!("kube-rs knows no job called {job:?}"),
     }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use steersman_bench::contestant::{self, Ask};
-use steersman_bench::{apiserver, cache, cache_memory, clients, wire, workqueue};
+use steersman_bench::{apiserver, cache, cache_memory, clients, latency, own, reconcile, wire, workqueue};
 
 /// Does one job with steersman and reports what it cost.
 #[derive(Parser)]
@@ -19,12 +19,15 @@ struct Args {
     /// In which form the cache of the jobs `cache-…` keeps its objects
     #[arg(long, value_enum, default_value = "encoded")]
     storage: cache::Form,
+    /// How the job `reconcile` reads its Pods
+    #[arg(long, value_enum, default_value = "typed")]
+    reading: reconcile::Reading,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
-    let Args { ask, peer, server, storage } = Args::parse();
+    let Args { ask, peer, server, storage, reading } = Args::parse();
     if ask.job == "wire" {
         // It reads from memory and never waits, so it needs no task.
         wire::run(&ask, &peer)?.report();
@@ -39,6 +42,9 @@ async fn main() -> Result<()> {
             job if job.starts_with("clients-") => clients::run(&ask).await,
             "cache-memory" => cache_memory::run(&ask).await,
             job if job.starts_with("cache-") => cache::run(&ask, storage).await,
+            "latency" => latency::run(&ask).await,
+            "reconcile-own" => own::run(&ask).await,
+            "reconcile" | "reconcile-noop" | "idle" | "start" => reconcile::run(&ask, reading).await,
             job => bail!("steersman knows no job called {job:?} yet"),
         }
     });

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::checks::{
+    count_is_children_read, count_is_events, count_is_half_of_size, count_is_size, count_is_size_times_events,
+    count_is_size_times_repeats, count_is_ten_times_size, each_half_for_one_and_for_all_handlers,
+    hundred_hits_per_lookup, ten_adds_per_key,
+};
 use super::figures::Answer;
 
 /// A job, as the harness knows it.
@@ -91,13 +96,24 @@ pub(crate) struct Scale {
     pub(crate) rate: u64,
     /// Seconds over which delays are spread, or for which is measured.
     pub(crate) window: u64,
-    /// Whether the replay's Pods are those of 300 different workloads, and not nearly equal.
-    pub(crate) diverse: bool,
+    /// What the replay has.
+    pub(crate) objects: Objects,
+}
+
+/// What the replay has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Objects {
+    /// Pods that are nearly equal.
+    Pods,
+    /// Pods of 300 different workloads.
+    DiversePods,
+    /// Small objects of so many kinds, of each as many as the size says.
+    Small(u8),
 }
 
 impl Scale {
     const fn of(sizes: &'static [u64]) -> Self {
-        Self { sizes, events: 0, rate: 0, window: 0, diverse: false }
+        Self { sizes, events: 0, rate: 0, window: 0, objects: Objects::Pods }
     }
 
     const fn with_events(self, events: u64) -> Self {
@@ -108,8 +124,8 @@ impl Scale {
         Self { rate, ..self }
     }
 
-    const fn of_diverse_pods(self) -> Self {
-        Self { diverse: true, ..self }
+    const fn with_objects(self, objects: Objects) -> Self {
+        Self { objects, ..self }
     }
 
     const fn with_window(self, window: u64) -> Self {
@@ -155,6 +171,22 @@ const CACHE: Job = Job {
     goals: &[],
     check: count_is_size,
     time_limit: Duration::from_secs(120),
+};
+
+/// A job of controllers, which need the replay or a real server; the entries below say what is different.
+const CONTROLLER: Job = Job {
+    name: "",
+    about: "",
+    task: "",
+    server: Server::Replay,
+    contestants: &["steersman", "controller-runtime", "kube-rs"],
+    workers: 1,
+    full: Scale::of(&[1]),
+    quick: Scale::of(&[1]),
+    costs: &["wall_s"],
+    goals: &[],
+    check: count_is_size,
+    time_limit: Duration::from_secs(180),
 };
 
 /// An API server job; the entries below say what is different. Each run starts a server of its own.
@@ -221,8 +253,8 @@ pub(crate) const JOBS: &[Job] = &[
         about: "the same with Pods of 300 different workloads, on which figures of memory are honest",
         task: "cache-sync",
         contestants: &["steersman", "steersman-compressed", "client-go", "kube-rs"],
-        full: CACHE.full.of_diverse_pods(),
-        quick: CACHE.quick.of_diverse_pods(),
+        full: CACHE.full.with_objects(Objects::DiversePods),
+        quick: CACHE.quick.with_objects(Objects::DiversePods),
         costs: &["rss_mb", "cpu_s", "wall_s"],
         goals: &[
             Goal::times("steersman", "rss_mb", 1.0 / 3.0, "client-go"),
@@ -325,18 +357,82 @@ pub(crate) const JOBS: &[Job] = &[
         ..CACHE
     },
     Job {
+        name: "reconcile",
+        about: "Pods listed, and each reconciled once with a read from the cache: as its type, or three fields of it",
+        task: "reconcile",
+        contestants: &["steersman", "steersman-view", "controller-runtime", "kube-rs"],
+        workers: 4,
+        full: Scale::of(&[20_000]),
+        quick: Scale::of(&[5_000]),
+        costs: &["cpu_s", "wall_s", "rss_mb"],
+        goals: &[
+            Goal::times("steersman", "cpu_s", 1.0 / 2.0, "kube-rs"),
+            Goal::times("steersman-view", "cpu_s", 1.0 / 3.0, "kube-rs"),
+            Goal::times("steersman", "cpu_s", 0.1, "controller-runtime"),
+        ],
+        ..CONTROLLER
+    },
+    Job {
+        name: "reconcile-own",
+        about: "from the last byte of an event read to its reconcile entered: what the framework itself takes",
+        task: "reconcile-own",
+        contestants: &["steersman"],
+        workers: 4,
+        // Every Pod is changed once, so that no event is folded into another.
+        full: Scale::of(&[10_000]).with_events(10_000).at_rate(1_000),
+        quick: Scale::of(&[3_000]).with_events(3_000).at_rate(1_000),
+        costs: &["p99_us", "p50_us"],
+        goals: &[Goal::value("steersman", "p99_us", 100.0)],
+        check: count_is_events,
+        ..CONTROLLER
+    },
+    Job {
+        name: "reconcile-noop",
+        about: "keys of cached objects sent through a channel, each reconciled by 4 workers that do nothing",
+        task: "reconcile-noop",
+        workers: 4,
+        full: Scale::of(&[100_000]).with_objects(Objects::Small(1)),
+        quick: Scale::of(&[10_000]).with_objects(Objects::Small(1)),
+        costs: &["ns_per_reconcile", "cpu_s"],
+        goals: &[
+            Goal::times("steersman", "ns_per_reconcile", 1.0 / 3.0, "controller-runtime"),
+            Goal::times("steersman", "ns_per_reconcile", 1.0 / 3.0, "kube-rs"),
+        ],
+        check: count_is_size_times_repeats,
+        ..CONTROLLER
+    },
+    Job {
         name: "latency",
         about: "from the start of a write to the start of the reconcile that sees it, on a real server",
         task: "latency",
         server: Server::Real,
-        contestants: &["controller-runtime", "kube-rs"],
-        workers: 1,
         full: Scale::of(&[1_000]),
         quick: Scale::of(&[300]),
         costs: &["p50_us", "p99_us"],
-        goals: &[],
-        check: count_is_size,
-        time_limit: Duration::from_secs(180),
+        goals: &[Goal::times("steersman", "p50_us", 1.0, "controller-runtime")],
+        ..CONTROLLER
+    },
+    Job {
+        name: "start",
+        about: "from the start of the process to its first reconcile, of a namespace, on a real server",
+        task: "start",
+        server: Server::Real,
+        goals: &[
+            Goal::times("steersman", "wall_s", 1.0, "controller-runtime"),
+            Goal::times("steersman", "wall_s", 1.0, "kube-rs"),
+        ],
+        ..CONTROLLER
+    },
+    Job {
+        name: "idle",
+        about: "a manager at rest with 10 controllers of 10 kinds, which have reconciled so many small objects each",
+        task: "idle",
+        full: Scale::of(&[1_000]).with_objects(Objects::Small(10)),
+        quick: Scale::of(&[1_000]).with_objects(Objects::Small(10)),
+        costs: &["rss_mb", "peak_mb"],
+        goals: &[Goal::times("steersman", "rss_mb", 1.0 / 3.0, "controller-runtime")],
+        check: count_is_ten_times_size,
+        ..CONTROLLER
     },
     Job {
         name: "clients-get",
@@ -475,61 +571,6 @@ pub(crate) const JOBS: &[Job] = &[
     },
 ];
 
-fn expect(what: &str, found: u64, expected: u64) -> Result<(), String> {
-    if found == expected { Ok(()) } else { Err(format!("{what} is {found}, not {expected}")) }
-}
-
-fn count_is_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    expect("the count", answer.count, asked.size)
-}
-
-fn count_is_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    expect("the count", answer.count, asked.events)
-}
-
-fn count_is_size_times_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    expect("the count", answer.count, asked.size * asked.events)
-}
-
-fn count_is_children_read(_: &Asked, answer: &Answer) -> Result<(), String> {
-    expect("the count", answer.count, 100 * 1_000)
-}
-
-fn hundred_hits_per_lookup(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    let whole = |name: &str| answer.whole(name).ok_or(format!("the figure {name}, a whole number, is missing"));
-    let (lookups, updates) = (whole("lookups")?, whole("updates")?);
-    if lookups < 1 || !(1..=asked.events).contains(&updates) {
-        return Err(format!("there were {lookups} look-ups and {updates} of {} updates", asked.events));
-    }
-    expect(&format!("the count of {lookups} look-ups"), answer.count, 100 * lookups)
-}
-
-fn each_half_for_one_and_for_all_handlers(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    expect("the count", answer.count, asked.events / 2 * (1 + asked.workers))
-}
-
-fn count_is_half_of_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    expect("the count", answer.count, asked.size / 2)
-}
-
-fn count_is_size_times_repeats(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    let repeats = answer.whole("repeats").ok_or("the figure repeats, a whole number, is missing")?;
-    if repeats < 1 {
-        return Err("nothing was repeated even once".to_owned());
-    }
-    expect(&format!("the count of {repeats} repetitions"), answer.count, asked.size * repeats)
-}
-
-fn ten_adds_per_key(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    let adds = answer.whole("adds").ok_or("the figure adds, a whole number, is missing")?;
-    expect("the number of adds", adds, asked.size * 10)?;
-    if (asked.size..=asked.size * 10).contains(&answer.count) {
-        Ok(())
-    } else {
-        Err(format!("the count is {}, not between {} and {}", answer.count, asked.size, asked.size * 10))
-    }
-}
-
 /// The jobs that `words` ask for: each is a job's name, or what several names begin with up to a `-`. All jobs when there
 /// is no word.
 pub(crate) fn matching(words: &[String]) -> Result<Vec<&'static Job>> {
@@ -559,17 +600,9 @@ mod tests {
     use super::super::contestants::CONTESTANTS;
     use super::*;
 
-    fn job(name: &str) -> &'static Job {
-        JOBS.iter().find(|job| job.name == name).expect("the job exists")
-    }
-
     fn names(words: &[&str]) -> Vec<&'static str> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         matching(&words).expect("the words name jobs").iter().map(|job| job.name).collect()
-    }
-
-    fn answer(count: u64, figures: &[(&str, f64)]) -> Answer {
-        Answer { count, figures: figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect() }
     }
 
     #[test]
@@ -578,6 +611,8 @@ mod tests {
         assert_eq!(names(&["cache-read"]), ["cache-read-all", "cache-read-children"]);
         assert_eq!(names(&["workqueue-queued"]), ["workqueue-queued-1", "workqueue-queued-4"]);
         assert_eq!(names(&["workqueue"]).len(), 7);
+        assert_eq!(names(&["reconcile"]), ["reconcile", "reconcile-own", "reconcile-noop"]);
+        assert_eq!(names(&["idle", "start"]), ["start", "idle"]);
         assert_eq!(names(&["watch", "sync"]), ["sync", "watch"]);
         assert_eq!(names(&[]).len(), JOBS.len());
     }
@@ -590,60 +625,6 @@ mod tests {
             "{error}"
         );
         matching(&[String::new()]).expect_err("no job has an empty name");
-    }
-
-    #[test]
-    fn a_wrong_count_is_found() {
-        let asked = Asked { size: 100, events: 30, workers: 10 };
-        let check = |name: &str, answer: &Answer| (job(name).check)(&asked, answer);
-        assert_eq!(check("sync", &answer(100, &[])), Ok(()));
-        assert_eq!(check("sync", &answer(99, &[])), Err("the count is 99, not 100".to_owned()));
-        assert_eq!(check("watch", &answer(30, &[])), Ok(()));
-        assert!(check("watch", &answer(100, &[])).is_err());
-        assert_eq!(check("apiserver-watch", &answer(3000, &[])), Ok(()));
-        assert!(check("apiserver-watch", &answer(2999, &[])).is_err());
-        assert_eq!(check("workqueue-ratelimit", &answer(50, &[])), Ok(()));
-        assert!(check("workqueue-ratelimit", &answer(100, &[])).is_err());
-        assert_eq!(check("cache-read-children", &answer(100_000, &[])), Ok(()));
-        assert!(check("cache-read-children", &answer(99_999, &[])).is_err());
-        assert_eq!(check("cache-handlers", &answer(15 * 11, &[])), Ok(()));
-        assert!(check("cache-handlers", &answer(30, &[])).is_err());
-    }
-
-    #[test]
-    fn every_lookup_must_find_all_while_updates_arrive() {
-        let asked = Asked { size: 1000, events: 30, workers: 1 };
-        let check = |count, lookups, updates| {
-            (job("cache-index").check)(&asked, &answer(count, &[("lookups", lookups), ("updates", updates)]))
-        };
-        assert_eq!(check(700, 7.0, 30.0), Ok(()));
-        assert_eq!(check(700, 7.0, 1.0), Ok(()));
-        assert!(check(699, 7.0, 30.0).is_err());
-        assert!(check(0, 0.0, 30.0).is_err());
-        assert!(check(700, 7.0, 0.0).is_err());
-        assert!(check(700, 7.0, 31.0).is_err());
-    }
-
-    #[test]
-    fn the_count_of_a_repeated_job_is_size_times_repeats() {
-        let asked = Asked { size: 100, events: 0, workers: 1 };
-        let check = |answer: &Answer| (job("workqueue-together-1").check)(&asked, answer);
-        assert_eq!(check(&answer(300, &[("repeats", 3.0)])), Ok(()));
-        assert!(check(&answer(299, &[("repeats", 3.0)])).is_err());
-        assert!(check(&answer(0, &[("repeats", 0.0)])).is_err());
-        assert!(check(&answer(250, &[("repeats", 2.5)])).is_err());
-        assert!(check(&answer(100, &[])).is_err());
-    }
-
-    #[test]
-    fn a_deduplicating_job_must_add_all_and_lose_none() {
-        let asked = Asked { size: 100, events: 0, workers: 1 };
-        let check = |count, adds| (job("workqueue-dedup-4").check)(&asked, &answer(count, &[("adds", adds)]));
-        assert_eq!(check(100, 1000.0), Ok(()));
-        assert_eq!(check(1000, 1000.0), Ok(()));
-        assert!(check(99, 1000.0).is_err());
-        assert!(check(1001, 1000.0).is_err());
-        assert!(check(500, 999.0).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Measuring steersman and its peers side by side: `cargo xtask bench`.
 //!
 //! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line becomes a [`plan`];
-//! [`programs`] builds what it needs; [`run`](mod@run) has one contestant do one job and checks that the work was really
+//! [`programs`] builds what it needs; [`run`](mod@run) has one contestant do one job and [`checks`] that the work was really
 //! done. [`figures`] puts the rounds together into rows, which come out as a [`table`], a [`report`] or a [`plot`].
 //! [`busy`] tells when the machine is not ours alone.
 //!
@@ -9,6 +9,7 @@
 //! turns in one run, and what counts is the ratio between them. `bench/README.md` says more.
 
 mod busy;
+mod checks;
 mod contestants;
 mod figures;
 mod jobs;

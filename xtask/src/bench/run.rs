@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::contestants::{Contestant, Program};
 use super::figures::Answer;
-use super::jobs::{Asked, Job, Scale, Server};
+use super::jobs::{Asked, Job, Objects, Scale, Server};
 use super::programs::Programs;
 use crate::process::{self, Running};
 
@@ -60,6 +60,9 @@ impl Setting<'_> {
                 if let (Server::Real, Some(file)) = (job.server, self.kubeconfig) {
                     command.arg("--kubeconfig").arg(file);
                 }
+                // The last thing before the start.
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("reading the clock")?;
+                command.args(["--started", &now.as_nanos().to_string()]);
                 Answer::parse(&output_within(&mut command, job.time_limit)?)?
             }
         };
@@ -134,14 +137,19 @@ struct Ready {
 }
 
 impl Replay {
-    fn start(program: &Path, pods: u64, scale: &Scale) -> Result<Self> {
+    fn start(program: &Path, size: u64, scale: &Scale) -> Result<Self> {
         let mut command = Command::new(program);
-        command.args(["--pods", &pods.to_string(), "--events", &scale.events.to_string()]);
+        let size = size.to_string();
+        match scale.objects {
+            Objects::Pods => command.args(["--pods", &size]),
+            Objects::DiversePods => command.args(["--pods", &size, "--shape", "diverse"]),
+            Objects::Small(kinds) => command.args(["--objects", &size, "--kinds", &kinds.to_string()]),
+        };
+        if scale.events > 0 {
+            command.args(["--events", &scale.events.to_string()]);
+        }
         if scale.rate > 0 {
             command.args(["--rate", &scale.rate.to_string()]);
-        }
-        if scale.diverse {
-            command.args(["--shape", "diverse"]);
         }
         let mut running = Running::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let mut line = String::new();

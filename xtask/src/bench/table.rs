@@ -323,7 +323,8 @@ mod tests {
         };
         let first = row("sync", "steersman", 100, 1.0);
         let others = [row("sync", "curl", 1000, 90.0), row("watch", "steersman", 1000, 90.0)];
-        assert!(told(&[first.clone()]).is_empty() && told(&[&[first.clone()], &others[..]].concat()).is_empty());
+        let alone = std::slice::from_ref(&first);
+        assert!(told(alone).is_empty() && told(&[alone, &others[..]].concat()).is_empty());
         assert_eq!(
             told(&[first.clone(), row("sync", "steersman", 1000, 11.0), others[0].clone()]),
             [
