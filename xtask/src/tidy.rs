@@ -131,7 +131,12 @@ fn check_rust(path: &Path, text: &str, complaints: &mut Vec<String>) {
         }
         // Waiting for a condition polls, and paused time passes at once; nothing else in a test has a reason to wait.
         let sleeps = code.contains("thread::sleep(") || (code.contains("time::sleep(") && !paused);
-        if sleeps && (in_test || in_test_module) && !text[..offset(text, index)].contains("async fn eventually(") {
+        if sleeps
+            && (in_test || in_test_module)
+            && !["async fn eventually(", "async fn eventually<"]
+                .iter()
+                .any(|named| text[..offset(text, index)].contains(named))
+        {
             complain(index + 1, "tests do not sleep: pause the time, or wait for a condition (`eventually`)");
         }
     }

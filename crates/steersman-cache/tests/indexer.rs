@@ -401,8 +401,7 @@ fn a_path_index_holds_texts_numbers_and_truth_values_only() {
 
 #[test]
 fn a_path_index_works_on_objects_that_are_kept_decoded() {
-    let mut options = StorageOptions::default();
-    options.mode = StorageMode::Decoded;
+    let options = StorageOptions { mode: StorageMode::Decoded, ..StorageOptions::default() };
     let storage = Storage::new(options);
     let mut indexer = Indexer::new();
     indexer.add_index("node", Index::path("spec.nodeName".parse().unwrap())).unwrap();
@@ -488,8 +487,7 @@ fn later_writes_are_not_seen_by_a_snapshot() {
 
 #[test]
 fn nothing_is_decoded_for_indexes_and_selectors() {
-    let mut options = StorageOptions::default();
-    options.memo_bytes_max = 0;
+    let options = StorageOptions { memo_bytes_max: 0, ..StorageOptions::default() };
     let storage: Storage<ConfigMap> = Storage::new(options);
     let mut indexer = Indexer::new();
     indexer.add_index("app", Index::label("app")).unwrap();

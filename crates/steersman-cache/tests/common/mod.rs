@@ -1,5 +1,7 @@
 //! What the tests of informers share: a server whose connections can fail, a script in place of a server, and a handler that notes
 //! what it is told.
+//!
+//! Time is paused for all of it: `start_paused = true` stands at the tests.
 
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 

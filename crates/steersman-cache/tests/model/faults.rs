@@ -1,4 +1,6 @@
 //! A bad connection to the server.
+//!
+//! Time is paused for all of it: `start_paused = true` stands at the tests.
 
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

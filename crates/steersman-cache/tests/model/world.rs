@@ -1,4 +1,6 @@
 //! A server, those who write to it, and those who keep up with it.
+//!
+//! Time is paused for all of it: `start_paused = true` stands at the tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -135,8 +137,7 @@ impl World {
         let mode = *random.pick(&[StorageMode::Encoded, StorageMode::Decoded]);
         let name = format!("cache {number}");
         self.script.note(format_args!("{name}: {scope:?} {reflector:?} {mode:?}"));
-        let mut storage = StorageOptions::default();
-        storage.mode = mode;
+        let storage = StorageOptions { mode, ..StorageOptions::default() };
         let options = scope.options().reflector(reflector).storage(storage);
         let factory = SharedInformerFactory::new(self.bad.clone());
         let informer = factory.informer(options).expect("these options make sense");

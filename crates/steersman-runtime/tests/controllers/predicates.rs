@@ -56,7 +56,7 @@ async fn life() -> Vec<Event<Deployment>> {
 }
 
 /// Which of the seven events matter.
-fn which(events: &[Event<Deployment>], predicate: impl Predicate) -> String {
+fn which(events: &[Event<Deployment>], predicate: &impl Predicate) -> String {
     let names = ["create", "labels", "annotations", "spec", "status", "again", "delete"];
     assert_eq!(events.len(), names.len(), "{events:#?}");
     let matters = events.iter().zip(names).filter(|(event, _)| predicate.matters(&Change::of(event)));
@@ -67,25 +67,25 @@ fn which(events: &[Event<Deployment>], predicate: impl Predicate) -> String {
 async fn each_predicate_says_which_changes_matter() {
     let events = life().await;
     let selector = |text| LabelsMatch::parse(text).unwrap();
-    assert_eq!(which(&events, GenerationChanged), "create spec delete");
-    assert_eq!(which(&events, LabelsChanged), "create labels delete");
-    assert_eq!(which(&events, AnnotationsChanged), "create annotations delete");
-    assert_eq!(which(&events, ResourceVersionChanged), "create labels annotations spec status delete");
-    assert_eq!(which(&events, selector("app=web")), "create labels", "leaving a selector is a change");
-    assert_eq!(which(&events, selector("app in (other)")), "labels annotations spec status again delete");
+    assert_eq!(which(&events, &GenerationChanged), "create spec delete");
+    assert_eq!(which(&events, &LabelsChanged), "create labels delete");
+    assert_eq!(which(&events, &AnnotationsChanged), "create annotations delete");
+    assert_eq!(which(&events, &ResourceVersionChanged), "create labels annotations spec status delete");
+    assert_eq!(which(&events, &selector("app=web")), "create labels", "leaving a selector is a change");
+    assert_eq!(which(&events, &selector("app in (other)")), "labels annotations spec status again delete");
     assert!(LabelsMatch::parse("app in (").is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn predicates_are_put_together_and_written_as_functions() {
     let events = life().await;
-    assert_eq!(which(&events, LabelsChanged.or(GenerationChanged)), "create labels spec delete");
-    assert_eq!(which(&events, LabelsChanged.and(GenerationChanged)), "create delete");
-    assert_eq!(which(&events, ResourceVersionChanged.not()), "again");
+    assert_eq!(which(&events, &LabelsChanged.or(GenerationChanged)), "create labels spec delete");
+    assert_eq!(which(&events, &LabelsChanged.and(GenerationChanged)), "create delete");
+    assert_eq!(which(&events, &ResourceVersionChanged.not()), "again");
     let by_kind = |change: &Change<'_>| change.kind == ChangeKind::Delete;
-    assert_eq!(which(&events, by_kind), "delete");
+    assert_eq!(which(&events, &by_kind), "delete");
     let both_states = |change: &Change<'_>| {
         change.old.is_some_and(|old| old.label("app") == Some("web") && change.object.label("app") == Some("other"))
     };
-    assert_eq!(which(&events, both_states), "labels");
+    assert_eq!(which(&events, &both_states), "labels");
 }

@@ -1,4 +1,6 @@
 //! What the tests of the cached client share: a manager that runs, and a way to the embedded server on which watches are late.
+//!
+//! Time is paused for all of it: `start_paused = true` stands at the tests.
 
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
