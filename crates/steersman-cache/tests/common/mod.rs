@@ -25,9 +25,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 /// Objects kept in that form.
 pub(crate) fn stored<K>(mode: StorageMode) -> StorageOptions<K> {
-    let mut options = StorageOptions::default();
-    options.mode = mode;
-    options
+    StorageOptions { mode, ..StorageOptions::default() }
 }
 
 pub(crate) fn client(server: &Embedded) -> Client {
