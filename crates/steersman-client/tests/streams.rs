@@ -58,7 +58,9 @@ async fn one_object_that_cannot_be_read_does_not_lose_its_neighbours() {
     let mut raw = secrets.list_raw(&ListParams::default()).await.unwrap();
     let mut read = Vec::new();
     while let Some(item) = raw.next().await.unwrap() {
-        read.push(serde_json::from_slice::<Secret>(&item.unwrap()).map(|secret| secret.metadata.name.unwrap()).ok());
+        read.push(
+            serde_json::from_slice::<Secret>(&item.unwrap().object).map(|secret| secret.metadata.name.unwrap()).ok(),
+        );
     }
     assert_eq!(read, [Some("a".to_owned()), None, Some("c".to_owned())]);
     assert_eq!(raw.meta().resource_version, "7");
