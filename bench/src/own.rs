@@ -1,7 +1,7 @@
 //! The job `reconcile-own`: how long an event takes in this process, from the moment in which its last byte was read from the
 //! socket to the moment in which the reconcile is entered.
 //!
-//! The first moment is taken where the client reads from its socket ([`Stamped`]), below everything of ours and of hyper's: the
+//! The first moment is taken where the client reads from its socket (`Stamped`), below everything of ours and of hyper's: the
 //! client is otherwise the usual one. The end of an event is a brace and a line feed, which no chunk size, header or list of
 //! the replay has. The second moment is taken by the reconciler, which knows from the version of its Pod which event that was:
 //! each Pod is changed once.
