@@ -5,11 +5,11 @@
 
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
+pub(crate) mod log;
 pub(crate) mod network;
 pub(crate) mod script;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -19,6 +19,8 @@ use steersman_cache::{
 };
 use steersman_client::{Api, Client, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use steersman_testing::Embedded;
+
+pub(crate) use log::Log;
 
 /// Longer than anything takes here: time stands still while there is something to do.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
@@ -125,38 +127,6 @@ pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
 /// Lets everything run that can without time going on.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
-}
-
-/// Notes what a handler is told.
-pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
-
-impl<T> Clone for Log<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T: Clone> Log<T> {
-    pub(crate) fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    pub(crate) fn push(&self, entry: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-    }
-
-    pub(crate) fn all(&self) -> Vec<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// What has been noted since the last time.
-    pub(crate) fn take(&self) -> Vec<T> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// An event in a few words: `add a`, `add a initial`, `update a`, `again a`, `delete a`, `delete a unknown`.

@@ -1,12 +1,14 @@
 //! What the tests of managers and controllers share. Each test binary uses its own part of it.
 #![allow(dead_code)]
 
+#[path = "../../../steersman-cache/tests/common/log.rs"]
+pub(crate) mod log;
 #[path = "../../../steersman-cache/tests/common/network.rs"]
 pub(crate) mod network;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -15,6 +17,8 @@ use steersman_runtime::{Error, Manager, ObjectKey};
 use steersman_testing::Embedded;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+pub(crate) use log::Log;
 
 /// Longer than anything takes here.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
@@ -122,38 +126,6 @@ impl Running {
     /// Cuts it off, as a killed process would be.
     pub(crate) fn abort(self) {
         self.task.abort();
-    }
-}
-
-/// Notes what happens, in order.
-pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
-
-impl<T> Clone for Log<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T: Clone> Log<T> {
-    pub(crate) fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    pub(crate) fn push(&self, entry: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-    }
-
-    pub(crate) fn all(&self) -> Vec<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// What has been noted since the last time.
-    pub(crate) fn take(&self) -> Vec<T> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
