@@ -123,7 +123,7 @@ impl WatchStream for Script {
         state.updates -= 1;
         state.version += 1;
         let (index, version) = (state.version % UPDATED, state.version);
-        Ok(Some(Ok(WatchEvent::Modified(self.pod(index, version)))))
+        Ok(Some(Ok(WatchEvent::Modified(self.pod(index, version).into()))))
     }
 }
 

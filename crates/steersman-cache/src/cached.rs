@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::Serialize;
@@ -44,8 +44,8 @@ pub(crate) enum Body<K> {
         length: u32,
         /// Whether somebody has asked since the memo last looked.
         used: AtomicBool,
-        /// Whether it has been decoded before.
-        decoded: AtomicBool,
+        /// When it was last decoded, by the clock of the memo; zero means never.
+        decoded_at: AtomicU16,
     },
     Decoded(Arc<K>),
 }
@@ -66,7 +66,7 @@ impl<K> Body<K> {
         if let Some(dictionary) = dictionary {
             bytes.compress(dictionary, length);
         }
-        Self::Bytes { bytes: Mutex::new(bytes), length, used: AtomicBool::new(false), decoded: AtomicBool::new(false) }
+        Self::Bytes { bytes: Mutex::new(bytes), length, used: AtomicBool::new(false), decoded_at: AtomicU16::new(0) }
     }
 }
 
@@ -128,11 +128,13 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Whether the object has been decoded before this was asked the first time.
-    pub(crate) fn was_decoded(&self) -> bool {
+    /// Notes that the object is decoded now, and tells when it was the last time.
+    pub(crate) fn decoded_at(&self, now: u16) -> Option<u16> {
         match &self.body {
-            Body::Bytes { decoded, .. } => decoded.swap(true, Ordering::Relaxed),
-            Body::Decoded(_) => true,
+            Body::Bytes { decoded_at, .. } => {
+                Some(decoded_at.swap(now, Ordering::Relaxed)).filter(|before| *before > 0)
+            }
+            Body::Decoded(_) => None,
         }
     }
 
@@ -303,7 +305,7 @@ mod tests {
     #[test]
     fn an_entry_is_small() {
         let counters = 2 * size_of::<usize>();
-        assert!(size_of::<Entry<Pod>>() + counters <= 88, "{}", size_of::<Entry<Pod>>() + counters);
+        assert!(size_of::<Entry<Pod>>() + counters <= 104, "{}", size_of::<Entry<Pod>>() + counters);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod prepare;
 mod processor;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -143,8 +144,11 @@ impl<K: Object> Informer<K> {
         let starter: Starter = Box::new(move || {
             let mut tasks = vec![tokio::spawn(resync(Arc::clone(&shared)))];
             for (index, (reflector, source)) in reflectors.into_iter().zip(fifos).enumerate() {
-                tasks.push(tokio::spawn(async move { match reflector.run().await {} }));
-                tasks.push(tokio::spawn(consume(Arc::clone(&shared), index, source)));
+                let consume = consume(Arc::clone(&shared), index, source);
+                // One task: what has been read is in the cache without anybody having to be woken.
+                tasks.push(tokio::spawn(async move {
+                    tokio::join!(biased; reflector.run(), consume);
+                }));
             }
             tasks
         });
@@ -375,7 +379,7 @@ fn process<K: Object>(inner: &Inner<K>, index: usize, batch: Batch<Cached<K>>, s
 }
 
 /// Brings what a reflector has read into the cache, batch by batch.
-async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Source<K>>) {
+async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Source<K>>) -> Infallible {
     loop {
         source.filled().await;
         let Some((batch, synced)) = source.take() else { continue };

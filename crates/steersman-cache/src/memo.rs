@@ -1,31 +1,29 @@
 //! Decoded bodies that are kept for a while.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::cached::Entry;
 
-/// The objects that were decoded last, up to a bound.
+/// Objects that are read again and again, decoded, up to a bound.
 ///
-/// One that is decoded for the first time gets a place in a small queue, from which it goes soon unless it is asked for again: so
-/// reading every object once, as a resync does, neither drives out those that are read all the time nor touches much memory.
-/// One that is decoded a second time, or was asked for again, gets a place in the large queue, where it has another chance each
-/// time it has been asked for.
+/// One that is decoded for the first time is not kept: it goes with its reader, on the reader's own thread. So reading every object
+/// once, as the first reconciles and every resync do, costs no memory here, and drives out nothing that is read all the time. One that
+/// is decoded a second time before [`LATELY`] has passed is kept, and has another chance each time it has been asked for when
+/// its turn to go has come.
 ///
 /// A state is in it at most once: it is put in when it is decoded, which does not happen while its object is still held. An
 /// entry that nobody holds any more gets no second chance, so what the memo keeps of it goes with the next ones that come.
 pub(crate) struct Memo<K> {
     bytes_max: usize,
-    kept: Mutex<Kept<K>>,
+    /// How many bytes have been decoded so far: the clock by which a decoding was lately or long ago.
+    decoded: AtomicU64,
+    kept: Mutex<Queue<K>>,
 }
 
-/// The small queue has this part of the memo.
-const SMALL_PART: usize = 16;
-
-struct Kept<K> {
-    small: Queue<K>,
-    large: Queue<K>,
-}
+/// As long as so many memos full have been decoded.
+const LATELY: u16 = 4;
 
 struct Queue<K> {
     slots: VecDeque<Slot<K>>,
@@ -46,10 +44,6 @@ impl<K> Slot<K> {
 }
 
 impl<K> Queue<K> {
-    fn new() -> Self {
-        Self { slots: VecDeque::new(), bytes: 0 }
-    }
-
     fn push(&mut self, slot: Slot<K>) {
         self.bytes += slot.bytes;
         self.slots.push_back(slot);
@@ -65,60 +59,51 @@ impl<K> Queue<K> {
 impl<K> Memo<K> {
     /// Keeps objects whose encoded forms have at most so many bytes together.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, kept: Mutex::new(Kept { small: Queue::new(), large: Queue::new() }) }
+        let kept = Mutex::new(Queue { slots: VecDeque::new(), bytes: 0 });
+        Self { bytes_max, decoded: AtomicU64::new(0), kept }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept<K>> {
+    fn kept(&self) -> MutexGuard<'_, Queue<K>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps `object`, which is what the body of `entry` decodes to.
+    /// Keeps `object`, which is what the body of `entry` decodes to, if it is worth keeping.
     pub(crate) fn keep(&self, entry: &Arc<Entry<K>>, object: &Arc<K>, bytes: usize) {
-        if bytes > self.bytes_max {
+        if bytes > self.bytes_max || !self.was_decoded_lately(entry, bytes) {
             return;
         }
         let slot = Slot { entry: Arc::downgrade(entry), _object: Arc::clone(object), bytes };
-        let again = entry.was_decoded();
-        let small_max = self.bytes_max / SMALL_PART;
         let mut dropped = Vec::new();
         let mut kept = self.kept();
-        if again || bytes > small_max {
-            self.keep_long(&mut kept, slot, &mut dropped);
-        } else {
-            while kept.small.bytes + bytes > small_max {
-                let Some(oldest) = kept.small.pop() else { break };
-                if oldest.take_used() { self.keep_long(&mut kept, oldest, &mut dropped) } else { dropped.push(oldest) }
+        // Readers may go on asking meanwhile: there are no more second chances than objects, so this ends.
+        let mut chances = kept.slots.len();
+        while kept.bytes + bytes > self.bytes_max {
+            let Some(oldest) = kept.pop() else { break };
+            if chances > 0 && oldest.take_used() {
+                chances -= 1;
+                kept.push(oldest);
+            } else {
+                dropped.push(oldest);
             }
-            kept.small.push(slot);
         }
+        kept.push(slot);
         drop(kept);
         // Freeing a large object takes its time, and others need not wait for it.
         drop(dropped);
     }
 
-    fn keep_long(&self, kept: &mut Kept<K>, slot: Slot<K>, dropped: &mut Vec<Slot<K>>) {
-        // Readers may go on asking meanwhile: there are no more second chances than objects, so this ends.
-        let mut chances = kept.large.slots.len();
-        while kept.small.bytes + kept.large.bytes + slot.bytes > self.bytes_max {
-            let Some(oldest) = kept.large.pop() else { break };
-            if chances > 0 && oldest.take_used() {
-                chances -= 1;
-                kept.large.push(oldest);
-            } else {
-                dropped.push(oldest);
-            }
-        }
-        // One that is nearly as large as the memo has it for itself.
-        while kept.small.bytes + kept.large.bytes + slot.bytes > self.bytes_max {
-            let Some(oldest) = kept.small.pop() else { break };
-            dropped.push(oldest);
-        }
-        kept.large.push(slot);
+    /// Whether it was decoded before, and not long ago. Notes that it is now.
+    fn was_decoded_lately(&self, entry: &Entry<K>, bytes: usize) -> bool {
+        let decoded = self.decoded.fetch_add(bytes as u64, Ordering::Relaxed);
+        let turns = decoded / self.bytes_max.max(1) as u64;
+        // Zero means never.
+        let now = (turns % u64::from(u16::MAX)) as u16 + 1;
+        entry.decoded_at(now).is_some_and(|before| now.wrapping_sub(before) <= LATELY)
     }
 
     /// How many objects are kept, and how many bytes their encoded forms have.
     pub(crate) fn size(&self) -> (usize, usize) {
         let kept = self.kept();
-        (kept.small.slots.len() + kept.large.slots.len(), kept.small.bytes + kept.large.bytes)
+        (kept.slots.len(), kept.bytes)
     }
 }

@@ -2,6 +2,7 @@
 
 mod listing;
 mod status;
+mod storing;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,6 +20,7 @@ use crate::cached::{Cached, Object};
 use crate::lister_watcher::{ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
 use crate::{ObjectKey, Storage};
 use listing::Listing;
+use storing::{Raw, Reader, Stored, Storing};
 
 /// Where a [`Reflector`] puts what it reads: usually a [`DeltaFifo`](crate::DeltaFifo).
 pub trait ReflectorStore<K>: Send + Sync {
@@ -89,7 +91,7 @@ const WATCH_FAILURES_MAX: u32 = 5;
 /// loop. The tests in `tests/reflector` hold this, each line by a test.
 pub struct Reflector<K, L, S> {
     lister_watcher: L,
-    storage: Storage<K>,
+    reader: Reader<K>,
     store: S,
     options: ReflectorOptions,
     status: watch::Sender<ReflectorStatus>,
@@ -138,7 +140,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         let status = watch::Sender::new(ReflectorStatus::new(lister_watcher.describe()));
         Self {
             lister_watcher,
-            storage,
+            reader: Reader::new(storage, options.type_meta.clone()),
             store,
             options,
             status,
@@ -215,45 +217,33 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         let version = if self.version_refused { String::new() } else { self.version.clone() };
         let options = self.watch_options(version, true);
         let mut watch = self.lister_watcher.watch(&options).await?;
-        let mut listing = Listing::new();
+        let (mut listing, mut storing) = (Listing::new(), Storing::new(self.reader.clone()));
         let silence = self.options.streaming_silence;
         let mut deadline = Instant::now() + silence;
         loop {
             let Ok(event) = timeout_at(deadline, watch.next()).await else { return Err(Unstreamed::Unfinished) };
             let Some(event) = event? else { return Err(Unstreamed::Unfinished) };
-            let event = match event {
-                Ok(event) => event,
-                Err(error) => {
-                    self.list_unreadable(error, &mut listing);
-                    continue;
-                }
-            };
-            match event {
-                WatchEvent::Added(object) => {
-                    self.list_object(self.read(&object), &mut listing);
+            let raw = match event {
+                Ok(WatchEvent::Added(object)) => {
                     // Only these are the list. Where changes alone come, its end does not.
                     deadline = Instant::now() + silence;
+                    Raw::Object(object)
                 }
                 // One that changes meanwhile comes again: the last state counts.
-                WatchEvent::Modified(object) => self.list_object(self.read(&object), &mut listing),
-                WatchEvent::Deleted(object) => {
-                    let key = match self.read(&object) {
-                        Ok(object) => Some(object.key()),
-                        Err(error) => self.report_object(error),
-                    };
-                    if let Some(key) = key {
-                        listing.remove(key);
-                    }
-                }
-                WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                Ok(WatchEvent::Modified(object)) => Raw::Object(object),
+                Ok(WatchEvent::Deleted(object)) => Raw::Gone(object),
+                Ok(WatchEvent::Bookmark { resource_version, initial_events_end: true }) => {
+                    self.list_rest(storing, &mut listing).await;
                     self.replace(listing, resource_version);
                     return Ok(watch);
                 }
                 // The first bookmark of a streaming list is its end.
-                WatchEvent::Bookmark { .. } => return Err(Unstreamed::Unsupported),
+                Ok(WatchEvent::Bookmark { .. }) => return Err(Unstreamed::Unsupported),
                 // The client makes an error of it.
-                WatchEvent::Error(_) => return Err(Unstreamed::Unfinished),
-            }
+                Ok(WatchEvent::Error(_)) => return Err(Unstreamed::Unfinished),
+                Err(error) => Raw::Unreadable(error),
+            };
+            self.list_stored(storing.push(raw).await, &mut listing);
         }
     }
 
@@ -287,33 +277,50 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     async fn read_page(&mut self, options: &ListOptions, listing: &mut Listing<K>) -> Result<ListMeta, Error> {
         let mut page = self.lister_watcher.list(options).await?;
-        let mut item_type = None;
+        let mut storing = Storing::new(self.reader.clone());
+        let mut is_first = true;
         while let Some(item) = page.next().await? {
-            let item = match item {
-                Ok(item) => item,
-                Err(error) => {
-                    self.list_unreadable(error, listing);
-                    continue;
-                }
+            let raw = match item {
+                Ok(item) => Raw::Item(item),
+                Err(error) => Raw::Unreadable(error),
             };
-            if item_type.is_none() {
-                item_type = page.meta().item_type().or_else(|| self.options.type_meta.clone());
+            if std::mem::take(&mut is_first) {
+                storing.set_item_type(page.meta().item_type().or_else(|| self.options.type_meta.clone()));
             }
-            let object = self.storage.store_item(&item, item_type.as_ref()).and_then(|object| self.of_our_kind(object));
-            self.list_object(object, listing);
+            self.list_stored(storing.push(raw).await, listing);
         }
+        self.list_rest(storing, listing).await;
         Ok(page.meta().clone())
     }
 
-    /// Takes an object into a list: in the state that is kept already, if it is the same.
-    fn list_object(&self, object: Result<Cached<K>, ObjectError>, listing: &mut Listing<K>) {
-        match object {
-            Ok(object) => {
-                let known = self.store.known(object.meta().namespace(), object.meta().name());
-                listing.add(known.filter(|known| known.is_same_state(&object)).unwrap_or(object));
+    async fn list_rest(&self, mut storing: Storing<K>, listing: &mut Listing<K>) {
+        loop {
+            let stored = storing.rest().await;
+            if stored.is_empty() {
+                return;
             }
-            Err(error) => self.list_unreadable(error, listing),
+            self.list_stored(stored, listing);
         }
+    }
+
+    fn list_stored(&self, stored: Vec<Stored<K>>, listing: &mut Listing<K>) {
+        for stored in stored {
+            match stored {
+                Stored::There(Ok(object)) => self.list_object(object, listing),
+                Stored::There(Err(error)) => self.list_unreadable(error, listing),
+                Stored::Gone(gone) => {
+                    if let Some(key) = gone.map_or_else(|error| self.report_object(error), Some) {
+                        listing.remove(key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an object into a list: in the state that is kept already, if it is the same.
+    fn list_object(&self, object: Cached<K>, listing: &mut Listing<K>) {
+        let known = self.store.known(object.meta().namespace(), object.meta().name());
+        listing.add(known.filter(|known| known.is_same_state(&object)).unwrap_or(object));
     }
 
     /// An object of a list that cannot be read exists all the same.
@@ -426,7 +433,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             // The client makes an error of it.
             WatchEvent::Error(_) => return,
         };
-        match self.read(&object) {
+        match self.reader.read(&object) {
             Ok(object) => {
                 let version = object.meta().resource_version();
                 if in_order && !version.is_empty() {
@@ -444,22 +451,6 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         let seconds = self.options.watch_timeout.mul_f64(1.0 + random()).as_secs();
         let timeout_seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
         WatchOptions { resource_version, send_initial_events, timeout_seconds }
-    }
-
-    fn read(&self, object: &[u8]) -> Result<Cached<K>, ObjectError> {
-        self.storage.store(object, self.options.type_meta.as_ref()).and_then(|object| self.of_our_kind(object))
-    }
-
-    fn of_our_kind(&self, object: Cached<K>) -> Result<Cached<K>, ObjectError> {
-        let Some(expected) = &self.options.type_meta else { return Ok(object) };
-        let meta = object.meta();
-        if meta.kind() == expected.kind && meta.api_version() == expected.api_version {
-            return Ok(object);
-        }
-        let found =
-            format!("{} {} instead of {} {}", meta.api_version(), meta.kind(), expected.api_version, expected.kind);
-        let fault = steersman_wire::Fault::Decode { message: found, line: 0, column: 0 };
-        Err(ObjectError { index: None, key: Some(meta.key()), fault })
     }
 
     /// Says that an object is passed over, and returns which one if that is known.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use steersman_wire::{Codec, Fault, Item, Json, Metadata, ObjectError, Scanned, Strip, TypeMeta};
+use steersman_wire::{Codec, Fault, Item, Json, Metadata, ObjectError, Scanned, SharedTexts, Strip, TypeMeta};
 
 use crate::cached::{Body, Bytes, Cached, Entry, Object};
 use crate::compressed::Compression;
@@ -15,7 +15,7 @@ use crate::memo::Memo;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum StorageMode {
-    /// As bytes, decoded when asked for; the last ones that were decoded are kept for a while.
+    /// As bytes, decoded when asked for; those that are asked for again and again stay decoded.
     #[default]
     Encoded,
     /// Decoded on arrival. Reading is free; memory is a multiple, and every event pays for decoding.
@@ -106,6 +106,8 @@ pub struct Storage<K> {
 pub(crate) struct Shared<K> {
     options: StorageOptions<K>,
     pub(crate) memo: Memo<K>,
+    /// What the metadata of several objects has alike.
+    texts: SharedTexts,
     /// In the mode [`StorageMode::Compressed`].
     pub(crate) compression: Option<Compression<K>>,
     pub(crate) gauges: Gauges,
@@ -205,6 +207,7 @@ impl<K: Object> Storage<K> {
     pub fn new(options: StorageOptions<K>) -> Self {
         let shared = Shared {
             memo: Memo::new(options.memo_bytes_max),
+            texts: SharedTexts::new(),
             compression: (options.mode == StorageMode::Compressed).then(Compression::new),
             gauges: Gauges::default(),
             decodes: AtomicU64::new(0),
@@ -261,6 +264,7 @@ impl<K: Object> Storage<K> {
             scanned = self.transformed(&**transform, scanned)?;
         }
         let Scanned { metadata, object } = scanned;
+        let metadata = metadata.share(&self.shared.texts);
         let entry = match &self.shared.compression {
             Some(compression) => self.keep_compressed(compression, metadata, exact(object)),
             None if self.shared.options.mode == StorageMode::Decoded => self.entry(metadata, self.decoded(object)),

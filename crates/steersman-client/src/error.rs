@@ -140,6 +140,22 @@ impl Error {
         self.status().is_some_and(|status| named(status) || status.message.contains("Too large resource version"))
     }
 
+    /// The same request may succeed later, with nothing changed: the server could not be reached or did not answer in time, has too
+    /// much to do, or failed itself. Whether it has done what was asked is not known then. A conflict is not among these: the
+    /// object has to be read anew first, as [`retry_on_conflict`](crate::retry_on_conflict) does.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Api { status, .. } => matches!(status.code, 408 | 429) || status.code >= 500,
+            Self::Transport { .. } | Self::Timeout { .. } => true,
+            Self::Discovery(error) => error.is_retryable(),
+            Self::Decode { .. }
+            | Self::Object { .. }
+            | Self::InvalidRequest(_)
+            | Self::Config(_)
+            | Self::Mapping(_) => false,
+        }
+    }
+
     /// Nobody listens at the server's address.
     pub fn is_connection_refused(&self) -> bool {
         match self {
@@ -255,5 +271,30 @@ impl DecodeError {
         };
         let wanted = std::any::type_name::<T>();
         Self::Json { wanted, what, line: error.line(), column: error.column() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: u16) -> Error {
+        let asked = Asked { method: Method::GET, url: "https://server/api".to_owned() };
+        let status = Status { code, ..Status::failure("it failed", "Reason") };
+        Error::Api { asked, status: Box::new(status) }
+    }
+
+    #[test]
+    fn what_may_succeed_later_can_be_told_from_what_will_not() {
+        let asked = || Asked { method: Method::GET, url: "https://server/api".to_owned() };
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let away = Error::Transport { asked: asked(), source: TransportError(Box::new(refused)) };
+        let silent = Error::Timeout { asked: asked(), timeout: TimeoutError::Answer(Duration::from_secs(1)) };
+        assert!(away.is_retryable() && silent.is_retryable());
+        assert!(Error::Discovery(Arc::new(away)).is_retryable());
+        let retryable = |code| answered(code).is_retryable();
+        assert!([408, 429, 500, 502, 503, 504].into_iter().all(retryable));
+        assert!(![400, 401, 403, 404, 405, 409, 410, 413, 422].into_iter().any(retryable));
+        assert!(!Error::InvalidRequest("no name".to_owned()).is_retryable());
     }
 }

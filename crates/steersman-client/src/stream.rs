@@ -258,9 +258,9 @@ impl<K: Resource + DeserializeOwned> Api<K> {
 
 fn typed<K: DeserializeOwned>(asked: &Asked, event: WatchEvent) -> Result<Event<K>, Error> {
     Ok(match event {
-        WatchEvent::Added(object) => Event::Added(decoded(asked, &object)?),
-        WatchEvent::Modified(object) => Event::Modified(decoded(asked, &object)?),
-        WatchEvent::Deleted(object) => Event::Deleted(decoded(asked, &object)?),
+        WatchEvent::Added(object) => Event::Added(decoded(asked, &object.object)?),
+        WatchEvent::Modified(object) => Event::Modified(decoded(asked, &object.object)?),
+        WatchEvent::Deleted(object) => Event::Deleted(decoded(asked, &object.object)?),
         WatchEvent::Bookmark { resource_version, initial_events_end } => {
             Event::Bookmark { resource_version, initial_events_end }
         }

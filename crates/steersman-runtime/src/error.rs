@@ -135,6 +135,11 @@ impl Error {
         matches!(self, Self::Stale { .. })
     }
 
+    /// The same may succeed later, with nothing changed: the cache has not caught up, or the server cannot answer now.
+    pub fn is_retryable(&self) -> bool {
+        self.is_stale() || self.client().is_some_and(steersman_client::Error::is_retryable)
+    }
+
     /// An object of that name exists already.
     pub fn is_already_exists(&self) -> bool {
         self.client().is_some_and(steersman_client::Error::is_already_exists)

@@ -99,8 +99,8 @@ impl Default for Limits {
     }
 }
 
-/// An item of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An item of a list, or the object of an event.
+#[derive(Debug, Clone)]
 pub struct Item {
     /// Which one, counted from zero.
     pub index: usize,
@@ -115,6 +115,22 @@ impl Item {
         Self { index, object, outline: Outline::default() }
     }
 }
+
+impl From<Bytes> for Item {
+    /// An object that stands alone.
+    fn from(object: Bytes) -> Self {
+        Self::new(0, object)
+    }
+}
+
+impl PartialEq for Item {
+    /// Whether they are the same bytes at the same place.
+    fn eq(&self, other: &Self) -> bool {
+        (self.index, &self.object) == (other.index, &other.object)
+    }
+}
+
+impl Eq for Item {}
 
 /// What an object is: `apiVersion` and `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -181,11 +197,11 @@ impl Value<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The object is there.
-    Added(Bytes),
+    Added(Item),
     /// The object has changed.
-    Modified(Bytes),
+    Modified(Item),
     /// The object is gone; this is its last state.
-    Deleted(Bytes),
+    Deleted(Item),
     /// Everything up to this version has been sent.
     Bookmark {
         /// The version.

@@ -77,6 +77,7 @@ mod outline;
 mod quote;
 mod resource_version;
 mod selector;
+mod shared_texts;
 mod status;
 mod strip;
 
@@ -96,5 +97,6 @@ pub use object_error::{Fault, ObjectError};
 pub use quote::quote;
 pub use resource_version::{InvalidResourceVersion, ResourceVersion, compare_resource_version};
 pub use selector::{Operator, SelectorError};
+pub use shared_texts::SharedTexts;
 pub use status::Status;
 pub use strip::Strip;

@@ -1,19 +1,23 @@
 //! Where the large parts of an object are.
 
-/// Where the parts of an object's first two levels begin and end, noted while its own end was looked for, so that they can
-/// be passed over without reading them again.
+use std::ops::Range;
+
+/// Where the parts of an object's first levels begin and end, noted while its own end was looked for, so that they can be passed
+/// over without reading them again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
     /// Beginning and end of each part, in the order of their beginnings.
     parts: Vec<(usize, usize)>,
     /// The parts that have begun and not ended, by their level.
-    open: [Option<usize>; LEVELS],
+    open: [Option<usize>; EVENT_LEVELS],
     /// Whether the object is nested too deep to be read.
     pub(crate) too_deep: bool,
 }
 
-/// How many levels are noted: members of the object, and members of those.
+/// How many levels are noted of an object: its members, and members of those.
 pub(crate) const LEVELS: usize = 2;
+/// The same of an event, of which the object is a member.
+pub(crate) const EVENT_LEVELS: usize = LEVELS + 1;
 /// Smaller parts are read again as quickly as they are looked up.
 const SMALL: usize = 128;
 /// Few objects have more large parts.
@@ -37,6 +41,14 @@ impl Outline {
         } else {
             self.parts[part].1 = place;
         }
+    }
+
+    /// What is known of the part that lies there.
+    pub(crate) fn of_part(&self, place: &Range<usize>) -> Self {
+        let after = self.parts.partition_point(|(start, _)| *start <= place.start);
+        let within = self.parts[after..].iter().take_while(|(start, _)| *start < place.end);
+        let parts = within.map(|(start, end)| (start - place.start, end.saturating_sub(place.start))).collect();
+        Self { parts, open: [None; EVENT_LEVELS], too_deep: self.too_deep }
     }
 
     /// The end of the part that begins there, if it is known.

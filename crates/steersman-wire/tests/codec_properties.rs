@@ -294,9 +294,9 @@ proptest! {
         let (events, end) = split_watch(stream.as_bytes(), sizes);
         prop_assert_eq!(end, Ok(()));
         let found: Vec<(&str, Document)> = events.into_iter().map(|event| match event.expect("an event") {
-            WatchEvent::Added(object) => ("ADDED", parsed(&object)),
-            WatchEvent::Modified(object) => ("MODIFIED", parsed(&object)),
-            WatchEvent::Deleted(object) => ("DELETED", parsed(&object)),
+            WatchEvent::Added(object) => ("ADDED", parsed(&object.object)),
+            WatchEvent::Modified(object) => ("MODIFIED", parsed(&object.object)),
+            WatchEvent::Deleted(object) => ("DELETED", parsed(&object.object)),
             other => panic!("{other:?}"),
         }).collect();
         prop_assert_eq!(found, expected);

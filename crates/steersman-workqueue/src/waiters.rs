@@ -10,7 +10,7 @@ const BURST: usize = 32;
 
 /// After the timer has gone off it does not do so again for this long. Where delayed keys become ready one after the other,
 /// a worker wakes for a handful of them at a time: waking costs several times what a key does.
-const TIMER_REST: Duration = Duration::from_millis(5);
+const TIMER_REST: Duration = Duration::from_millis(8);
 
 /// A worker that waits. Earlier ones have smaller numbers.
 pub(crate) type WaiterId = u64;

@@ -52,15 +52,15 @@ impl Script {
     }
 
     pub(crate) fn added(&self, object: &serde_json::Value) {
-        self.send(Ok(WatchEvent::Added(object.to_string().into())));
+        self.send(Ok(WatchEvent::Added(bytes::Bytes::from(object.to_string()).into())));
     }
 
     pub(crate) fn modified(&self, object: &serde_json::Value) {
-        self.send(Ok(WatchEvent::Modified(object.to_string().into())));
+        self.send(Ok(WatchEvent::Modified(bytes::Bytes::from(object.to_string()).into())));
     }
 
     pub(crate) fn deleted(&self, object: &serde_json::Value) {
-        self.send(Ok(WatchEvent::Deleted(object.to_string().into())));
+        self.send(Ok(WatchEvent::Deleted(bytes::Bytes::from(object.to_string()).into())));
     }
 
     /// Everything up to the version has been said.

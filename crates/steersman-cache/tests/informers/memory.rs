@@ -31,12 +31,12 @@ async fn nothing_is_decoded_for_50_000_events_with_metadata_paths_and_selectors(
         ) + &format!(r#""resourceVersion":"{version}","labels":{{"app":"web"}}}},"data":{{"value":"{value}"}}}}"#)
     };
     for number in 0..1_000 {
-        script.send(Ok(WatchEvent::Added(labelled(number, 1 + number).into())));
+        script.send(Ok(WatchEvent::Added(bytes::Bytes::from(labelled(number, 1 + number)).into())));
     }
     script.listed(2_000);
     informer.wait_for_sync(LONG).await.unwrap();
     for number in 0..50_000 {
-        script.send(Ok(WatchEvent::Modified(labelled(number, 10_000 + number).into())));
+        script.send(Ok(WatchEvent::Modified(bytes::Bytes::from(labelled(number, 10_000 + number)).into())));
     }
     let lister = informer.lister();
     lister.wait_for_version("59999", LONG).await.unwrap();

@@ -256,15 +256,15 @@ impl WatchStream for Words {
             } else if let Some(failure) = word.strip_prefix("fail:") {
                 return Err(error(failure).await);
             } else if let Some(kind) = word.strip_prefix("kind:") {
-                return Ok(Some(Ok(WatchEvent::Modified(of_kind(kind)))));
+                return Ok(Some(Ok(WatchEvent::Modified(of_kind(kind).into()))));
             }
             let (sign, rest) = word.split_at(1);
             let bookmark =
                 |initial_events_end| WatchEvent::Bookmark { resource_version: rest.to_owned(), initial_events_end };
             return Ok(Some(Ok(match sign {
-                "+" => WatchEvent::Added(object(rest)),
-                "~" => WatchEvent::Modified(object(rest)),
-                "-" => WatchEvent::Deleted(object(rest)),
+                "+" => WatchEvent::Added(object(rest).into()),
+                "~" => WatchEvent::Modified(object(rest).into()),
+                "-" => WatchEvent::Deleted(object(rest).into()),
                 "*" => bookmark(false),
                 "$" => bookmark(true),
                 "!" => return Ok(Some(Err(unreadable(rest)))),

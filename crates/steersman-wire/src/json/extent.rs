@@ -2,7 +2,7 @@
 
 use super::DEPTH_MAX;
 use super::block::{BLOCK, Block};
-use crate::outline::{LEVELS, Outline};
+use crate::outline::Outline;
 
 /// A value whose end has not come yet.
 #[derive(Debug, Clone)]
@@ -16,12 +16,11 @@ pub(super) enum Extent {
 }
 
 impl Extent {
-    /// The value that begins with this byte; `outlined` says whether to note where its parts are.
-    pub(super) fn of(first: u8, outlined: bool) -> Self {
+    /// The value that begins with this byte; the parts of so many levels are noted.
+    pub(super) fn of(first: u8, levels: usize) -> Self {
         match first {
             b'"' => Self::String { opened: false, escaped: false },
-            b'{' | b'[' if outlined => Self::Container(Nesting::new(0).outlined()),
-            b'{' | b'[' => Self::Container(Nesting::new(0)),
+            b'{' | b'[' => Self::Container(Nesting::new(0).outlined(levels)),
             _ => Self::Scalar,
         }
     }
@@ -90,9 +89,9 @@ impl Nesting {
         Self { depth: floor, floor, read: 0, outline, outlined: 0, in_string: 0, escaped: 0, too_deep: false }
     }
 
-    /// Notes where the value's large parts are.
-    pub(super) fn outlined(self) -> Self {
-        Self { outlined: LEVELS, ..self }
+    /// Notes where the value's large parts are, on so many levels.
+    pub(super) fn outlined(self, levels: usize) -> Self {
+        Self { outlined: levels, ..self }
     }
 
     /// What has been noted.

@@ -45,8 +45,8 @@ pub(super) enum Wanted {
     Nothing,
     /// The value.
     Value,
-    /// The value, and where its parts are.
-    Outlined,
+    /// The value, and where its parts on so many levels are.
+    Outlined(usize),
 }
 
 /// A value that has ended.
@@ -127,7 +127,8 @@ impl Gather {
     /// Begins a value at the byte that was seen; `wanted` says what is of interest.
     pub(super) fn begin(&mut self, first: u8, wanted: Wanted) {
         let kept = if wanted == Wanted::Nothing { Kept::Nothing } else { Kept::All };
-        let extent = Extent::of(first, wanted == Wanted::Outlined);
+        let levels = if let Wanted::Outlined(levels) = wanted { levels } else { 0 };
+        let extent = Extent::of(first, levels);
         self.value = Some(Begun { extent, start: self.at, pieces: Vec::new(), kept });
     }
 

@@ -8,6 +8,7 @@ use super::scan;
 use super::text::unescape;
 use crate::codec::{Item, Limits, ListMeta, ListSplitter, WireError};
 use crate::object_error::{Fault, ObjectError};
+use crate::outline::LEVELS;
 use crate::status::Status;
 
 /// Splits a list in JSON into its items; made by [`Codec::split_list`](crate::Codec::split_list).
@@ -109,7 +110,7 @@ impl JsonListSplitter {
             (State::Item { may_end: true } | State::AfterItem, b']') => State::AfterValue,
             (State::Item { .. }, b',' | b':' | b'}' | b']') => return Err(self.gather.structure("an item")),
             (State::Item { .. }, _) => {
-                self.gather.begin(byte, Wanted::Outlined);
+                self.gather.begin(byte, Wanted::Outlined(LEVELS));
                 return Ok(());
             }
             (State::AfterItem, b',') => State::Item { may_end: false },

@@ -8,8 +8,9 @@ use super::cursor::Cursor;
 use super::gather::{Gather, Gathered, Wanted};
 use super::scan;
 use super::text::unescape;
-use crate::codec::{Limits, WatchEvent, WatchSplitter, WireError};
+use crate::codec::{Item, Limits, WatchEvent, WatchSplitter, WireError};
 use crate::object_error::{Fault, ObjectError};
+use crate::outline::{EVENT_LEVELS, Outline};
 use crate::status::Status;
 
 /// The annotation of the bookmark that ends the objects that existed when the watch began.
@@ -43,14 +44,14 @@ impl JsonWatchSplitter {
                 self.in_garbage = true;
                 return Some(Err(Whose::nobody(Fault::Syntax { offset: 0, expected: "an event, which is an object" })));
             }
-            self.gather.begin(first, Wanted::Value);
+            self.gather.begin(first, Wanted::Outlined(EVENT_LEVELS));
         }
         Some(match self.gather.proceed()? {
-            Gathered::Whole(event, _) => read_event(&event),
+            Gathered::Whole(event, outline) => read_event(&event, &outline, self.events),
             Gathered::TooLarge(beginning) => {
                 let mut parts = Parts::default();
                 // It is cut off, so this fails; what has begun before that is known.
-                let _ = parts.find(&beginning);
+                let _ = parts.find(&beginning, &Outline::default());
                 let object = parts.object.map(|place| scan::key(&beginning[place.start..]));
                 Err(Whose { key: object.flatten(), fault: Fault::TooLarge { limit: self.gather.limit() } })
             }
@@ -100,8 +101,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn find(&mut self, event: &[u8]) -> Result<(), Fault> {
-        let mut cursor = Cursor::new(event);
+    fn find(&mut self, event: &[u8], outline: &Outline) -> Result<(), Fault> {
+        let mut cursor = Cursor::with_outline(event, outline);
         let mut members = cursor.object()?;
         while let Some(member) = cursor.member(&mut members)? {
             let name = member.name.text()?;
@@ -120,9 +121,9 @@ impl Parts {
     }
 }
 
-fn read_event(event: &Bytes) -> Result<WatchEvent, Whose> {
+fn read_event(event: &Bytes, outline: &Outline, index: usize) -> Result<WatchEvent, Whose> {
     let mut parts = Parts::default();
-    let found = parts.find(event);
+    let found = parts.find(event, outline);
     let key = |parts: &Parts| parts.object.as_ref().and_then(|place| scan::key(&event[place.start..]));
     found.map_err(|fault| Whose { key: key(&parts), fault })?;
     let fault = |fault| Whose { key: key(&parts), fault };
@@ -130,22 +131,23 @@ fn read_event(event: &Bytes) -> Result<WatchEvent, Whose> {
         let found = if parts.object.is_some() { "no type" } else { "no object" };
         return Err(fault(Fault::Event { found: found.to_owned() }));
     };
-    let object = event.slice(object.clone());
+    let item = || Item { index, object: event.slice(object.clone()), outline: outline.of_part(object) };
+    let object = || &event[object.clone()];
     match &event[kind.clone()] {
-        br#""ADDED""# => Ok(WatchEvent::Added(object)),
-        br#""MODIFIED""# => Ok(WatchEvent::Modified(object)),
-        br#""DELETED""# => Ok(WatchEvent::Deleted(object)),
+        br#""ADDED""# => Ok(WatchEvent::Added(item())),
+        br#""MODIFIED""# => Ok(WatchEvent::Modified(item())),
+        br#""DELETED""# => Ok(WatchEvent::Deleted(item())),
         other => {
             let kind = match other {
                 [b'"', kind @ .., b'"'] => unescape(kind).map_err(fault)?,
                 _ => return Err(fault(Fault::Event { found: "a type that is no text".to_owned() })),
             };
             match &*kind {
-                "ADDED" => Ok(WatchEvent::Added(object)),
-                "MODIFIED" => Ok(WatchEvent::Modified(object)),
-                "DELETED" => Ok(WatchEvent::Deleted(object)),
-                "BOOKMARK" => bookmark(&object).map_err(fault),
-                "ERROR" => Status::from_json(&object).map(WatchEvent::Error).map_err(|error| {
+                "ADDED" => Ok(WatchEvent::Added(item())),
+                "MODIFIED" => Ok(WatchEvent::Modified(item())),
+                "DELETED" => Ok(WatchEvent::Deleted(item())),
+                "BOOKMARK" => bookmark(object()).map_err(fault),
+                "ERROR" => Status::from_json(object()).map(WatchEvent::Error).map_err(|error| {
                     fault(Fault::Decode { message: error.to_string(), line: error.line(), column: error.column() })
                 }),
                 other => Err(fault(Fault::Event { found: format!("the type {other:?}") })),

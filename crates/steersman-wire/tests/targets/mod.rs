@@ -42,7 +42,7 @@ pub(crate) fn watch(data: &[u8]) {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => Some(object),
             _ => None,
         });
-        objects.map(|object| serde_json::from_slice(object).expect("an object of JSON is JSON")).collect()
+        objects.map(|object| serde_json::from_slice(&object.object).expect("an object of JSON is JSON")).collect()
     };
     let documents: Result<Vec<Document>, _> = serde_json::Deserializer::from_slice(data).into_iter().collect();
     if let (Ok(()), Ok(documents)) = (&end, documents)
@@ -155,6 +155,13 @@ fn check_item(item: Item) -> Bytes {
     item.object
 }
 
+/// The same of the object of an event.
+fn check_event(event: &Result<WatchEvent, ObjectError>) {
+    if let Ok(WatchEvent::Added(item) | WatchEvent::Modified(item) | WatchEvent::Deleted(item)) = event {
+        check_item(item.clone());
+    }
+}
+
 /// The events of a watch that comes in chunks of these sizes, and how it ended.
 pub(crate) fn split_watch(
     data: &[u8],
@@ -164,6 +171,7 @@ pub(crate) fn split_watch(
     for chunk in chunks(data, sizes) {
         splitter.push(chunk);
         while let Some(event) = splitter.next_event().expect("a watch in JSON can always be followed") {
+            check_event(&event);
             events.push(event);
         }
     }
