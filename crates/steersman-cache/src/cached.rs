@@ -128,6 +128,17 @@ impl<K> Entry<K> {
         }
     }
 
+    /// Forgets the decoded object, whose memory goes with that, unless somebody holds it.
+    pub(crate) fn let_go(&self) -> bool {
+        self.bytes().is_none_or(|mut bytes| {
+            let is_held = bytes.decoded.strong_count() > 0;
+            if !is_held {
+                bytes.decoded = Weak::new();
+            }
+            !is_held
+        })
+    }
+
     /// Notes that the object is decoded now, and tells when it was the last time.
     pub(crate) fn decoded_at(&self, now: u16) -> Option<u16> {
         match &self.body {
@@ -301,6 +312,23 @@ mod tests {
 
     use super::*;
     use crate::{Storage, StorageMode, StorageOptions};
+
+    fn is_weakly_held(object: &Cached<Json>) -> bool {
+        !object.0.bytes().expect("bytes").decoded.ptr_eq(&Weak::new())
+    }
+
+    #[test]
+    fn what_was_read_leaves_no_memory_behind() {
+        let storage = Storage::<Json>::default();
+        let object = |index| format!(r#"{{"kind":"A","metadata":{{"name":"a{index}"}}}}"#);
+        let objects: Vec<_> =
+            (0..1000).map(|index| storage.store(object(index).as_bytes(), None).expect("it is kept")).collect();
+        let held = objects[7].get().expect("it decodes");
+        objects.iter().for_each(|object| drop(object.get().expect("it decodes")));
+        let left = objects.iter().filter(|object| is_weakly_held(object)).count();
+        assert!(left < 50, "{left} objects that nobody holds still take memory");
+        assert!(Arc::ptr_eq(&held, &objects[7].get().expect("it decodes")), "one that is held is still shared");
+    }
 
     #[test]
     fn an_entry_is_small() {

@@ -390,8 +390,11 @@ async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Sour
             progress.changes += u64::from(processed.changed);
             progress.synced |= processed.synced;
         });
-        // Others want to run as well, however much there is to do.
-        tokio::task::yield_now().await;
+        // Others want to run as well, however much there is to do. Where there is no more, a needless wake-up would only call another
+        // thread to help.
+        if source.pending() > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 }
 

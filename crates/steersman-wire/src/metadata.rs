@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::shared_texts::{SharedText, SharedTexts};
+use crate::shared_texts::{Scratch, SharedText, SharedTexts};
 
 /// An object's metadata, and what type of object it is.
 ///
@@ -164,32 +164,31 @@ impl Metadata {
     /// take half the memory then.
     #[must_use]
     pub fn share(self, texts: &SharedTexts) -> Self {
-        let (mut own, mut shared) = (String::with_capacity(self.own.len()), Vec::with_capacity(PARTS_FEW));
-        let mut part = String::with_capacity(self.own.len());
-        texts.sharing(|share| {
+        texts.sharing(|share, scratch| {
+            let Scratch { own, section, part, shared } = scratch;
             let mut share = |class: &str, text: &str| {
                 part.clear();
                 part.push_str(class);
                 part.push_str(text);
-                share(&part).map(|text| shared.push(text)).is_some()
+                share(part).map(|text| shared.push(text)).is_some()
             };
-            for (place, section) in self::texts(&self.own).enumerate() {
+            for (place, text) in self::texts(&self.own).enumerate() {
                 if place == Field::Labels as usize {
-                    push_unshared(&mut own, section, |pair| share(LABEL, pair));
+                    push_unshared(own, section, text, |pair| share(LABEL, pair));
                 } else if place == Field::Annotations as usize {
-                    push_unshared(&mut own, section, |pair| share(ANNOTATION, pair));
-                } else if place == Field::OwnerReferences as usize && share(OWNERS, section) {
-                    push_text(&mut own, "");
+                    push_unshared(own, section, text, |pair| share(ANNOTATION, pair));
+                } else if place == Field::OwnerReferences as usize && share(OWNERS, text) {
+                    push_text(own, "");
                 } else {
-                    push_text(&mut own, section);
+                    push_text(own, text);
                 }
             }
-        });
-        if shared.is_empty() {
-            return self;
-        }
-        shared.extend_from_slice(&self.shared);
-        Self { own: own.into_boxed_str(), shared: shared.into_boxed_slice() }
+            if shared.is_empty() {
+                return self;
+            }
+            shared.extend_from_slice(&self.shared);
+            Self { own: own.as_str().into(), shared: shared.as_slice().into() }
+        })
     }
 
     fn field(&self, field: Field) -> &str {
@@ -312,13 +311,10 @@ impl MetadataBuilder {
     }
 }
 
-/// Most objects share fewer labels, annotations and owners than that.
-const PARTS_FEW: usize = 16;
-
-/// The pairs of a section that are not shared.
-fn push_unshared(out: &mut String, section: &str, mut share: impl FnMut(&str) -> bool) {
-    let mut unshared = String::with_capacity(section.len());
-    let (mut rest, mut pairs) = (section, pairs(section));
+/// The pairs of a text that are not shared.
+fn push_unshared(out: &mut String, unshared: &mut String, text: &str, mut share: impl FnMut(&str) -> bool) {
+    unshared.clear();
+    let (mut rest, mut pairs) = (text, pairs(text));
     while pairs.next().is_some() {
         let pair = &rest[..rest.len() - pairs.rest().len()];
         rest = pairs.rest();
@@ -326,7 +322,7 @@ fn push_unshared(out: &mut String, section: &str, mut share: impl FnMut(&str) ->
             unshared.push_str(pair);
         }
     }
-    push_text(out, &unshared);
+    push_text(out, unshared);
 }
 
 fn push_text(out: &mut String, text: &str) {

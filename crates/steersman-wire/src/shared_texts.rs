@@ -24,7 +24,30 @@ struct State {
     seen: Vec<u32>,
     /// At how many texts it is looked which of them are still in use.
     look_at: usize,
+    /// Used again for each object: short-lived allocations between those that stay would leave holes.
+    scratch: Scratch,
 }
+
+/// Where metadata is put together before its size is known.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) own: String,
+    pub(crate) section: String,
+    pub(crate) part: String,
+    pub(crate) shared: Vec<SharedText>,
+}
+
+impl Scratch {
+    fn clear(&mut self) {
+        self.own.clear();
+        self.section.clear();
+        self.part.clear();
+        self.shared.clear();
+    }
+}
+
+/// Larger ones are not kept: some objects are huge.
+const SCRATCH_MAX: usize = 16 << 10;
 
 /// One text, shared by those who hold it. A thin pointer: there are many of these.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,8 +91,19 @@ impl SharedTexts {
     }
 
     /// Calls `f` with the function that shares a text, or tells that it is better kept where it is.
-    pub(crate) fn sharing<R>(&self, f: impl FnOnce(&mut dyn FnMut(&str) -> Option<SharedText>) -> R) -> R {
-        self.with(|state| f(&mut |text| state.share(text)))
+    pub(crate) fn sharing<R>(
+        &self,
+        f: impl FnOnce(&mut dyn FnMut(&str) -> Option<SharedText>, &mut Scratch) -> R,
+    ) -> R {
+        self.with(|state| {
+            let mut scratch = std::mem::take(&mut state.scratch);
+            let result = f(&mut |text| state.share(text), &mut scratch);
+            if scratch.own.capacity() + scratch.section.capacity() <= SCRATCH_MAX {
+                scratch.clear();
+                state.scratch = scratch;
+            }
+            result
+        })
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
@@ -115,7 +149,7 @@ mod tests {
     use super::*;
 
     fn share(texts: &SharedTexts, text: &str) -> Option<SharedText> {
-        texts.sharing(|share| share(text))
+        texts.sharing(|share, _| share(text))
     }
 
     #[test]
