@@ -145,7 +145,7 @@ impl<K: Object> Informer<K> {
             let mut tasks = vec![tokio::spawn(resync(Arc::clone(&shared)))];
             for (index, (reflector, source)) in reflectors.into_iter().zip(fifos).enumerate() {
                 let consume = consume(Arc::clone(&shared), index, source);
-                // One task: what has been read is in the cache without anybody having to be woken.
+                // One task, in this order: what has been read is in the cache without anybody having to be woken.
                 tasks.push(tokio::spawn(async move {
                     tokio::join!(biased; reflector.run(), consume);
                 }));

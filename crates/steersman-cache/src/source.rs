@@ -1,6 +1,8 @@
 //! One list and watch of an informer: the queue between its reflector and the cache.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use tokio::sync::Notify;
 
@@ -19,8 +21,6 @@ pub(crate) struct Source<K> {
     /// Which namespace; all without.
     pub(crate) namespace: Option<String>,
     fifo: Mutex<Fifo<K>>,
-    /// Something was put in.
-    pushed: Notify,
     /// A batch has been applied.
     applied: Notify,
 }
@@ -34,7 +34,7 @@ struct Fifo<K> {
 impl<K: Object> Source<K> {
     pub(crate) fn new(namespace: Option<String>) -> Self {
         let fifo = Mutex::new(Fifo { deltas: DeltaFifo::new(), applying: false });
-        Self { namespace, fifo, pushed: Notify::new(), applied: Notify::new() }
+        Self { namespace, fifo, applied: Notify::new() }
     }
 
     fn fifo(&self) -> MutexGuard<'_, Fifo<K>> {
@@ -43,7 +43,6 @@ impl<K: Object> Source<K> {
 
     fn push(&self, put: impl FnOnce(&mut DeltaFifo<Cached<K>>)) {
         put(&mut self.fifo().deltas);
-        self.pushed.notify_one();
     }
 
     /// How many deltas wait to be applied.
@@ -51,11 +50,10 @@ impl<K: Object> Source<K> {
         self.fifo().deltas.deltas()
     }
 
-    /// Waits until there is something to take.
+    /// Waits until there is something to take. Nobody wakes who waits here: it is polled each time after the only one who puts in,
+    /// in the same task.
     pub(crate) async fn filled(&self) {
-        while self.fifo().deltas.is_empty() {
-            self.pushed.notified().await;
-        }
+        poll_fn(|_| if self.fifo().deltas.is_empty() { Poll::Pending } else { Poll::Ready(()) }).await;
     }
 
     /// Takes a batch out, which the caller applies and then says so. With it: whether the first list is out with it.

@@ -201,6 +201,10 @@ fn without_credentials(error: BoxError) -> BoxError {
     }
 }
 
+/// As much is read from a connection at a time. hyper would go up to several times that, and keep it for each watch; heads of
+/// answers are far smaller.
+const READ_BYTES_MAX: usize = 64 << 10;
+
 /// hyper over `connector`, with what the configuration adds to each request.
 fn hyper<C>(config: &Config, connector: C) -> Result<Transport, Error>
 where
@@ -212,7 +216,9 @@ where
     let mut config = config.clone();
     let token_file = TokenFile::take(&mut config.auth_info)?;
     let connector = config.rustls_https_connector_with_connector(connector).map_err(config_error)?;
-    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .http1_max_buf_size(READ_BYTES_MAX)
+        .build::<_, Body>(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(config_error)?)

@@ -13,6 +13,9 @@ use crate::waiters::WaiterId;
 /// A worker that finds nothing lets others run so many times before it waits to be woken. Being woken costs far more than
 /// looking again, and keys come in bursts.
 const YIELDS: u8 = 3;
+/// From so many keys on that were there at once, they come in a burst. Where each is waited for, letting others run only wakes
+/// threads that find nothing.
+const BURST_MIN: u32 = 4;
 
 /// Waits for a key: what [`WorkQueue::get`] returns.
 #[must_use = "futures do nothing unless they are awaited"]
@@ -59,11 +62,14 @@ impl Waiting {
             if taken.is_some() || state.core.is_shut_down() {
                 if let Some(id) = self.id.take() {
                     state.workers.leave(id);
+                    state.at_once = 0;
+                } else {
+                    state.at_once = state.at_once.saturating_add(1);
                 }
                 queue.release(state);
                 return Poll::Ready(taken);
             }
-            if self.yields < YIELDS && state.adds_come {
+            if self.yields < YIELDS && state.adds_come && state.at_once >= BURST_MIN {
                 self.yields += 1;
                 queue.release(state);
                 context.waker().wake_by_ref();

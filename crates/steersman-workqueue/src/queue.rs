@@ -42,6 +42,8 @@ pub(crate) struct State<T> {
     direct: bool,
     /// Whether an add was taken in since a worker last began to wait: more of them may be on their way.
     pub(crate) adds_come: bool,
+    /// How many keys were taken since one was waited for.
+    pub(crate) at_once: u32,
     pub(crate) workers: Waiters,
     /// Those who wait in `shut_down_with_drain`.
     drainers: Vec<Waker>,
@@ -88,6 +90,7 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
             arriving: Arrivals::new(),
             direct,
             adds_come: false,
+            at_once: 0,
             workers: Waiters::default(),
             drainers: Vec::new(),
             draining: false,
