@@ -28,8 +28,8 @@ use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule, IngressServiceBackend,
     ServiceBackendPort,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use steersman::client::Preconditions;
-use steersman::wire::Metadata;
 use steersman::{
     Action, Context, Controller, DeleteParams, Error, Failure, Kind, Manager, ObjectKey, ObjectMeta, OperationResult,
     Reconciler, kind, set_controller_reference,
@@ -86,27 +86,23 @@ impl Reconciler<Service> for IngressReconciler {
             return Ok(Action::done());
         }
         let service = service.get()?;
-        let found = ctx.client().objects::<Ingress>().get_opt(key).await?;
-        match (route(&service, &self.domain), found) {
-            (Err(problem), _) => events::report(ctx, &service, &problem).await?,
-            (Ok(Some(_)), Some(found)) if !belongs_to(found.meta(), key) => {
-                events::report(ctx, &service, &Problem::NameTaken { name: key.to_string() }).await?;
-            }
-            (Ok(Some(route)), _) => write(ctx, key, &service, &route).await?,
-            (Ok(None), Some(found)) if belongs_to(found.meta(), key) => remove(ctx, key, found.meta()).await?,
-            (Ok(None), _) => {}
+        match route(&service, &self.domain) {
+            Ok(Some(route)) => write(ctx, key, &service, &route).await?,
+            Ok(None) => remove(ctx, key).await?,
+            Err(problem) => events::report(ctx, &service, &problem).await?,
         }
         Ok(Action::done())
     }
 }
 
 /// Whether an Ingress is that of the Service with this key, or of an earlier Service of that name.
-fn belongs_to(ingress: &Metadata, service: &ObjectKey) -> bool {
-    ingress
-        .controller()
-        .is_some_and(|owner| owner.api_version == "v1" && owner.kind == "Service" && owner.name == service.name())
+fn belongs_to(ingress: &ObjectMeta, service: &ObjectKey) -> bool {
+    let owners = ingress.owner_references.as_deref().unwrap_or_default();
+    let is_service = |owner: &OwnerReference| owner.api_version == "v1" && owner.kind == "Service";
+    owners.iter().any(|owner| owner.controller == Some(true) && is_service(owner) && owner.name == service.name())
 }
 
+/// Makes the Ingress as it should be, unless the name is taken.
 async fn write(ctx: &Context<Service>, key: &ObjectKey, service: &Service, route: &Route) -> Result<(), Failure> {
     let metadata = ObjectMeta {
         name: Some(key.name().to_owned()),
@@ -114,24 +110,34 @@ async fn write(ctx: &Context<Service>, key: &ObjectKey, service: &Service, route
         ..ObjectMeta::default()
     };
     let new = Ingress { metadata, ..Ingress::default() };
+    let taken = Problem::NameTaken { name: key.to_string() };
+    let mut is_taken = false;
     let written = ctx.client().create_or_update(new, |ingress| {
+        // In here, so that what is looked at is what would be written. A new one has no uid yet.
+        is_taken = ingress.metadata.uid.is_some() && !belongs_to(&ingress.metadata, key);
+        if is_taken {
+            return Err(Error::InvalidObject(taken.to_string()));
+        }
         let spec = ingress.spec.get_or_insert_default();
         spec.default_backend = None;
         spec.rules = Some(vec![rule(key.name(), route)]);
         set_controller_reference(service, ingress).map(drop)
     });
     match written.await {
-        Ok((_, OperationResult::Unchanged)) => {}
-        Ok((_, done)) => tracing::info!(ingress = %key, host = route.host, path = route.path, "{done:?}"),
-        // Whoever checks what is written has words for the owner of the Service: the server, or a webhook of an ingress controller.
+        Ok((_, OperationResult::Unchanged)) => Ok(()),
+        Ok((_, done)) => {
+            tracing::info!(ingress = %key, host = route.host, path = route.path, "{done:?}");
+            Ok(())
+        }
+        Err(_) if is_taken => events::report(ctx, service, &taken).await,
         Err(error) => {
+            // The server has words for the owner of the Service, or a webhook of an ingress controller has.
             if let Some(words) = refusal(&error) {
                 events::report(ctx, service, &Problem::Refused { words }).await?;
             }
-            return Err(error.into());
+            Err(error.into())
         }
     }
-    Ok(())
 }
 
 fn rule(service: &str, route: &Route) -> IngressRule {
@@ -152,12 +158,17 @@ fn refusal(error: &Error) -> Option<String> {
     matches!(status.code, 400 | 403 | 422).then(|| status.message.clone())
 }
 
-/// Deletes the Ingress that was seen, and no other of its name.
-async fn remove(ctx: &Context<Service>, key: &ObjectKey, seen: &Metadata) -> Result<(), Failure> {
-    let preconditions =
-        Preconditions { uid: Some(seen.uid().to_owned()), resource_version: Some(seen.resource_version().to_owned()) };
+/// Deletes the Ingress that is seen, if it is the Service's, and no other of its name that may come meanwhile.
+async fn remove(ctx: &Context<Service>, key: &ObjectKey) -> Result<(), Failure> {
+    let ingresses = ctx.client().objects::<Ingress>();
+    let Some(found) = ingresses.get_opt(key).await? else { return Ok(()) };
+    let seen = &found.get()?.metadata;
+    if !belongs_to(seen, key) {
+        return Ok(());
+    }
+    let preconditions = Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    match ctx.client().objects::<Ingress>().delete(key, &params).await {
+    match ingresses.delete(key, &params).await {
         Ok(_) => tracing::info!(ingress = %key, "Removed"),
         // Somebody was faster, which is as well.
         Err(error) if error.is_not_found() => {}

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use steersman::cache::HandlerHandle;
+use steersman::cache::{Informer, Object};
 use steersman::client::config_from_flags;
 use steersman::workqueue::WorkQueue;
 use steersman::{Client, ObjectKey, shutdown_signal};
@@ -82,9 +82,10 @@ impl Lab {
     }
 }
 
-/// Waits until a handler has been told of everything so far, and workers have done what it has put into a queue.
-pub async fn idle(handler: &HandlerHandle, queue: &WorkQueue<ObjectKey>) {
-    while handler.pending() > 0 {
+/// Waits until the handlers of an informer have been told of everything that is in its cache, and workers have done what they have put
+/// into a queue.
+pub async fn idle<K: Object>(informer: &Informer<K>, queue: &WorkQueue<ObjectKey>) {
+    while informer.metrics().events_pending > 0 {
         tokio::time::sleep(GLANCE).await;
     }
     drained(queue).await;

@@ -58,7 +58,8 @@ pub(crate) struct World {
     services: Api<Service>,
     ingresses: Api<Ingress>,
     events: Api<Event>,
-    running: Running,
+    /// None while there is no manager.
+    running: Option<Running>,
     canaries: AtomicUsize,
 }
 
@@ -111,17 +112,23 @@ fn route(ingress: &Ingress) -> Option<(String, String, i32)> {
 }
 
 impl World {
-    pub(crate) async fn start(clients: Clients, namespace: String) -> Self {
-        let running = Running::start(&clients.manager, &namespace);
+    /// A manager that has just been started.
+    pub(crate) fn new(clients: Clients, namespace: String) -> Self {
+        let running = Some(Running::start(&clients.manager, &namespace));
         let people = &clients.people;
         let (services, ingresses) = (people.namespaced(&namespace), people.namespaced(&namespace));
         let events = people.namespaced(&namespace);
-        let world = Self { clients, namespace, services, ingresses, events, running, canaries: AtomicUsize::new(0) };
+        Self { clients, namespace, services, ingresses, events, running, canaries: AtomicUsize::new(0) }
+    }
+
+    /// A manager that is at work.
+    pub(crate) async fn start(clients: Clients, namespace: String) -> Self {
+        let world = Self::new(clients, namespace);
         world.everything_is_seen().await;
         world
     }
 
-    async fn create(&self, name: &str, annotations: Value) -> Service {
+    pub(crate) async fn create(&self, name: &str, annotations: Value) -> Service {
         self.services.create(&PostParams::default(), &service(name, &annotations)).await.unwrap()
     }
 
@@ -158,14 +165,22 @@ impl World {
     }
 
     /// Waits for an Event on a Service that says this.
-    async fn event(&self, service: &str, words: &str) -> Event {
+    pub(crate) async fn event(&self, service: &str, words: &str) -> Event {
         let says = |event: &Event| event.message.as_deref().is_some_and(|message| message.contains(words));
         let what = format!("an Event says {words:?}");
         eventually(&what, async || self.events(service).await.into_iter().find(says)).await
     }
 
-    async fn stop(self) {
-        self.running.stop().await;
+    fn start_manager(&mut self) {
+        self.running = Some(Running::start(&self.clients.manager, &self.namespace));
+    }
+
+    async fn stop_manager(&mut self) {
+        self.running.take().expect("there is a manager").stop().await;
+    }
+
+    pub(crate) async fn stop(mut self) {
+        self.stop_manager().await;
     }
 }
 
@@ -341,9 +356,8 @@ pub(crate) async fn a_problem_is_one_event_however_often_it_is_seen(mut world: W
         world.everything_is_seen().await;
     }
     // Another process sees it as well.
-    let next = Running::start(&world.clients.manager, &world.namespace);
-    std::mem::replace(&mut world.running, next).stop().await;
-    world.everything_is_seen().await;
+    world.stop_manager().await;
+    world.start_manager();
     let counted = async || match world.events("web").await.as_slice() {
         [only] if only.count >= Some(4) => Some(only.clone()),
         _ => None,
@@ -362,21 +376,14 @@ pub(crate) async fn what_happened_while_nobody_looked_is_made_up_for(mut world: 
         world.create(name, json!({HTTP: "true"})).await;
         world.ingress(name, |_| true).await;
     }
-    let next = {
-        let Clients { manager, .. } = &world.clients;
-        let (manager, namespace) = (manager.clone(), world.namespace.clone());
-        move || Running::start(&manager, &namespace)
-    };
-    // There is no manager for a while.
-    let idle = Running { stop: oneshot::channel().0, task: tokio::spawn(async { Ok(()) }) };
-    std::mem::replace(&mut world.running, idle).stop().await;
+    world.stop_manager().await;
     let edit = Patch::Merge(json!({"spec": {"rules": [{"host": "elsewhere.test"}]}}));
     world.ingresses.patch("edited", &PatchParams::default(), &edit).await.unwrap();
     world.ingresses.delete("deleted", &DeleteParams::default()).await.unwrap();
     world.annotate("renounced", json!({HTTP: null})).await;
     world.create("new", json!({HTTP: "true"})).await;
 
-    world.running = next();
+    world.start_manager();
     for name in ["edited", "deleted", "new"] {
         world.ingress(name, |ingress| route(ingress).is_some_and(|(host, ..)| host.starts_with(name))).await;
     }

@@ -66,7 +66,7 @@ async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
     let api = behind.namespaced::<Pod>("default");
     let demo = json!({"metadata": {"name": "demo"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}});
     api.create(&PostParams::default(), &serde_json::from_value(demo)?).await?;
-    api.delete("web-0", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() }).await?;
+    api.delete("web-0", &DeleteParams::default().grace_period(0)).await?;
     println!("cache:  it has web-0: {}", pods.get("default", "web-0").is_some());
 
     let print = handler(|event: &Event<Pod>| match event {

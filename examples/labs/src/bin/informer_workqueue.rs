@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
     let queue = WorkQueue::new();
     let keys = queue.clone();
     // Only the key: the object may have changed again by the time a worker comes to it.
-    let enqueue = informer.add_event_handler(handler(move |event: &Event<Pod>| keys.add(event.object().key())))?;
+    informer.add_event_handler(handler(move |event: &Event<Pod>| keys.add(event.object().key())))?;
     factory.start()?;
     factory.wait_for_cache_sync(PATIENCE).await?;
 
@@ -32,16 +32,16 @@ async fn main() -> Result<()> {
     }
 
     lab.play(async {
-        idle(&enqueue, &queue).await;
+        idle(&informer, &queue).await;
         let pods = lab.client().namespaced::<Pod>("default");
         let pod = json!({"metadata": {"name": "demo"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}});
         let created = pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
         let version = created.metadata.resource_version.unwrap_or_default();
         informer.lister().wait_for_version(&version, PATIENCE).await?;
-        idle(&enqueue, &queue).await;
+        idle(&informer, &queue).await;
         pods.delete("demo", &DeleteParams::default()).await?;
         informer.lister().wait_until(PATIENCE, || informer.lister().get("default", "demo").is_none()).await;
-        idle(&enqueue, &queue).await;
+        idle(&informer, &queue).await;
         Ok(())
     })
     .await?;

@@ -7,9 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use labs::{Lab, Network, NetworkSpec, PATIENCE, idle};
 use serde_json::json;
-use steersman::cache::{
-    Cached, EventHandler, HandlerHandle, Informer, InformerOptions, Lister, ObjectKey, SharedInformerFactory,
-};
+use steersman::cache::{Cached, EventHandler, Informer, InformerOptions, Lister, ObjectKey, SharedInformerFactory};
 use steersman::workqueue::WorkQueue;
 use steersman::{DeleteParams, Patch, PatchParams, PostParams};
 use tokio::task::JoinSet;
@@ -32,7 +30,6 @@ struct Controller {
     informer: Informer<Network>,
     networks: Lister<Network>,
     queue: WorkQueue<ObjectKey>,
-    handler: HandlerHandle,
 }
 
 /// Puts the keys of Networks into the queue.
@@ -58,8 +55,8 @@ impl EventHandler<Network> for Enqueue {
 impl Controller {
     fn new(informer: Informer<Network>) -> Result<Arc<Self>> {
         let queue = WorkQueue::new();
-        let handler = informer.add_event_handler_with_resync(Enqueue(queue.clone()), RESYNC)?;
-        Ok(Arc::new(Self { networks: informer.lister(), informer, queue, handler }))
+        informer.add_event_handler_with_resync(Enqueue(queue.clone()), RESYNC)?;
+        Ok(Arc::new(Self { networks: informer.lister(), informer, queue }))
     }
 
     /// Waits for the cache, then works until `stop` ends.
@@ -106,10 +103,10 @@ async fn change_networks(lab: &Lab, controller: &Controller) -> Result<()> {
     let seen = async |network: &Network| -> Result<()> {
         let version = network.metadata.resource_version.as_deref().unwrap_or_default();
         controller.networks.wait_for_version(version, PATIENCE).await?;
-        idle(&controller.handler, &controller.queue).await;
+        idle(&controller.informer, &controller.queue).await;
         Ok(())
     };
-    idle(&controller.handler, &controller.queue).await;
+    idle(&controller.informer, &controller.queue).await;
     let networks = lab.client().namespaced::<Network>("default");
     let spec = NetworkSpec { cidr: "10.0.3.0/24".to_owned(), gateway: "10.0.3.1".to_owned() };
     seen(&networks.create(&PostParams::default(), &Network::new("net-3", spec)).await?).await?;
@@ -117,6 +114,6 @@ async fn change_networks(lab: &Lab, controller: &Controller) -> Result<()> {
     seen(&networks.patch("net-3", &PatchParams::default(), &patch).await?).await?;
     networks.delete("net-3", &DeleteParams::default()).await?;
     controller.networks.wait_until(PATIENCE, || controller.networks.get("default", "net-3").is_none()).await;
-    idle(&controller.handler, &controller.queue).await;
+    idle(&controller.informer, &controller.queue).await;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The typed client: Nodes, and the Pods on each. One client serves all kinds.
 
 use anyhow::Result;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
 use labs::Lab;
 use steersman::ListParams;
 
@@ -25,12 +25,8 @@ async fn main() -> Result<()> {
 
 fn describe(node: &Node) -> String {
     let Some(status) = &node.status else { return "nothing is known of it".to_owned() };
-    let is_ready = |condition: &&_| -> bool {
-        let condition: &k8s_openapi::api::core::v1::NodeCondition = condition;
-        condition.type_ == "Ready" && condition.status == "True"
-    };
-    let ready =
-        if status.conditions.iter().flatten().any(|condition| is_ready(&condition)) { "ready" } else { "not ready" };
+    let is_ready = |condition: &NodeCondition| condition.type_ == "Ready" && condition.status == "True";
+    let ready = if status.conditions.iter().flatten().any(is_ready) { "ready" } else { "not ready" };
     let capacity =
         |what| status.capacity.as_ref().and_then(|capacity| capacity.get(what)).map_or("?", |found| &*found.0);
     let version = status.node_info.as_ref().map_or("?", |info| &*info.kubelet_version);
