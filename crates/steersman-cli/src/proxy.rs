@@ -140,7 +140,7 @@ impl Forwarder {
 
     async fn forward(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (mut parts, body) = request.into_parts();
-        let body = Limited::new(body, REQUEST_MAX).collect().await.map_err(Refusal::body)?.to_bytes();
+        let body = Limited::new(body, REQUEST_MAX).collect().await.map_err(|error| Refusal::body(&*error))?.to_bytes();
         let mut forwarded = Request::new(Body::from(body));
         *forwarded.method_mut() = parts.method;
         // Without the name that we were called by.

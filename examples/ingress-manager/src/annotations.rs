@@ -132,7 +132,7 @@ fn why_no_path(path: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn service(annotations: &[(&str, &str)], ports: serde_json::Value) -> Service {
+    fn service(annotations: &[(&str, &str)], ports: &serde_json::Value) -> Service {
         let annotations: serde_json::Map<_, _> =
             annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
         serde_json::from_value(serde_json::json!({
@@ -148,23 +148,23 @@ mod tests {
 
     #[test]
     fn host_and_path_have_defaults() {
-        let asked = route(&service(&[(HTTP, "true")], http()), "example.com").unwrap().unwrap();
+        let asked = route(&service(&[(HTTP, "true")], &http()), "example.com").unwrap().unwrap();
         assert_eq!(asked, Route { host: "web.shop.example.com".into(), path: "/".into(), port: 80 });
         let named = [(HTTP, "true"), (HOST, "*.shop.test"), (PATH, "/a/b")];
-        let asked = route(&service(&named, http()), "example.com").unwrap().unwrap();
+        let asked = route(&service(&named, &http()), "example.com").unwrap().unwrap();
         assert_eq!(asked, Route { host: "*.shop.test".into(), path: "/a/b".into(), port: 80 });
     }
 
     #[test]
     fn nothing_is_asked_for_without_the_annotation() {
         for annotations in [&[][..], &[(HTTP, "false")], &[(HOST, "shop.test")]] {
-            assert_eq!(route(&service(annotations, http()), "example.com"), Ok(None), "{annotations:?}");
+            assert_eq!(route(&service(annotations, &http()), "example.com"), Ok(None), "{annotations:?}");
         }
     }
 
     #[test]
     fn the_port_named_http_is_taken_before_the_first_and_udp_never() {
-        let ports = |ports| route(&service(&[(HTTP, "true")], ports), "example.com");
+        let ports = |ports: serde_json::Value| route(&service(&[(HTTP, "true")], &ports), "example.com");
         let udp = serde_json::json!({"port": 53, "protocol": "UDP", "name": "dns"});
         let named = serde_json::json!([udp, {"port": 9090, "name": "metrics"}, {"port": 8080, "name": "http"}]);
         assert_eq!(ports(named).unwrap().unwrap().port, 8080);
@@ -191,7 +191,7 @@ mod tests {
         ];
         for (key, value, words) in cases {
             let annotations = if key == HTTP { vec![(key, value)] } else { vec![(HTTP, "true"), (key, value)] };
-            let problem = route(&service(&annotations, http()), "example.com").unwrap_err();
+            let problem = route(&service(&annotations, &http()), "example.com").unwrap_err();
             assert!(problem.to_string().contains(words), "{problem}");
             assert_eq!(problem.reason(), "InvalidAnnotation");
         }

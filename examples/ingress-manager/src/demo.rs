@@ -45,7 +45,7 @@ impl User {
         let service =
             json!({"metadata": {"name": "web", "annotations": {HTTP: "true"}}, "spec": {"ports": [{"port": 80}]}});
         self.services.create(&PostParams::default(), &serde_json::from_value(service)?).await?;
-        let first = self.ingress("an Ingress", |ingress| ingress.clone()).await?;
+        let first = self.ingress("an Ingress", Option::clone).await?;
         println!("manager: makes the Ingress web for {}", host(&first));
 
         println!("user:    annotates it with {HOST}: shop.example.org");

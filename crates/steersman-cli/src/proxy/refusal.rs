@@ -22,7 +22,7 @@ impl Refusal {
     }
 
     /// The body of the request cannot be read.
-    pub(super) fn body(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+    pub(super) fn body(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Self {
         if error.is::<LengthLimitError>() {
             let message = format!("the body is too long: at most {} bytes are forwarded", super::REQUEST_MAX);
             return Self { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "RequestEntityTooLarge", message };
