@@ -14,7 +14,7 @@
 //!
 //! - Who deletes or edits the Ingress gets it back.
 //! - When the annotation goes, or becomes `"false"`, so does the Ingress. When the Service goes, the server takes its Ingress along.
-//! - An Ingress of the same name that does not belong to the Service is never touched. An [`Event`](events) on the Service says so.
+//! - An Ingress of the same name that does not belong to the Service is never touched. An Event on the Service says so.
 //! - What is wrong with the annotations is said in an Event too, and the Ingress stays as it was until that is put right: a typing
 //!   error takes nobody off the net.
 //!

@@ -23,6 +23,7 @@ macro_rules! behaviours {
             an_edited_ingress_comes_back_and_what_others_put_there_stays,
             a_changed_service_changes_its_ingress,
             the_ingress_goes_with_its_service,
+            a_service_that_is_about_to_go_gets_no_ingress_back,
             a_service_that_comes_again_gets_its_ingress,
             the_ingress_of_somebody_else_is_never_touched,
             wrong_annotations_are_told_and_the_ingress_stays,
@@ -158,6 +159,13 @@ impl World {
         self.ingress(&canary, |_| true).await;
     }
 
+    /// Waits until the manager has seen everything that was done to Ingresses before.
+    async fn every_ingress_is_seen(&self) {
+        let first = self.ingress("canary-0", |_| true).await;
+        self.ingresses.delete("canary-0", &DeleteParams::default()).await.unwrap();
+        self.ingress("canary-0", |ingress| ingress.metadata.uid != first.metadata.uid).await;
+    }
+
     /// The Events on a Service.
     async fn events(&self, service: &str) -> Vec<Event> {
         let events = self.events.list(&ListParams::default()).await.unwrap().items;
@@ -272,6 +280,20 @@ pub(crate) async fn the_ingress_goes_with_its_service(world: World) {
     world.no_ingress("web").await;
     world.everything_is_seen().await;
     assert_eq!(world.ingresses.get_opt("web").await.unwrap(), None);
+    world.stop().await;
+}
+
+pub(crate) async fn a_service_that_is_about_to_go_gets_no_ingress_back(world: World) {
+    let mut held = service("web", &json!({HTTP: "true"}));
+    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    world.services.create(&PostParams::default(), &held).await.unwrap();
+    world.ingress("web", |_| true).await;
+    world.services.delete("web", &DeleteParams::default()).await.unwrap();
+    world.everything_is_seen().await;
+    world.ingresses.delete("web", &DeleteParams::default()).await.unwrap();
+    world.every_ingress_is_seen().await;
+    assert_eq!(world.ingresses.get_opt("web").await.unwrap(), None);
+    world.patch("web", json!({"metadata": {"finalizers": null}})).await;
     world.stop().await;
 }
 
