@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
 use http::uri::PathAndQuery;
@@ -61,9 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 async fn serve(args: &Args) -> Result<()> {
     let mut interrupt = Interrupt::listen().context("cannot listen for signals")?;
-    let config = config_from_flags(args.master.as_deref(), args.kubeconfig.as_deref()).await?;
-    // What is asked once is sent once: whether to ask again is for the client to say.
-    let client = Client::builder(config).retries(0).build()?;
+    let client = client(args).await.map_err(|error| anyhow!("{error}"))?;
     let server = client.server().to_owned();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let listener = TcpListener::bind(address).await.map_err(|error| explain(error, args.port))?;
@@ -73,6 +71,12 @@ async fn serve(args: &Args) -> Result<()> {
         () = interrupt.wait() => Ok(()),
         never = accept(listener, forwarder) => match never {},
     }
+}
+
+async fn client(args: &Args) -> Result<Client, steersman_client::Error> {
+    let config = config_from_flags(args.master.as_deref(), args.kubeconfig.as_deref()).await?;
+    // What is asked once is sent once: whether to ask again is for the client to say.
+    Client::builder(config).retries(0).build()
 }
 
 fn explain(error: io::Error, port: u16) -> anyhow::Error {
@@ -154,7 +158,7 @@ impl Forwarder {
         *forwarded.headers_mut() = parts.headers;
 
         let answer = self.client.send(forwarded).await;
-        let (mut parts, body) = answer.map_err(|error| Refusal::silence(&self.server, error))?.into_parts();
+        let (mut parts, body) = answer.map_err(|error| Refusal::silence(&self.server, &error))?.into_parts();
         remove_connection_headers(&mut parts.headers);
         parts.version = Version::HTTP_11;
         Ok(Response::from_parts(parts, Either::Left(body)))

@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Parser;
 use ingress_manager::{Options, add_to};
 use steersman::client::config_from_flags;
+use steersman::wire::is_dns1123_subdomain;
 use steersman::{Client, Manager, shutdown_signal};
 
 /// Gives each Service that is annotated with ingress/http: "true" an Ingress
@@ -27,8 +28,15 @@ struct Flags {
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// A host that no annotation names is <service>.<namespace>.<domain>
-    #[arg(long, value_name = "DOMAIN", default_value = "example.com")]
+    #[arg(long, value_name = "DOMAIN", default_value = "example.com", value_parser = domain)]
     domain: String,
+}
+
+fn domain(text: &str) -> Result<String, String> {
+    match is_dns1123_subdomain(text).into_iter().next() {
+        None => Ok(text.to_owned()),
+        Some(why) => Err(why),
+    }
 }
 
 impl Flags {

@@ -1,4 +1,4 @@
-//! The program without a cluster shows what `docs/labs.md` says that it shows.
+//! The program as people start it. Without a cluster it shows what `docs/labs.md` says that it shows.
 
 use std::process::{Command, Output};
 
@@ -15,4 +15,12 @@ fn without_a_cluster_it_shows_what_it_does() {
     let stdout = String::from_utf8(stdout).unwrap();
     let quoted = format!("```console\n$ cargo run -p ingress-manager\n{stdout}```\n");
     assert!(PAGE.contains(&quoted), "it prints this, unlike docs/labs.md:\n{stdout}");
+}
+
+#[test]
+fn a_domain_that_is_none_is_refused() {
+    let program = env!("CARGO_BIN_EXE_ingress-manager");
+    let Output { status, stderr, .. } = Command::new(program).args(["--domain", "no_domain"]).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(!status.success() && stderr.contains("no_domain") && stderr.contains("--domain"), "{stderr}");
 }

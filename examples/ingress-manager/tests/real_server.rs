@@ -1,4 +1,4 @@
-//! The ingress manager on a real API server, with the rights of `manifests/rbac.yaml` and the real garbage collector.
+//! The ingress manager on a real API server, with the rights of `deploy/rbac.yaml` and the real garbage collector.
 
 mod suite;
 
@@ -18,7 +18,7 @@ async fn shared() -> &'static RealServer {
     SHARED
         .get_or_init(async || {
             let server = RealServer::builder().controller_manager(true).start().await.unwrap();
-            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/rbac.yaml");
+            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
             let Output { status, stderr, .. } =
                 server.kubectl().unwrap().args(["apply", "-f", manifest]).output().unwrap();
             assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));

@@ -1,6 +1,7 @@
 //! What the proxy answers by itself.
 
-use anyhow::Error;
+use std::error::Error;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
@@ -22,7 +23,7 @@ impl Refusal {
     }
 
     /// The body of the request cannot be read.
-    pub(super) fn body(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Self {
+    pub(super) fn body(error: &(dyn Error + Send + Sync + 'static)) -> Self {
         if error.is::<LengthLimitError>() {
             let message = format!("the body is too long: at most {} bytes are forwarded", super::REQUEST_MAX);
             return Self { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "RequestEntityTooLarge", message };
@@ -32,8 +33,8 @@ impl Refusal {
     }
 
     /// The server does not answer.
-    pub(super) fn silence(server: &str, error: kube_client::Error) -> Self {
-        let message = format!("{server} does not answer: {:#}", Error::new(error));
+    pub(super) fn silence(server: &str, error: &kube_client::Error) -> Self {
+        let message = format!("{server} does not answer: {}", causes(error));
         Self { status: StatusCode::BAD_GATEWAY, reason: "ServiceUnavailable", message }
     }
 
@@ -48,4 +49,18 @@ impl Refusal {
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer
     }
+}
+
+/// What led to an error, each cause once: the outermost says only that something below failed.
+fn causes(error: &kube_client::Error) -> String {
+    let mut words = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if words.last() != Some(&text) {
+            words.push(text);
+        }
+        cause = error.source();
+    }
+    if words.is_empty() { error.to_string() } else { words.join(": ") }
 }
