@@ -4,9 +4,11 @@ mod suite;
 
 use std::process::Output;
 
-use steersman::Client;
+use k8s_openapi::api::core::v1::Service;
+use serde_json::json;
+use steersman::{Client, PostParams};
 use steersman_testing::RealServer;
-use suite::{Clients, behaviours};
+use suite::{Clients, behaviours, eventually, service};
 use tokio::sync::OnceCell;
 
 /// The service account of the manifest.
@@ -22,6 +24,12 @@ async fn shared() -> &'static RealServer {
             let Output { status, stderr, .. } =
                 server.kubectl().unwrap().args(["apply", "-f", manifest]).output().unwrap();
             assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+            // A server that has just started cannot give out addresses yet.
+            let services =
+                Client::builder(server.config().await.unwrap()).build().unwrap().namespaced::<Service>("default");
+            let first = service("first", &json!({}));
+            let created = async || services.create(&PostParams::default(), &first).await.ok();
+            eventually("a Service can be created", created).await;
             server
         })
         .await

@@ -84,7 +84,7 @@ impl Running {
 }
 
 /// Waits until something is true. In paused time nothing depends on how fast the machine is.
-async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..6_000 {
         if let Some(found) = look().await {
             return found;
@@ -94,7 +94,7 @@ async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> 
     panic!("this never came true: {what}");
 }
 
-fn service(name: &str, annotations: &Value) -> Service {
+pub(crate) fn service(name: &str, annotations: &Value) -> Service {
     let ports = json!([{"name": "metrics", "port": 9090}, {"name": "http", "port": 8080}]);
     let service = json!({"metadata": {"name": name, "annotations": annotations}, "spec": {"ports": ports}});
     serde_json::from_value(service).unwrap()
