@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-runtime", &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue"]),
     ("steersman-apiserver", &["steersman-wire"]),
     ("steersman-testing", &["steersman-apiserver", "steersman-wire"]),
-    ("steersman-cli", &["steersman-apiserver"]),
+    ("steersman-cli", &["steersman-apiserver", "steersman-client"]),
     (
         "steersman-bench",
         &[
@@ -36,11 +36,12 @@ const LAYERS: &[(&str, &[&str])] = &[
             "steersman-testing",
         ],
     ),
-    ("labs", &["steersman-workqueue"]),
+    ("labs", &["steersman", "steersman-testing"]),
+    ("ingress-manager", &["steersman", "steersman-testing"]),
     ("xtask", &[]),
 ];
 /// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
-const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs"];
+const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager"];
 /// Past this length a file probably holds two ideas.
 const LINES_MAX: usize = 700;
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use steersman_apiserver::{ApiServer, ServeError};
 
+use crate::interrupt::Interrupt;
 use crate::kubeconfig_file;
 
 /// How to run the API server. It listens on 127.0.0.1 only.
@@ -86,43 +87,6 @@ fn shell_word(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// Ctrl-C, or what asks a service to end.
-struct Interrupt {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Interrupt {
-    fn listen() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl Interrupt {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    async fn wait(&mut self) {
-        // Without signals there is only the end of the process.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 #[cfg(test)]

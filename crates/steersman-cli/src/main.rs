@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod apiserver;
+mod interrupt;
 mod kubeconfig_file;
+mod proxy;
 
 /// Tools for Kubernetes controllers
 #[derive(Parser)]
@@ -13,11 +15,14 @@ mod kubeconfig_file;
 enum Command {
     /// Run a Kubernetes API server with no cluster behind it, until Ctrl-C
     Apiserver(apiserver::Args),
+    /// Let programs on this machine ask an API server without credentials, until Ctrl-C
+    Proxy(proxy::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Apiserver(args) => apiserver::run(&args),
+        Command::Proxy(args) => proxy::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,7 @@
-//! `steersman apiserver` as a process.
+//! The command as a process. Each test binary uses its own part of this.
+#![allow(dead_code)]
+
+pub(crate) mod http;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};

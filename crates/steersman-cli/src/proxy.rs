@@ -1,0 +1,191 @@
+//! `steersman proxy`: what `kubectl proxy` is for, so that curl can ask an API server: plain HTTP on loopback, sent on with the
+//! credentials of a kubeconfig.
+//!
+//! Whoever can open a connection to the port has those credentials. Therefore it listens on loopback only, and answers only those who
+//! call it by a name of this machine: a page in a browser that was lured to our address by its own name is refused.
+
+mod refusal;
+mod rules;
+
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName};
+use http::uri::PathAndQuery;
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kube_client::client::Body;
+use steersman_client::{Client, config_from_flags};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::interrupt::Interrupt;
+use refusal::Refusal;
+
+/// More than the API server takes.
+const REQUEST_MAX: usize = 16 << 20;
+/// More connections than these wait for one to end.
+const CONNECTIONS_MAX: usize = 256;
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long nothing is accepted after accepting failed, as it does when the process has too many files open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Which API server, and where to listen. It listens on 127.0.0.1 only.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The port to listen on; 0 is any free port
+    #[arg(long, value_name = "N", default_value_t = 8001)]
+    port: u16,
+    /// The kubeconfig of the server, rather than that of the environment: KUBECONFIG, or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The address of the server, instead of that in the kubeconfig
+    #[arg(long, value_name = "URL")]
+    master: Option<String>,
+}
+
+/// Forwards until the process is interrupted.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    runtime.block_on(serve(args))
+}
+
+async fn serve(args: &Args) -> Result<()> {
+    let mut interrupt = Interrupt::listen().context("cannot listen for signals")?;
+    let client = client(args).await.map_err(|error| anyhow!("{error}"))?;
+    let server = client.server().to_owned();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let listener = TcpListener::bind(address).await.map_err(|error| explain(error, args.port))?;
+    print_ready(listener.local_addr()?, &server).context("cannot say that the proxy is ready")?;
+    let forwarder = Arc::new(Forwarder { client: client.into(), server });
+    tokio::select! {
+        () = interrupt.wait() => Ok(()),
+        never = accept(listener, forwarder) => match never {},
+    }
+}
+
+async fn client(args: &Args) -> Result<Client, steersman_client::Error> {
+    let config = config_from_flags(args.master.as_deref(), args.kubeconfig.as_deref()).await?;
+    // What is asked once is sent once: whether to ask again is for the client to say.
+    Client::builder(config).retries(0).build()
+}
+
+fn explain(error: io::Error, port: u16) -> anyhow::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("port {port} is taken: name another one with --port, or 0 for any that is free")
+        }
+        io::ErrorKind::PermissionDenied => format!("port {port} is not for everybody: name one above 1023 with --port"),
+        _ => format!("cannot listen on port {port}"),
+    };
+    anyhow::Error::new(error).context(advice)
+}
+
+fn print_ready(address: SocketAddr, server: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "ready: http://{address}")?;
+    writeln!(stdout, "Requests go to {server} with your credentials. Try:")?;
+    writeln!(stdout, "  curl http://{address}/api/v1/namespaces/default/pods")?;
+    stdout.flush()
+}
+
+async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>) -> Infallible {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { unreachable!("the semaphore is never closed") };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let forwarder = Arc::clone(&forwarder);
+        tokio::spawn(async move {
+            forwarder.connection(stream).await;
+            drop(place);
+        });
+    }
+}
+
+/// The way to the server.
+struct Forwarder {
+    client: kube_client::Client,
+    server: String,
+}
+
+/// The server's answer as it comes, or our own.
+type Answer = Response<Either<Body, Full<Bytes>>>;
+
+impl Forwarder {
+    async fn connection(&self, stream: TcpStream) {
+        // An event of a watch is sent when it comes.
+        let _ = stream.set_nodelay(true);
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+        let service = service_fn(|request| async { Ok::<_, Infallible>(self.answer(request).await) });
+        // Whoever closes a connection in the middle has no use for an error.
+        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let answer = match rules::check(&request) {
+            Ok(()) => self.forward(request).await,
+            Err(refusal) => Err(refusal),
+        };
+        answer.unwrap_or_else(|refusal| refusal.answer().map(Either::Right))
+    }
+
+    async fn forward(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        let body = Limited::new(body, REQUEST_MAX).collect().await.map_err(|error| Refusal::body(&*error))?.to_bytes();
+        let mut forwarded = Request::new(Body::from(body));
+        *forwarded.method_mut() = parts.method;
+        // Without the name that we were called by.
+        let path = parts.uri.path_and_query().cloned();
+        *forwarded.uri_mut() = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
+        remove_connection_headers(&mut parts.headers);
+        // Who asks is for the kubeconfig to say.
+        for name in [header::HOST, header::CONTENT_LENGTH, header::AUTHORIZATION] {
+            parts.headers.remove(name);
+        }
+        *forwarded.headers_mut() = parts.headers;
+
+        let answer = self.client.send(forwarded).await;
+        let (mut parts, body) = answer.map_err(|error| Refusal::silence(&self.server, &error))?.into_parts();
+        remove_connection_headers(&mut parts.headers);
+        parts.version = Version::HTTP_11;
+        Ok(Response::from_parts(parts, Either::Left(body)))
+    }
+}
+
+/// What concerns one connection, not the next (RFC 9110, 7.6.1).
+fn remove_connection_headers(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let always = [
+        header::CONNECTION,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+    ];
+    for name in named.into_iter().chain(always) {
+        headers.remove(name);
+    }
+}

@@ -1,0 +1,66 @@
+//! What the proxy answers by itself.
+
+use std::error::Error;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::{Full, LengthLimitError};
+use serde_json::json;
+
+/// Why a request is not answered by the server.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    reason: &'static str,
+    pub(super) message: String,
+}
+
+impl Refusal {
+    /// The proxy does not forward such requests.
+    pub(super) fn forbidden(message: String) -> Self {
+        Self { status: StatusCode::FORBIDDEN, reason: "Forbidden", message }
+    }
+
+    /// The body of the request cannot be read.
+    pub(super) fn body(error: &(dyn Error + Send + Sync + 'static)) -> Self {
+        if error.is::<LengthLimitError>() {
+            let message = format!("the body is too long: at most {} bytes are forwarded", super::REQUEST_MAX);
+            return Self { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "RequestEntityTooLarge", message };
+        }
+        let message = format!("the body of the request cannot be read: {error}");
+        Self { status: StatusCode::BAD_REQUEST, reason: "BadRequest", message }
+    }
+
+    /// The server does not answer.
+    pub(super) fn silence(server: &str, error: &kube_client::Error) -> Self {
+        let message = format!("{server} does not answer: {}", causes(error));
+        Self { status: StatusCode::BAD_GATEWAY, reason: "ServiceUnavailable", message }
+    }
+
+    /// The refusal as the API server itself would word it, so that its clients can read it.
+    pub(super) fn answer(&self) -> Response<Full<Bytes>> {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": format!("steersman proxy: {}", self.message), "reason": self.reason, "code": self.status.as_u16(),
+        });
+        let mut answer = Response::new(Full::from(format!("{status}\n")));
+        *answer.status_mut() = self.status;
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        answer
+    }
+}
+
+/// What led to an error, each cause once: the outermost says only that something below failed.
+fn causes(error: &kube_client::Error) -> String {
+    let mut words = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if words.last() != Some(&text) {
+            words.push(text);
+        }
+        cause = error.source();
+    }
+    if words.is_empty() { error.to_string() } else { words.join(": ") }
+}

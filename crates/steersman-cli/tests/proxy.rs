@@ -1,0 +1,142 @@
+//! `steersman proxy` in front of `steersman apiserver`.
+
+mod common;
+
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use common::http::{Stream, ask, get, post, request};
+use common::{Running, steersman};
+use nix::sys::signal::{Signal, kill};
+use serde_json::json;
+use tempfile::TempDir;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A server, and a proxy in front of it.
+struct Servers {
+    apiserver: Running,
+    proxy: Running,
+    folder: TempDir,
+}
+
+impl Servers {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        let apiserver = Running::start(steersman().args(["apiserver", "--kubeconfig"]).arg(&kubeconfig));
+        let proxy = Running::start(steersman().args(["proxy", "--port", "0", "--kubeconfig"]).arg(&kubeconfig));
+        Self { apiserver, proxy, folder }
+    }
+
+    fn url(&self) -> &str {
+        &self.proxy.url
+    }
+}
+
+fn map(name: &str) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+#[tokio::test]
+async fn it_says_where_it_is_and_where_requests_go() {
+    let servers = Servers::start();
+    assert!(servers.url().starts_with("http://127.0.0.1:"), "{}", servers.url());
+    assert_eq!(servers.proxy.line(), format!("Requests go to {} with your credentials. Try:", servers.apiserver.url));
+    assert_eq!(servers.proxy.line(), format!("  curl {}/api/v1/namespaces/default/pods", servers.url()));
+}
+
+#[tokio::test]
+async fn lists_and_watches_go_through() {
+    let servers = Servers::start();
+    let url = servers.url();
+    let (status, list) = get(url, MAPS).await;
+    assert_eq!((status, &list["kind"]), (200, &json!("ConfigMapList")));
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+
+    let mut watch = Stream::get(url, &format!("{MAPS}?watch=true&resourceVersion={version}")).await;
+    assert_eq!(post(url, MAPS, map("first")).await.0, 201);
+    assert_eq!(watch.event().await, ("ADDED".into(), "first".into()));
+    let patch = request(url, "PATCH", &format!("{MAPS}/first")).header("content-type", "application/merge-patch+json");
+    assert_eq!(ask(url, patch.body(r#"{"data":{"a":"b"}}"#.to_owned()).unwrap()).await.0, 200);
+    assert_eq!(watch.event().await, ("MODIFIED".into(), "first".into()));
+    let delete = request(url, "DELETE", &format!("{MAPS}/first")).body(String::new()).unwrap();
+    assert_eq!(ask(url, delete).await.0, 200);
+    assert_eq!(watch.event().await, ("DELETED".into(), "first".into()));
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_comes_as_the_server_says_it() {
+    let servers = Servers::start();
+    let (status, answer) = get(servers.url(), &format!("{MAPS}/none")).await;
+    assert_eq!((status, &answer["message"]), (404, &json!("configmaps \"none\" not found")));
+}
+
+#[tokio::test]
+async fn the_credentials_are_those_of_the_kubeconfig() {
+    let servers = Servers::start();
+    let other = request(servers.url(), "GET", MAPS).header("authorization", "Bearer nonsense");
+    assert_eq!(ask(servers.url(), other.body(String::new()).unwrap()).await.0, 200);
+}
+
+#[tokio::test]
+async fn other_hosts_and_shells_are_refused() {
+    let servers = Servers::start();
+    let lured = http::Request::get(MAPS).header("host", "evil.test").body(String::new()).unwrap();
+    let (status, answer) = ask(servers.url(), lured).await;
+    assert_eq!((status, &answer["reason"]), (403, &json!("Forbidden")));
+    assert!(answer["message"].as_str().unwrap().contains("\"evil.test\" is not a name of this machine"), "{answer}");
+    let (status, answer) = get(servers.url(), "/api/v1/namespaces/default/pods/web/exec?command=sh").await;
+    assert_eq!(status, 403);
+    assert!(answer["message"].as_str().unwrap().contains("exec is not forwarded: use kubectl exec"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_refused() {
+    let servers = Servers::start();
+    let long = request(servers.url(), "POST", MAPS).body("x".repeat((16 << 20) + 1)).unwrap();
+    let (status, answer) = ask(servers.url(), long).await;
+    assert_eq!((status, &answer["reason"]), (413, &json!("RequestEntityTooLarge")));
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_named() {
+    let mut servers = Servers::start();
+    kill(servers.apiserver.pid(), Signal::SIGINT).unwrap();
+    servers.apiserver.wait();
+    let (status, answer) = get(servers.url(), MAPS).await;
+    assert_eq!(status, 502);
+    let message = answer["message"].as_str().unwrap();
+    let start = format!("steersman proxy: {} does not answer: client error (Connect): tcp", servers.apiserver.url);
+    assert!(message.starts_with(&start), "{message}");
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_also_while_somebody_watches() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut servers = Servers::start();
+        let mut watch = Stream::get(servers.url(), &format!("{MAPS}?watch=true")).await;
+        let began = Instant::now();
+        kill(servers.proxy.pid(), signal).unwrap();
+        assert_eq!(servers.proxy.wait().code(), Some(0), "{signal}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{signal}: it took {:?}", began.elapsed());
+        assert_eq!(watch.next().await, None);
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_it_from_starting_is_said() {
+    let servers = Servers::start();
+    let failure = |args: &[&str]| {
+        let mut command = steersman();
+        command.arg("proxy").args(args).env("KUBECONFIG", servers.folder.path().join("kubeconfig"));
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        assert!(!status.success() && stdout.is_empty(), "{args:?}");
+        String::from_utf8(stderr).unwrap()
+    };
+    let port = servers.url().rsplit_once(':').unwrap().1;
+    let error = failure(&["--port", port]);
+    assert!(error.starts_with(&format!("error: port {port} is taken: name another one")), "{error}");
+    let error = failure(&["--port", "0", "--kubeconfig", "no-such-file"]);
+    assert_eq!(error.matches("no-such-file").count(), 1, "{error}");
+}

@@ -1,0 +1,26 @@
+//! The program as people start it. Without a cluster it shows what `docs/labs.md` says that it shows.
+
+use std::process::{Command, Output};
+
+const PAGE: &str = include_str!("../../../docs/labs.md");
+
+#[test]
+fn without_a_cluster_it_shows_what_it_does() {
+    let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_ingress-manager"))
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .output()
+        .unwrap();
+    assert!(status.success() && stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
+    let stdout = String::from_utf8(stdout).unwrap();
+    let quoted = format!("```console\n$ cargo run -p ingress-manager\n{stdout}```\n");
+    assert!(PAGE.contains(&quoted), "it prints this, unlike docs/labs.md:\n{stdout}");
+}
+
+#[test]
+fn a_domain_that_is_none_is_refused() {
+    let program = env!("CARGO_BIN_EXE_ingress-manager");
+    let Output { status, stderr, .. } = Command::new(program).args(["--domain", "no_domain"]).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(!status.success() && stderr.contains("no_domain") && stderr.contains("--domain"), "{stderr}");
+}

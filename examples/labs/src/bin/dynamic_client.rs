@@ -1,0 +1,36 @@
+//! The dynamic client: objects of a kind that no Rust type knows, such as a custom resource.
+//!
+//! What goes in and comes out is JSON with metadata. Where the kind is found, discovery says.
+
+use anyhow::Result;
+use labs::{Lab, NetworkSpec};
+use serde_json::json;
+use steersman::client::GroupVersionKind;
+use steersman::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let lab = Lab::connect().await?;
+    let kind = GroupVersionKind::gvk("samplecrd.k8s.io", "v1", "Network");
+    let served = lab.client().mapper().kind(&kind).await?;
+    let networks = lab.client().dynamic(&served.resource, served.place(Some("default")));
+    println!("Network is served at {}", networks.path());
+    for network in networks.list(&ListParams::default()).await?.items {
+        println!("{:<8} {}", network.metadata.name.unwrap_or_default(), network.data["spec"]);
+    }
+    if lab.embedded().is_none() {
+        return Ok(());
+    }
+    let spec = json!({"spec": {"cidr": "10.0.3.0/24", "gateway": "10.0.3.1"}});
+    let network = DynamicObject::new("net-3", &served.resource).data(spec);
+    let created = networks.create(&PostParams::default(), &network).await?;
+    println!("created  {}", created.data["spec"]);
+    let patch = Patch::Merge(json!({"spec": {"gateway": "10.0.3.254"}}));
+    let patched = networks.patch("net-3", &PatchParams::default(), &patch).await?;
+    // From here on a type may know it after all.
+    let spec: NetworkSpec = serde_json::from_value(patched.data["spec"].clone())?;
+    println!("patched  {spec:?}");
+    networks.delete("net-3", &DeleteParams::default()).await?;
+    println!("deleted  {}", networks.get_opt("net-3").await?.is_none());
+    Ok(())
+}
