@@ -1,9 +1,9 @@
-//! The contestant of this project.
+//! The contestant of this project, in all jobs but those of the API server: a controller has no server in it either.
 
 use anyhow::{Result, bail};
 use clap::Parser;
 use steersman_bench::contestant::{self, Ask};
-use steersman_bench::{apiserver, cache, cache_memory, clients, latency, own, reconcile, wire, workqueue};
+use steersman_bench::{cache, cache_memory, clients, latency, own, reconcile, wire, workqueue};
 
 /// Does one job with steersman and reports what it cost.
 #[derive(Parser)]
@@ -13,9 +13,6 @@ struct Args {
     peer: String,
     #[command(flatten)]
     ask: Ask,
-    /// Which API server the jobs `apiserver-…` are about
-    #[arg(long, value_enum, default_value = "steersman")]
-    server: apiserver::Kind,
     /// In which form the cache of the jobs `cache-…` keeps its objects
     #[arg(long, value_enum, default_value = "encoded")]
     storage: cache::Form,
@@ -27,7 +24,7 @@ struct Args {
 #[tokio::main]
 async fn main() -> Result<()> {
     contestant::exit_when_stdin_closes();
-    let Args { ask, peer, server, storage, reading } = Args::parse();
+    let Args { ask, peer, storage, reading } = Args::parse();
     if ask.job == "wire" {
         // It reads from memory and never waits, so it needs no task.
         wire::run(&ask, &peer)?.report();
@@ -38,7 +35,6 @@ async fn main() -> Result<()> {
         match ask.job.as_str() {
             job if peer != "steersman" => bail!("{peer} knows no job called {job:?}"),
             job if job.starts_with("workqueue-") => workqueue::run(&ask).await,
-            job if job.starts_with("apiserver-") => apiserver::run(&ask, server).await,
             job if job.starts_with("clients-") => clients::run(&ask).await,
             "cache-memory" => cache_memory::run(&ask).await,
             job if job.starts_with("cache-") => cache::run(&ask, storage).await,

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::contestants::Program;
-use super::jobs::Server;
+use super::jobs::{Job, Server};
 use super::plan::Plan;
 use crate::step::Progress;
 use crate::{process, servers, workspace};
@@ -16,6 +16,8 @@ use crate::{process, servers, workspace};
 /// The programs of a plan, ready to run.
 pub(crate) struct Programs {
     contestants: BTreeMap<Program, PathBuf>,
+    /// Our own program in the jobs of the API server.
+    apiserver: PathBuf,
     replay: PathBuf,
 }
 
@@ -49,12 +51,13 @@ impl Programs {
             };
             contestants.insert(program, path);
         }
-        Ok(Self { contestants, replay: release.join("replay") })
+        Ok(Self { contestants, apiserver: release.join("apiserver-contestant"), replay: release.join("replay") })
     }
 
-    /// Where a contestant's program is.
-    pub(crate) fn path(&self, program: Program) -> &Path {
-        &self.contestants[&program]
+    /// Where a contestant's program for a job is.
+    pub(crate) fn path(&self, program: Program, job: &Job) -> &Path {
+        let is_apiserver = program == Program::Steersman && job.task.starts_with("apiserver");
+        if is_apiserver { &self.apiserver } else { &self.contestants[&program] }
     }
 
     /// Where the replay is.

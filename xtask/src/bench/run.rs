@@ -36,7 +36,7 @@ impl Setting<'_> {
             Server::Replay => Some(Replay::start(self.programs.replay(), size, scale)?),
             Server::None | Server::Real => None,
         };
-        let mut command = Command::new(self.programs.path(contestant.program));
+        let mut command = Command::new(self.programs.path(contestant.program, job));
         let cpu_before = cpu_of_children();
         let mut answer = match (contestant.program, &replay) {
             (Program::Curl, Some(replay)) => {
