@@ -37,6 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("labs", &["steersman-workqueue"]),
+    ("neutron", &[]),
     ("xtask", &[]),
 ];
 /// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
