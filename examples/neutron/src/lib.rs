@@ -5,10 +5,12 @@ mod cloud;
 pub mod embedded;
 mod error;
 pub mod real;
+mod session;
+mod transport;
 mod types;
 
 pub use client::Neutron;
-pub use cloud::{Auth, Cloud};
+pub use cloud::{Auth, Cloud, IdOrName};
 pub use error::{Error, ErrorKind};
 pub use types::{
     AllocationPool, FixedIp, Gateway, Network, NetworkChange, NetworkFilter, NewNetwork, NewPort, NewSubnet, Port,
