@@ -98,8 +98,7 @@ impl Neutron {
 
     /// The subnets that agree with the filter in full.
     pub async fn subnets(&self, filter: &SubnetFilter) -> Result<Vec<Subnet>, Error> {
-        let query =
-            [("network_id", filter.network_id.as_deref()), ("description", filter.description.as_deref())];
+        let query = [("network_id", filter.network_id.as_deref()), ("description", filter.description.as_deref())];
         let mut subnets: Vec<Subnet> = self.list("subnets", &query).await?;
         subnets.retain(|subnet| filter.matches(subnet));
         Ok(subnets)
@@ -116,12 +115,7 @@ impl Neutron {
     }
 
     /// Changes a subnet; if `revision` is given, only if it still is the newest ([`Error::is_stale`] otherwise).
-    pub async fn update_subnet(
-        &self,
-        id: &str,
-        change: &SubnetChange,
-        revision: Option<i64>,
-    ) -> Result<Subnet, Error> {
+    pub async fn update_subnet(&self, id: &str, change: &SubnetChange, revision: Option<i64>) -> Result<Subnet, Error> {
         self.update("subnet", id, change, revision).await
     }
 
@@ -221,10 +215,13 @@ impl Neutron {
             if let Some(token) = &access.token {
                 headers.insert(X_AUTH_TOKEN, token.clone());
             }
-            if let Some(revision) = revision.and_then(|revision| HeaderValue::try_from(format!("revision_number={revision}")).ok()) {
+            if let Some(revision) =
+                revision.and_then(|revision| HeaderValue::try_from(format!("revision_number={revision}")).ok())
+            {
                 headers.insert(IF_MATCH, revision);
             }
-            let answer = self.transport.send(method.clone(), &format!("{}{path}", access.endpoint), headers, body).await?;
+            let answer =
+                self.transport.send(method.clone(), &format!("{}{path}", access.endpoint), headers, body).await?;
             if answer.status != StatusCode::UNAUTHORIZED || renewed {
                 return Ok(answer);
             }

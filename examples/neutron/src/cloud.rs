@@ -103,14 +103,18 @@ impl Cloud {
             merge(&mut cloud, read_clouds(secure)?[name].take());
         }
         if cloud.get("profile").is_some() {
-            return Err(bad(format!("the cloud {name:?} has a profile, which is not supported: write its values here")));
+            return Err(bad(format!(
+                "the cloud {name:?} has a profile, which is not supported: write its values here"
+            )));
         }
         Self::from_settings(&CloudsYaml(&cloud)).map_err(|error| bad(format!("the cloud {name:?}: {error}")))
     }
 
     fn from_settings(settings: &dyn Settings) -> Result<Self, Error> {
         let get = |name: &str| settings.get(name);
-        if get("verify").is_some_and(|verify| verify == "false") || get("insecure").is_some_and(|on| on == "true" || on == "1") {
+        if get("verify").is_some_and(|verify| verify == "false")
+            || get("insecure").is_some_and(|on| on == "true" || on == "1")
+        {
             return Err(Error::Config("certificates are always verified: name the authority's with cacert".to_owned()));
         }
         let auth = read_auth(settings)?;
@@ -126,7 +130,9 @@ impl Cloud {
         let interface = get("interface").or_else(|| get("endpoint_type"));
         let timeout = get("api_timeout").map(|seconds| {
             let seconds = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            seconds.filter(|timeout| !timeout.is_zero()).ok_or_else(|| Error::Config("api_timeout is a number of seconds".to_owned()))
+            seconds
+                .filter(|timeout| !timeout.is_zero())
+                .ok_or_else(|| Error::Config("api_timeout is a number of seconds".to_owned()))
         });
         Ok(Self {
             endpoint,
@@ -186,7 +192,9 @@ fn read_auth(settings: &dyn Settings) -> Result<Auth, Error> {
         "none" | "noauth" => Ok(Auth::None),
         "v3applicationcredential" => {
             let names = ["auth_url", "application_credential_id", "application_credential_secret"];
-            let [Some(auth_url), Some(id), Some(secret)] = names.map(get) else { return Err(missing(settings, &names)) };
+            let [Some(auth_url), Some(id), Some(secret)] = names.map(get) else {
+                return Err(missing(settings, &names));
+            };
             Ok(Auth::ApplicationCredential { auth_url, id, secret })
         }
         "password" | "v3password" => {
@@ -291,9 +299,7 @@ mod tests {
     use super::*;
 
     fn environment(variables: &[(&str, &str)]) -> Result<Cloud, Error> {
-        let get = |name: &str| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        };
+        let get = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         Cloud::from_settings(&Environment(&get))
     }
 
@@ -311,8 +317,7 @@ mod tests {
         Auth::Password { auth_url, username, password, user_domain, project, project_domain }
     }
 
-    const LOGIN: [(&str, &str); 3] =
-        [("OS_AUTH_URL", "http://k/v3"), ("OS_USERNAME", "me"), ("OS_PASSWORD", "secret")];
+    const LOGIN: [(&str, &str); 3] = [("OS_AUTH_URL", "http://k/v3"), ("OS_USERNAME", "me"), ("OS_PASSWORD", "secret")];
 
     #[test]
     fn the_usual_variables_are_understood() {
@@ -340,7 +345,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_has_the_usual_values() {
-        let cloud = environment(&[&LOGIN[..], &[("OS_PROJECT_ID", "4711"), ("OS_ENDPOINT_TYPE", "publicURL")]].concat());
+        let cloud =
+            environment(&[&LOGIN[..], &[("OS_PROJECT_ID", "4711"), ("OS_ENDPOINT_TYPE", "publicURL")]].concat());
         assert_eq!(cloud.unwrap(), Cloud::new(password(id("default"), id("4711"), id("default"))));
     }
 
@@ -353,12 +359,19 @@ mod tests {
         let error = environment(&[("OS_AUTH_TYPE", "none")]).unwrap_err();
         assert_eq!(error.to_string(), "not set: OS_ENDPOINT");
         let error = environment(&[("OS_AUTH_TYPE", "v3oidc")]).unwrap_err();
-        assert_eq!(error.to_string(), "OS_AUTH_TYPE is \"v3oidc\"; known are password, v3applicationcredential and none");
+        assert_eq!(
+            error.to_string(),
+            "OS_AUTH_TYPE is \"v3oidc\"; known are password, v3applicationcredential and none"
+        );
     }
 
     #[test]
     fn application_credentials_and_no_authentication_at_all() {
-        let credential = [("OS_AUTH_URL", "http://k"), ("OS_APPLICATION_CREDENTIAL_ID", "i"), ("OS_APPLICATION_CREDENTIAL_SECRET", "s")];
+        let credential = [
+            ("OS_AUTH_URL", "http://k"),
+            ("OS_APPLICATION_CREDENTIAL_ID", "i"),
+            ("OS_APPLICATION_CREDENTIAL_SECRET", "s"),
+        ];
         let [auth_url, id, secret] = ["http://k", "i", "s"].map(str::to_owned);
         assert_eq!(environment(&credential).unwrap().auth, Auth::ApplicationCredential { auth_url, id, secret });
 

@@ -81,11 +81,8 @@ impl EmbeddedNeutron {
     /// Starts it on a free loopback port.
     pub async fn start() -> io::Result<Self> {
         let listener = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0).into())?;
-        let shared = Arc::new(Shared {
-            store: Mutex::default(),
-            log: Mutex::default(),
-            fault: watch::Sender::new(None),
-        });
+        let shared =
+            Arc::new(Shared { store: Mutex::default(), log: Mutex::default(), fault: watch::Sender::new(None) });
         let mut neutron = Self { address: listener.local_addr()?, shared, serving: None };
         neutron.serve(listener);
         Ok(neutron)

@@ -65,7 +65,10 @@ impl RealNeutron {
             ("@AUTH@", if keystone.is_some() { "keystone" } else { "noauth" }.to_owned()),
             ("@FOLDER@", folder.path().display().to_string()),
             ("@VENV@", home.join("venv").display().to_string()),
-            ("@KEYSTONE@", keystone.as_ref().map_or("http://127.0.0.1/v3".to_owned(), |keystone| format!("{}/v3", keystone.url))),
+            (
+                "@KEYSTONE@",
+                keystone.as_ref().map_or("http://127.0.0.1/v3".to_owned(), |keystone| format!("{}/v3", keystone.url)),
+            ),
             ("@TOKEN_SECONDS@", lifetime.as_secs().to_string()),
         ];
         let configure = |name: &str, template: &str| {
@@ -201,7 +204,8 @@ impl Server {
             };
             let ended = self.child.as_mut().map(Child::try_wait).transpose()?.flatten();
             if ended.is_some() || Instant::now() > deadline {
-                let how = ended.map_or_else(|| format!("not ready in time: {problem}"), |status| format!("ended ({status})"));
+                let how =
+                    ended.map_or_else(|| format!("not ready in time: {problem}"), |status| format!("ended ({status})"));
                 return Err(io::Error::other(format!("{}: {how}\n{}", self.name, self.log_tail())));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -221,7 +225,8 @@ impl Server {
     }
 
     fn log_tail(&self) -> String {
-        let text = fs::read(self.log_path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text =
+            fs::read(self.log_path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }

@@ -104,7 +104,11 @@ impl Session {
     }
 
     /// The same after Neutron has refused `refused`: logs in, unless somebody else has done so since.
-    pub(crate) async fn renewed(&self, refused: &Arc<Access>, transport: &Arc<Transport>) -> Result<Arc<Access>, Error> {
+    pub(crate) async fn renewed(
+        &self,
+        refused: &Arc<Access>,
+        transport: &Arc<Transport>,
+    ) -> Result<Arc<Access>, Error> {
         self.access_other_than(Some(refused), transport).await
     }
 
@@ -159,10 +163,9 @@ async fn log_in(cloud: Cloud, transport: Arc<Transport>) -> Result<Arc<Access>, 
     secret.set_sensitive(true);
     let endpoint = match &cloud.endpoint {
         Some(endpoint) => endpoint.as_str(),
-        None => token.endpoint(&cloud.interface, cloud.region.as_deref()).ok_or_else(|| Error::NoEndpoint {
-            interface: cloud.interface.clone(),
-            region: cloud.region.clone(),
-        })?,
+        None => token
+            .endpoint(&cloud.interface, cloud.region.as_deref())
+            .ok_or_else(|| Error::NoEndpoint { interface: cloud.interface.clone(), region: cloud.region.clone() })?,
     };
     check_url(endpoint)?;
     tracing::debug!(keystone = auth_url, endpoint, expires = %token.expires_at, "logged in");
@@ -239,8 +242,7 @@ impl Token {
         let network = self.catalog.iter().filter(|service| service.type_ == "network");
         let mut endpoints = network.flat_map(|service| &service.endpoints);
         let fits = |endpoint: &&Endpoint| {
-            endpoint.interface == interface
-                && region.is_none_or(|region| endpoint.region_id.as_deref() == Some(region))
+            endpoint.interface == interface && region.is_none_or(|region| endpoint.region_id.as_deref() == Some(region))
         };
         endpoints.find(fits).map(|endpoint| endpoint.url.as_str())
     }

@@ -74,8 +74,7 @@ impl Transport {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>, description: &str) -> Result<Answer, Error> {
-        let unreachable =
-            |reason: String| Error::Unreachable { request: description.to_owned(), reason };
+        let unreachable = |reason: String| Error::Unreachable { request: description.to_owned(), reason };
         let response = if request.uri().scheme_str() == Some("https") {
             self.tls()?.request(request).await
         } else {
@@ -153,12 +152,11 @@ impl Answer {
 
     /// The error that an answer tells: Neutron's own form, Keystone's, or whatever a proxy writes.
     pub(crate) fn refusal(&self) -> Error {
-        let (type_, message) = serde_json::from_slice(&self.body).ok().and_then(|body| said_in_json(&body)).unwrap_or_else(
-            || {
+        let (type_, message) =
+            serde_json::from_slice(&self.body).ok().and_then(|body| said_in_json(&body)).unwrap_or_else(|| {
                 let text = String::from_utf8_lossy(&self.body);
                 (None, shortened(&without_tags(&text)))
-            },
-        );
+            });
         Error::Refused {
             request: self.request.clone(),
             status: self.status.as_u16(),
@@ -256,13 +254,21 @@ mod tests {
                 r#"{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}"#,
                 "401 Unauthorized: The request you have made requires authentication.",
             ),
-            (404, r#"{"message": "The resource could not be found.", "code": "404"}"#, "404 Not Found: The resource could not be found."),
+            (
+                404,
+                r#"{"message": "The resource could not be found.", "code": "404"}"#,
+                "404 Not Found: The resource could not be found.",
+            ),
             (
                 503,
                 page,
                 "503 Service Unavailable: 503 Service Unavailable The server is currently unavailable. Please try again at a later time.",
             ),
-            (500, "Internal Server Error\n\nThe server generated an exception.", "500 Internal Server Error: Internal Server Error The server generated an exception."),
+            (
+                500,
+                "Internal Server Error\n\nThe server generated an exception.",
+                "500 Internal Server Error: Internal Server Error The server generated an exception.",
+            ),
             (502, "", "502 Bad Gateway: "),
             (500, "<html", "500 Internal Server Error: "),
             (418, "[1, 2]", "418 I'm a teapot: [1, 2]"),

@@ -171,7 +171,8 @@ fn set_quotas(store: &mut Store, project: &str, body: &[u8]) -> Result<(), Refus
         return Err(Refusal::bad_request(format!("Unrecognized attribute(s) '{unknown}'")));
     }
     for (name, limit) in limits {
-        let limit = limit.as_i64().ok_or_else(|| Refusal::invalid_input(format_args!("'{limit}' is not an integer")))?;
+        let limit =
+            limit.as_i64().ok_or_else(|| Refusal::invalid_input(format_args!("'{limit}' is not an integer")))?;
         if limit < -1 {
             return Err(Refusal::bad_request(format!(
                 "Invalid input for {name}. Reason: '{limit}' is too small - must be at least '-1'."
@@ -184,8 +185,7 @@ fn set_quotas(store: &mut Store, project: &str, body: &[u8]) -> Result<(), Refus
 
 /// The resources that agree with the query, a page of them if it says so.
 fn list(store: &Store, kind: Kind, question: &Question<'_>) -> Result<Value, Refusal> {
-    let pairs: Vec<(String, String)> =
-        form_urlencoded::parse(question.query.as_bytes()).into_owned().collect();
+    let pairs: Vec<(String, String)> = form_urlencoded::parse(question.query.as_bytes()).into_owned().collect();
     let filters = read_filters(kind, &pairs)?;
     let mut found: Vec<&Fields> = store.all(kind).iter().filter(|fields| filters.match_all(fields)).collect();
     let parameter = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());

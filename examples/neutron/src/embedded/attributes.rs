@@ -195,8 +195,7 @@ impl Kind {
 
 impl Form {
     fn read(self, name: &str, value: &Value) -> Result<Value, Refusal> {
-        let invalid =
-            |reason: String| Refusal::bad_request(format!("Invalid input for {name}. Reason: {reason}."));
+        let invalid = |reason: String| Refusal::bad_request(format!("Invalid input for {name}. Reason: {reason}."));
         match self {
             Self::Any => {}
             Self::Text => check_text(value).map_err(invalid)?,
@@ -248,9 +247,7 @@ fn read_bool(value: &Value) -> Result<Value, Refusal> {
 
 fn read_number(value: &Value) -> Result<Value, Refusal> {
     let number = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
-    number
-        .map(Value::from)
-        .ok_or_else(|| Refusal::invalid_input(format_args!("'{}' is not an integer", shown(value))))
+    number.map(Value::from).ok_or_else(|| Refusal::invalid_input(format_args!("'{}' is not an integer", shown(value))))
 }
 
 fn read_cidr(value: &Value) -> Result<Value, Refusal> {
@@ -266,8 +263,7 @@ fn read_address(value: &Value) -> Result<Value, String> {
 }
 
 fn read_pools(value: &Value) -> Result<Value, String> {
-    let pools =
-        value.as_array().ok_or_else(|| format!("Invalid data format for IP pool: '{}'", shown(value)))?;
+    let pools = value.as_array().ok_or_else(|| format!("Invalid data format for IP pool: '{}'", shown(value)))?;
     let end = |pool: &Value, name: &str| read_address(pool.get(name).unwrap_or(&Value::Null));
     pools.iter().map(|pool| Ok(serde_json::json!({"start": end(pool, "start")?, "end": end(pool, "end")?}))).collect()
 }
@@ -276,8 +272,7 @@ fn read_nameservers(value: &Value) -> Result<Value, String> {
     if value.is_null() {
         return Ok(Value::Array(Vec::new()));
     }
-    let servers =
-        value.as_array().ok_or_else(|| format!("Invalid data format for nameserver: '{}'", shown(value)))?;
+    let servers = value.as_array().ok_or_else(|| format!("Invalid data format for nameserver: '{}'", shown(value)))?;
     for (index, server) in servers.iter().enumerate() {
         let text = shown(server);
         read_address(server).map_err(|reason| format!("'{text}' is not a valid nameserver. {reason}"))?;

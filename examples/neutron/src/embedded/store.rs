@@ -90,7 +90,9 @@ impl Store {
             check_mtu(&mut fields)?;
         }
         let now = now();
-        for (name, value) in [("tenant_id", &project), ("project_id", &project), ("created_at", &now), ("updated_at", &now)] {
+        for (name, value) in
+            [("tenant_id", &project), ("project_id", &project), ("created_at", &now), ("updated_at", &now)]
+        {
             fields.insert(name.to_owned(), value.as_str().into());
         }
         let network = text(&fields, "network_id").to_owned();
@@ -214,8 +216,7 @@ impl Store {
 
     fn check_network_unused(&self, id: &str) -> Result<(), Refusal> {
         let in_network = self.ports.iter().filter(|port| text(port, "network_id") == id);
-        let ports: Vec<_> =
-            in_network.filter(|port| !is_own_port(port)).map(|port| text(port, "id")).collect();
+        let ports: Vec<_> = in_network.filter(|port| !is_own_port(port)).map(|port| text(port, "id")).collect();
         if ports.is_empty() {
             return Ok(());
         }
@@ -295,7 +296,8 @@ impl Store {
             if subnets.peek().is_none() {
                 continue;
             }
-            let found = subnets.find_map(|subnet| Some(json!({"subnet_id": subnet["id"], "ip_address": self.free_address(subnet)?})));
+            let found = subnets
+                .find_map(|subnet| Some(json!({"subnet_id": subnet["id"], "ip_address": self.free_address(subnet)?})));
             fixed_ips.push(found.ok_or_else(|| {
                 let message = format!("No more IP addresses available on network {network}.");
                 Refusal::new(409, "IpAddressGenerationFailure", message)
@@ -367,7 +369,8 @@ fn check_dhcp(cidr: Cidr) -> Result<(), Refusal> {
     if cidr.prefix() > longest {
         return invalid("Subnet has a prefix length that is incompatible with DHCP service enabled");
     }
-    let within = |block: &str| Cidr::parse(block).is_some_and(|block| block.overlaps(cidr) && block.prefix() <= cidr.prefix());
+    let within =
+        |block: &str| Cidr::parse(block).is_some_and(|block| block.overlaps(cidr) && block.prefix() <= cidr.prefix());
     if within("224.0.0.0/4") || within("ff00::/8") {
         return invalid("Multicast IP subnet is not supported if enable_dhcp is True");
     }

@@ -12,7 +12,7 @@ pub const KEYSTONE_VERSION: &str = "30.0.0";
 
 /// The folder of this installation: one for each release, and for each change of what is installed with it. Below
 /// `XDG_CACHE_HOME`, or else below `.cache` in the home folder.
-pub fn folder() -> Option<PathBuf> {
+pub(super) fn folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(set("HOME")?.join(".cache")))?;
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
