@@ -311,4 +311,30 @@ mod tests {
         }
         assert!(Session::new(Cloud::new(Auth::None)).is_err(), "neither Keystone nor an endpoint");
     }
+
+    /// A session with a token that is to be renewed and expires in `left`, and a Keystone that nobody listens for.
+    async fn session_without_keystone(left: Duration) -> Session {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let auth_url = format!("http://{}", listener.local_addr().unwrap());
+        let [id, secret] = ["i", "s"].map(str::to_owned);
+        let session = Session::new(Cloud::new(Auth::ApplicationCredential { auth_url, id, secret })).unwrap();
+        let now = Instant::now();
+        let lease = Some(Lease { renew_at: now, ends_at: now + left });
+        session.lock().access = Some(Arc::new(Access { endpoint: "http://n/v2.0".to_owned(), token: None, lease }));
+        session
+    }
+
+    #[tokio::test]
+    async fn a_keystone_that_is_down_does_no_harm_until_the_token_has_expired() {
+        let transport = Arc::new(Transport::new(None, Duration::from_secs(10)));
+        let session = session_without_keystone(Duration::from_secs(3600)).await;
+        let access = session.access(&transport).await.unwrap();
+        assert_eq!(access.endpoint, "http://n/v2.0");
+        let error = session.renewed(&access, &transport).await.unwrap_err();
+        assert!(error.is_unavailable(), "a token that Neutron refused is no good: {error}");
+
+        let session = session_without_keystone(Duration::ZERO).await;
+        let error = session.access(&transport).await.unwrap_err();
+        assert!(error.is_unavailable() && error.to_string().contains("/v3/auth/tokens"), "{error}");
+    }
 }
