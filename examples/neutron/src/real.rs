@@ -235,8 +235,12 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// A test that fails shows what its servers last said.
     fn drop(&mut self) {
         self.kill();
+        if std::thread::panicking() {
+            eprintln!("--- the end of the log of {}\n{}", self.name, self.log_tail());
+        }
     }
 }
 
