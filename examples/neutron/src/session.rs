@@ -18,9 +18,6 @@ use crate::{Auth, Cloud, Error, IdOrName};
 /// takes time, and Neutron checks the token when the request arrives.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
-/// A token that claims to live longer is renewed by then.
-const LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-
 /// What a request needs.
 #[derive(Debug)]
 pub(crate) struct Access {
@@ -234,8 +231,7 @@ struct Endpoint {
 impl Token {
     /// How long it is good for. Both times are Keystone's: our clock may be wrong.
     fn lifetime(&self) -> Duration {
-        let lifetime = Duration::try_from(self.expires_at.duration_since(self.issued_at)).unwrap_or_default();
-        lifetime.min(LIFETIME_MAX)
+        Duration::try_from(self.expires_at.duration_since(self.issued_at)).unwrap_or_default()
     }
 
     fn endpoint(&self, interface: &str, region: Option<&str>) -> Option<&str> {
