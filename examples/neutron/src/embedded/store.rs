@@ -273,7 +273,7 @@ impl Store {
                 "Requested subnet with cidr: {cidr} for network: {id} overlaps with another subnet"
             )));
         }
-        let first = if cidr.version() == 4 { cidr.first().saturating_add(1) } else { cidr.first() };
+        let first = if cidr.version() == 4 { (cidr.first() + 1).min(u32::MAX.into()) } else { cidr.first() };
         let gateway = given.entry("gateway_ip").or_insert_with(|| show(cidr.version(), first).into());
         let gateway = gateway.as_str().and_then(parse_address).map(|(_, number)| number);
         if cidr.version() == 4 && cidr.prefix() == 31 && gateway.is_some_and(|gateway| cidr.hosts().contains(gateway)) {
