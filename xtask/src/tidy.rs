@@ -38,6 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("labs", &["steersman", "steersman-testing"]),
     ("ingress-manager", &["steersman", "steersman-testing"]),
+    ("neutron", &[]),
     ("xtask", &[]),
 ];
 /// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
