@@ -9,6 +9,7 @@ mod bench;
 mod deny;
 mod docs;
 mod kinds;
+mod picture;
 mod process;
 mod real_server;
 mod record;
@@ -30,6 +31,8 @@ enum Task {
     Kinds,
     /// Ask a real API server again what it fills into objects of built-in kinds and how it refuses them
     Record,
+    /// Draw what `cargo run` shows, for the README
+    Picture,
     /// Measure steersman and its peers side by side
     Bench(bench::Args),
     /// Check what a person would otherwise have to remember: layout, wording, dependencies between crates
@@ -45,6 +48,7 @@ fn main() {
         Task::Servers(args) => servers::run(&args),
         Task::Kinds => kinds::run(),
         Task::Record => record::run(),
+        Task::Picture => picture::run(),
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),
         Task::Docs(args) => docs::run(&args),
