@@ -37,11 +37,12 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("labs", &["steersman-workqueue"]),
+    ("network-operator", &["neutron", "steersman", "steersman-apiserver"]),
     ("neutron", &[]),
     ("xtask", &[]),
 ];
 /// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
-const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs"];
+const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs", "network-operator"];
 /// Past this length a file probably holds two ideas.
 const LINES_MAX: usize = 700;
 
