@@ -24,7 +24,7 @@ mod workspace;
 enum Task {
     /// Everything CI does: format, lints, tidy, every test, documentation, packages, dependencies
     Test(test::Args),
-    /// Provide kube-apiserver, kubectl, kube-controller-manager and etcd, and print where they are
+    /// Provide kube-apiserver, kubectl, kube-controller-manager, etcd and Neutron, and print where they are
     Servers(servers::Args),
     /// Record the built-in kinds of a real API server for the embedded one
     Kinds,

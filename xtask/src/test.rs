@@ -7,7 +7,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 
 use crate::deny::{self, Advisories};
-use crate::servers::{self, Program};
+use crate::servers;
 use crate::step::Steps;
 use crate::workspace::{self, Package};
 use crate::{docs, process, tidy};
@@ -63,15 +63,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     counts += steps.run("documentation tests", || count(&mut test(&["--workspace", "--doc"])))?;
 
     if args.fast {
-        left_out.push("the tests on a real API server");
+        left_out.push("the tests on real servers");
     } else {
-        steps.run("real servers", || {
-            for program in Program::ALL {
-                eprintln!("{} {}", program.file_name(), servers::provide(program)?.display());
-            }
-            Ok(())
-        })?;
-        counts += steps.run("tests on a real API server", || real_server_tests(&packages, test))?;
+        steps.run("real servers", servers::provide_all)?;
+        counts += steps.run("tests on real servers", || real_server_tests(&packages, test))?;
     }
 
     steps.run("documentation", || docs::run(&docs::Args::default()))?;
@@ -106,9 +101,9 @@ fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) ->
             counts += count(&mut test(&arguments))?;
         }
     }
-    ensure!(expected > 0, "there is no test on a real API server: no integration test is named {REAL_SERVER_PREFIX}…");
-    println!("real API server: {} of {expected} tests ran", counts.passed);
-    ensure!(counts.passed == expected, "{} tests on a real API server did not run", expected - counts.passed);
+    ensure!(expected > 0, "there is no test on a real server: no integration test is named {REAL_SERVER_PREFIX}…");
+    println!("real servers: {} of {expected} tests ran", counts.passed);
+    ensure!(counts.passed == expected, "{} tests on real servers did not run", expected - counts.passed);
     Ok(counts)
 }
 

@@ -1,10 +1,54 @@
 //! A Neutron in a library: networks, subnets and ports over HTTP on a loopback port, kept in memory.
+//!
+//! It has the part of the API that the client uses, with Neutron's rules and Neutron's words; what it does not know it
+//! refuses. It asks nobody who they are, as a real Neutron does that runs without Keystone. That it answers as a real one is
+//! checked by `tests/real_conformance.rs`, which asks both the same questions.
+//!
+//! The way of a request: [`EmbeddedNeutron`] reads it from the socket, `api` finds out what it is about and checks its form
+//! by the tables of `attributes`, `store` has the rules about what there is.
 
+mod addresses;
+mod api;
+mod attributes;
+mod refusal;
+mod store;
+
+use std::convert::Infallible;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, IF_MATCH};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use socket2::{Domain, Socket, Type};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::api::Question;
+use self::store::Store;
+use crate::{Auth, Neutron};
+
+/// Far more than any request of the API has.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// The page that stands for a Neutron which is down behind its proxy.
+const UNAVAILABLE_PAGE: &str = "<html><head><title>503 Service Unavailable</title></head><body>\
+     <h1>503 Service Unavailable</h1>No server is available to handle this request.</body></html>";
 
 /// A Neutron in this process, without authentication. It ends when it is dropped.
 #[derive(Debug)]
-pub struct EmbeddedNeutron {}
+pub struct EmbeddedNeutron {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    /// The task that accepts connections and has their tasks; `None` while stopped.
+    serving: Option<JoinSet<()>>,
+}
 
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,44 +70,145 @@ pub enum Fault {
     Unavailable,
 }
 
+#[derive(Debug)]
+struct Shared {
+    store: Mutex<Store>,
+    log: Mutex<Vec<Exchange>>,
+    fault: watch::Sender<Option<Fault>>,
+}
+
 impl EmbeddedNeutron {
     /// Starts it on a free loopback port.
     pub async fn start() -> io::Result<Self> {
-        todo!()
+        let listener = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0).into())?;
+        let shared =
+            Arc::new(Shared { store: Mutex::default(), log: Mutex::default(), fault: watch::Sender::new(None) });
+        let mut neutron = Self { address: listener.local_addr()?, shared, serving: None };
+        neutron.serve(listener);
+        Ok(neutron)
     }
 
     /// Where it listens: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
-        todo!()
+        format!("http://{}", self.address)
     }
 
     /// A client of it.
-    pub fn client(&self) -> crate::Neutron {
-        todo!()
+    pub fn client(&self) -> Neutron {
+        Neutron::new(&self.url(), Auth::None).expect("an address of our own is one")
     }
 
     /// Every request since the start, or since the last call.
     pub fn take_log(&self) -> Vec<Exchange> {
-        todo!()
+        std::mem::take(&mut *lock(&self.shared.log))
     }
 
     /// Misbehaves from now on, or no longer.
-    pub fn set_fault(&self, _fault: Option<Fault>) {
-        todo!()
+    pub fn set_fault(&self, fault: Option<Fault>) {
+        self.shared.fault.send_replace(fault);
     }
 
-    /// Sets how many networks, subnets or ports (`resource`) a project may have; below zero: any number.
-    pub fn set_quota(&self, _resource: &str, _limit: i64) {
-        todo!()
+    /// Sets how many a project may have of a `resource` (`network`, `subnet` or `port`); -1: any number.
+    pub fn set_quota(&self, resource: &str, limit: i64) {
+        lock(&self.shared.store).set_quota(None, resource, limit);
     }
 
     /// Stops listening and cuts every connection. What was created is kept.
     pub async fn stop(&mut self) {
-        todo!()
+        if let Some(mut serving) = self.serving.take() {
+            serving.shutdown().await;
+        }
     }
 
     /// Listens again, on the same port.
     pub async fn start_again(&mut self) -> io::Result<()> {
-        todo!()
+        self.stop().await;
+        let listener = listen(self.address)?;
+        self.serve(listener);
+        Ok(())
     }
+
+    fn serve(&mut self, listener: TcpListener) {
+        let mut serving = JoinSet::new();
+        serving.spawn(accept(listener, Arc::clone(&self.shared), self.url()));
+        self.serving = Some(serving);
+    }
+}
+
+/// A socket that can be opened again while connections to its predecessor are still winding up.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Accepts connections until it is aborted; they end with it.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, url: String) {
+    let mut connections = JoinSet::new();
+    loop {
+        // A connection that breaks before it is accepted is its client's concern.
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (shared, url) = (Arc::clone(&shared), url.clone());
+        connections.spawn(async move {
+            let service = service_fn(|request| {
+                let (shared, url) = (Arc::clone(&shared), url.clone());
+                async move { Ok::<_, Infallible>(shared.respond(request, &url).await) }
+            });
+            // So is one that breaks later.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+impl Shared {
+    async fn respond(&self, request: Request<Incoming>, url: &str) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let response = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+            Ok(body) => self.respond_whole(&parts, &body.to_bytes(), url).await,
+            Err(_) => plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large", "text/plain"),
+        };
+        let status = response.status().as_u16();
+        lock(&self.log).push(Exchange { method: parts.method.to_string(), path, status });
+        response
+    }
+
+    async fn respond_whole(&self, parts: &http::request::Parts, body: &[u8], url: &str) -> Response<Full<Bytes>> {
+        let mut fault = self.fault.subscribe();
+        // It fails only when the sender is gone, and we hold that.
+        let _ = fault.wait_for(|fault| *fault != Some(Fault::Hang)).await;
+        if *fault.borrow() == Some(Fault::Unavailable) {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE_PAGE, "text/html");
+        }
+        let question = Question {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            query: parts.uri.query().unwrap_or_default(),
+            if_match: parts.headers.get(IF_MATCH).and_then(|value| value.to_str().ok()),
+            body,
+            host: url,
+        };
+        let (status, body) = api::answer(&mut lock(&self.store), &question);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        match body {
+            Some(serde_json::Value::String(text)) => plain(status, text, "text/plain"),
+            Some(body) => plain(status, body.to_string(), "application/json"),
+            None => plain(status, "", "text/plain"),
+        }
+    }
+}
+
+fn plain(status: StatusCode, body: impl Into<Bytes>, content_type: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -93,7 +93,9 @@ impl Error {
         match self {
             Self::Refused { status, type_, .. } => match (*status, type_.as_str()) {
                 (401 | 403, _) => ErrorKind::Unauthorized,
-                (404, _) => ErrorKind::NotFound,
+                // A 404 in other words is not Neutron's: the address is wrong, or a proxy is.
+                (404, of) if of.ends_with("NotFound") => ErrorKind::NotFound,
+                (404, _) => ErrorKind::Unavailable,
                 (409, "OverQuota") => ErrorKind::OverQuota,
                 (409, of) if of.ends_with("InUse") => ErrorKind::InUse,
                 (409, _) => ErrorKind::Conflict,

@@ -1,4 +1,5 @@
-//! The real servers that tests run against: found where the user says, else in the cache, else built with Go.
+//! The real servers that tests run against: found where the user says, else in the cache, else built with Go. Neutron and
+//! Keystone are installed with Python.
 
 use std::path::PathBuf;
 
@@ -12,28 +13,65 @@ pub(crate) use self::assets::{Program, cache_dir};
 mod assets;
 mod build;
 mod cache;
+mod neutron;
 
 /// Which programs to provide.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd)
-    #[arg(value_parser = parse_program)]
-    programs: Vec<Program>,
+    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd, neutron)
+    #[arg(value_parser = parse_server)]
+    servers: Vec<Server>,
 }
 
-fn parse_program(name: &str) -> Result<Program, String> {
-    Program::ALL.into_iter().find(|program| program.file_name() == name).ok_or_else(|| {
-        let known: Vec<_> = Program::ALL.iter().map(|program| program.file_name()).collect();
-        format!("known programs: {}", known.join(", "))
+/// Something that tests run against.
+#[derive(Clone, Copy)]
+enum Server {
+    Program(Program),
+    /// Neutron, and Keystone with it.
+    Neutron,
+}
+
+impl Server {
+    fn all() -> impl Iterator<Item = Self> {
+        Program::ALL.into_iter().map(Self::Program).chain([Self::Neutron])
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Program(program) => program.file_name(),
+            Self::Neutron => "neutron",
+        }
+    }
+
+    fn provide(self) -> Result<PathBuf> {
+        match self {
+            Self::Program(program) => provide(program),
+            Self::Neutron => neutron::provide(),
+        }
+    }
+}
+
+fn parse_server(name: &str) -> Result<Server, String> {
+    Server::all().find(|server| server.name() == name).ok_or_else(|| {
+        let known: Vec<_> = Server::all().map(Server::name).collect();
+        format!("known servers: {}", known.join(", "))
     })
 }
 
-/// Provides the programs and prints one line for each, `KUBE_APISERVER=path` and so on.
+/// Provides the servers and prints one line for each, `KUBE_APISERVER=path` and so on.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let programs = if args.programs.is_empty() { &Program::ALL[..] } else { &args.programs };
-    for program in programs {
-        let path = provide(*program)?;
-        println!("{}={}", program.variable(), path.display());
+    let servers = if args.servers.is_empty() { Server::all().collect() } else { args.servers.clone() };
+    for server in servers {
+        let path = server.provide()?;
+        println!("{}={}", server.name().to_uppercase().replace('-', "_"), path.display());
+    }
+    Ok(())
+}
+
+/// Provides every server and says where each is.
+pub(crate) fn provide_all() -> Result<()> {
+    for server in Server::all() {
+        eprintln!("{} {}", server.name(), server.provide()?.display());
     }
     Ok(())
 }
