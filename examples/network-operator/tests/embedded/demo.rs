@@ -98,7 +98,7 @@ async fn what_it_prints_is_what_the_server_says() {
     program.until(&["changed the subnet in Neutron", "gateway 10.10.0.1 → 10.10.0.254"]).await;
     program.until(&["deleting", "network default/green", "samplecrd.k8s.io/neutron"]).await;
     program.until(&["deleted the network in Neutron", &ids["green"]]).await;
-    program.until(&["deleted", "network default/green", "the last finalizer is removed"]).await;
+    program.until(&["deleted", "network default/green", "finalizer removed: samplecrd.k8s.io/neutron"]).await;
     assert!(networks.get_opt("green").await.unwrap().is_none());
     program.until(&["changed the network in Neutron", "name renamed by hand → default/blue"]).await;
 

@@ -1,8 +1,8 @@
 //! When something is wrong: what the condition says, and whether it is tried again.
 
-use neutron::embedded::Fault;
-use neutron::{NewPort, Neutron};
 use network_operator::Phase;
+use neutron::embedded::Fault;
+use neutron::{Neutron, NewPort};
 use serde_json::json;
 
 use crate::common::{NEVER, OFTEN, World, eventually, spec};

@@ -26,7 +26,10 @@ async fn a_network_is_created_in_neutron_with_its_subnet_and_told_in_the_status(
     let [subnet] = &subnets[..] else { panic!("one subnet: {subnets:?}") };
     assert_eq!(status.subnet_id.as_deref(), Some(subnet.id.as_str()));
     assert_eq!((subnet.cidr.as_str(), subnet.gateway_ip.as_deref()), ("10.1.0.0/24", Some("10.1.0.1")));
-    assert_eq!((subnet.enable_dhcp, &subnet.dns_nameservers[..]), (false, &["9.9.9.9".to_owned(), "1.1.1.1".into()][..]));
+    assert_eq!(
+        (subnet.enable_dhcp, &subnet.dns_nameservers[..]),
+        (false, &["9.9.9.9".to_owned(), "1.1.1.1".into()][..])
+    );
     assert_eq!(status.observed_generation, created.metadata.generation);
     assert_eq!(status.conditions[0].status, "True");
     let finalizers = world.networks.get("blue").await.unwrap().metadata.finalizers.unwrap();
@@ -40,7 +43,8 @@ async fn a_change_of_the_spec_changes_the_same_network_and_subnet() {
     let operator = world.operator(NEVER);
     world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await;
     let before = world.ready("blue").await;
-    let change = json!({"gateway": "10.1.0.100", "mtu": 9000, "dhcp": false, "shared": true, "dnsServers": ["9.9.9.9"]});
+    let change =
+        json!({"gateway": "10.1.0.100", "mtu": 9000, "dhcp": false, "shared": true, "dnsServers": ["9.9.9.9"]});
     world.patch("blue", json!({"spec": change})).await;
     let after = world.ready("blue").await;
     assert_eq!((&after.network_id, &after.subnet_id), (&before.network_id, &before.subnet_id));

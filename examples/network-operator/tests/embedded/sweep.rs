@@ -2,8 +2,8 @@
 
 use http::Request;
 use kube::client::Body;
-use neutron::NewNetwork;
 use network_operator::{Handle, Network};
+use neutron::NewNetwork;
 use serde_json::json;
 use steersman::{Client, Config, PostParams};
 use tower::ServiceExt;
@@ -86,6 +86,9 @@ async fn a_network_that_is_newer_than_the_cache_is_not_swept() {
     for _ in 0..2 {
         removed(&world, &orphan().await).await;
     }
-    assert!(world.neutron.network(&newer).await.unwrap().is_some(), "its Network exists, though the cache does not know");
+    assert!(
+        world.neutron.network(&newer).await.unwrap().is_some(),
+        "its Network exists, though the cache does not know"
+    );
     operator.abort();
 }

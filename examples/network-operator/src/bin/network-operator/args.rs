@@ -123,6 +123,9 @@ mod tests {
     fn there_is_one_neutron_and_one_cluster() {
         assert!(args(&["--os-env", "--neutron-url", "http://neutron"]).is_err());
         assert!(args(&["--in-cluster", "--kubeconfig", "config"]).is_err());
-        assert!(args(&["--master", "https://api", "--kubeconfig", "config"]).is_ok(), "as in Go's BuildConfigFromFlags");
+        assert!(
+            args(&["--master", "https://api", "--kubeconfig", "config"]).is_ok(),
+            "as in Go's BuildConfigFromFlags"
+        );
     }
 }

@@ -38,7 +38,8 @@ impl EmbeddedCluster {
         let client = Client::builder(config).build_over(server.clone())?;
         client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &Network::crd()).await?;
         let serving = server.serve().start().await?;
-        let folder = tempfile::Builder::new().prefix("network-operator-").tempdir().context("cannot create a folder")?;
+        let folder =
+            tempfile::Builder::new().prefix("network-operator-").tempdir().context("cannot create a folder")?;
         // Nobody else may enter the folder.
         let mut file = std::fs::File::create(folder.path().join("kubeconfig")).context("cannot write a kubeconfig")?;
         file.write_all(serving.kubeconfig().as_bytes()).context("cannot write a kubeconfig")?;

@@ -25,9 +25,9 @@ mod watch;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let result = tokio::runtime::Runtime::new().context("cannot start threads").and_then(|runtime| {
-        if args.print_crd { print_crd() } else { runtime.block_on(run(&args)) }
-    });
+    let result = tokio::runtime::Runtime::new()
+        .context("cannot start threads")
+        .and_then(|runtime| if args.print_crd { print_crd() } else { runtime.block_on(run(&args)) });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -47,7 +47,7 @@ impl Screen {
             (true, Tone::Quiet) => Some("2"),
             (true, Tone::Warning) => Some("33"),
         };
-        let line = format!("{:>9.3}s  {what:<11} {object:<22} {text}", self.started.elapsed().as_secs_f64());
+        let line = format!("{:>9.3}s  {what:<10} {object:<24} {text}", self.started.elapsed().as_secs_f64());
         self.print(&colour.map_or_else(|| line.clone(), |colour| format!("\x1b[{colour}m{line}\x1b[0m")));
     }
 
@@ -116,11 +116,23 @@ impl Fields {
     /// The message, then the rest.
     fn into_text(mut self) -> String {
         let mut text = self.take("message").unwrap_or_default();
-        for (name, value) in self.all {
+        for (name, value) in self.all.into_iter().filter(|(_, value)| value != "None") {
             // Writing to a String cannot fail.
-            let _ = write!(text, "  {name}={value}");
+            let _ = write!(text, "  {name}={}", legible(&value));
         }
         text
+    }
+}
+
+/// A value as people would write it: `Some(10s)` is `10s`, and `5.693326ms` is `5.7ms`.
+fn legible(value: &str) -> String {
+    let value = value.strip_prefix("Some(").and_then(|value| value.strip_suffix(')')).unwrap_or(value);
+    let unit = value.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');
+    match value.strip_suffix(unit).and_then(|number| number.parse::<f64>().ok()) {
+        Some(number) if ["ns", "µs", "ms", "s"].contains(&unit) && number.fract() != 0.0 => {
+            format!("{number:.1}{unit}")
+        }
+        _ => value.to_owned(),
     }
 }
 
@@ -131,5 +143,19 @@ impl Visit for Fields {
 
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         self.all.push((field.name(), format!("{value:?}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::legible;
+
+    #[test]
+    fn values_are_shown_as_people_write_them() {
+        let cases =
+            [("5.693326ms", "5.7ms"), ("Some(10s)", "10s"), ("156.601µs", "156.6µs"), ("10.1.0.0/24", "10.1.0.0/24")];
+        for (value, shown) in cases {
+            assert_eq!(legible(value), shown);
+        }
     }
 }

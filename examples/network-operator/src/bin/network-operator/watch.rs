@@ -18,11 +18,13 @@ const SYNC_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) async fn watch(client: Client, screen: &Screen) -> Result<SharedInformerFactory, Error> {
     let factory = SharedInformerFactory::new(client);
     let networks = screen.clone();
-    factory.informer::<Network>(InformerOptions::all())?.add_event_handler(handler(move |event: &Event<Network>| {
-        for (what, text) in network_lines(event) {
-            networks.line(Tone::Cluster, what, &format!("network {}", event.object().key()), &text);
-        }
-    }))?;
+    factory.informer::<Network>(InformerOptions::all())?.add_event_handler(handler(
+        move |event: &Event<Network>| {
+            for (what, text) in network_lines(event) {
+                networks.line(Tone::Cluster, what, &format!("network {}", event.object().key()), &text);
+            }
+        },
+    ))?;
     let deployments = screen.clone();
     factory.informer::<Deployment>(InformerOptions::all())?.add_event_handler(handler(
         move |event: &Event<Deployment>| {
@@ -59,8 +61,10 @@ fn network_lines(event: &Event<Network>) -> Vec<(&'static str, String)> {
         },
         Event::Update { old, new } => update_lines(old, new),
         Event::Delete { object, .. } => {
-            let held = object.meta().finalizers().count() > 0;
-            vec![("deleted", if held { String::new() } else { "the last finalizer is removed".to_owned() })]
+            // The last state on the watch is the one before: what held it then was taken away, or it would still be there.
+            let held: Vec<_> = object.meta().finalizers().collect();
+            let text = if held.is_empty() { String::new() } else { format!("finalizer removed: {}", held.join(", ")) };
+            vec![("deleted", text)]
         }
     }
 }
