@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Method, Request};
-use kube::client::Body;
+use kube_client::client::Body;
 use serde_json::json;
 use steersman::{Client, Config};
 use tokio::sync::Notify;

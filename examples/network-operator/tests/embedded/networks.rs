@@ -44,12 +44,12 @@ async fn a_change_of_the_spec_changes_the_same_network_and_subnet() {
     world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await;
     let before = world.ready("blue").await;
     let change =
-        json!({"gateway": "10.1.0.100", "mtu": 9000, "dhcp": false, "shared": true, "dnsServers": ["9.9.9.9"]});
+        json!({"gateway": "10.1.0.100", "mtu": 1300, "dhcp": false, "shared": true, "dnsServers": ["9.9.9.9"]});
     world.patch("blue", json!({"spec": change})).await;
     let after = world.ready("blue").await;
     assert_eq!((&after.network_id, &after.subnet_id), (&before.network_id, &before.subnet_id));
     let (network, subnets) = world.actual(&after).await;
-    assert_eq!((network.mtu, network.shared), (Some(9000), true));
+    assert_eq!((network.mtu, network.shared), (Some(1300), true));
     let subnet = &subnets[0];
     assert_eq!((subnet.gateway_ip.as_deref(), subnet.enable_dhcp), (Some("10.1.0.100"), false));
     assert_eq!(subnet.dns_nameservers, ["9.9.9.9"]);
@@ -136,7 +136,7 @@ async fn what_is_changed_by_hand_in_neutron_comes_back_within_the_resync_period(
     world.create("blue", wanted).await;
     let status = world.ready("blue").await;
     let (network, subnet) = (status.network_id.clone().unwrap(), status.subnet_id.clone().unwrap());
-    let change = NetworkChange { name: Some("mine".to_owned()), mtu: Some(9000), ..NetworkChange::default() };
+    let change = NetworkChange { name: Some("mine".to_owned()), mtu: Some(1300), ..NetworkChange::default() };
     world.neutron.update_network(&network, &change, None).await.unwrap();
     let change = SubnetChange { dns_nameservers: Some(vec!["8.8.8.8".to_owned()]), ..SubnetChange::default() };
     world.neutron.update_subnet(&subnet, &change, None).await.unwrap();

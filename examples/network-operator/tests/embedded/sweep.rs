@@ -1,11 +1,11 @@
 //! What nobody wants any more.
 
 use http::Request;
-use kube::client::Body;
-use network_operator::{Handle, Network};
+use kube_client::client::Body;
+use network_operator::Handle;
 use neutron::NewNetwork;
 use serde_json::json;
-use steersman::{Client, Config, PostParams};
+use steersman::{Client, Config};
 use tower::ServiceExt;
 
 use crate::common::{NEVER, OFTEN, Running, World, cluster, eventually, options, spec};
@@ -80,8 +80,7 @@ async fn a_network_that_is_newer_than_the_cache_is_not_swept() {
     let orphan = || leave_over(&world, "orphan", "kubernetes/test/no-such-uid");
     removed(&world, &orphan().await).await;
 
-    let created = world.networks.create(&PostParams::default(), &Network::new("blue", spec("10.1.0.0/24", "10.1.0.1")));
-    let handle = world.handle(&created.await.unwrap());
+    let handle = world.handle(&world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await);
     let newer = leave_over(&world, "default/blue", &handle).await;
     for _ in 0..2 {
         removed(&world, &orphan().await).await;
