@@ -3,7 +3,6 @@
 //! They run as they are released, on SQLite and with no agents: everything that the API does, and no network that carries a
 //! packet. A start takes about four seconds, because the tables are a copy of those that were made at installation.
 
-#[path = "real/home.rs"]
 mod home;
 
 use std::fs::{self, File};
