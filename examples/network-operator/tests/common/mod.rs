@@ -23,15 +23,25 @@ pub(crate) const NEVER: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const OFTEN: Duration = Duration::from_millis(200);
 
 /// Looks again and again until it gives something; what it says instead is why not yet.
-pub(crate) async fn eventually<T, F: Future<Output = Result<T, String>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub(crate) async fn eventually<T, F: Future<Output = Result<T, String>>>(what: &str, look: impl FnMut() -> F) -> T {
+    eventually_within(PATIENCE, Duration::from_millis(20), what, look).await
+}
+
+/// The same with another patience, for what takes longer to look at as well.
+pub(crate) async fn eventually_within<T, F: Future<Output = Result<T, String>>>(
+    patience: Duration,
+    every: Duration,
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
     let started = Instant::now();
     loop {
         let not_yet = match look().await {
             Ok(found) => return found,
             Err(not_yet) => not_yet,
         };
-        assert!(started.elapsed() < PATIENCE, "this never came true: {what}; at last: {not_yet}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(started.elapsed() < patience, "this never came true: {what}; at last: {not_yet}");
+        tokio::time::sleep(every).await;
     }
 }
 
