@@ -11,17 +11,14 @@ use serde::{Deserialize, Serialize};
 #[kube(shortname = "net", doc = "A network in OpenStack Neutron, with one subnet.", derive = "PartialEq")]
 // Groups under k8s.io are the Kubernetes project's: others need this. With a domain of your own, leave it out.
 #[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only"))]
-#[kube(printcolumn(name = "CIDR", type_ = "string", json_path = ".spec.cidr"))]
-#[kube(printcolumn(name = "Gateway", type_ = "string", json_path = ".spec.gateway"))]
-#[kube(printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"))]
-#[kube(printcolumn(
-    name = "Reason",
-    type_ = "string",
-    json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
-    priority = 1
-))]
-#[kube(printcolumn(name = "Network", type_ = "string", json_path = ".status.networkId", priority = 1))]
-#[kube(printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"))]
+#[kube(printcolumn = r#"{"name": "CIDR", "type": "string", "jsonPath": ".spec.cidr"}"#)]
+#[kube(printcolumn = r#"{"name": "Gateway", "type": "string", "jsonPath": ".spec.gateway"}"#)]
+#[kube(printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#)]
+#[kube(
+    printcolumn = r#"{"name": "Reason", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason"}"#
+)]
+#[kube(printcolumn = r#"{"name": "Network", "type": "string", "priority": 1, "jsonPath": ".status.networkId"}"#)]
+#[kube(printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#)]
 #[x_kube(
     validation = Rule::new("!isCIDR(self.cidr) || !isIP(self.gateway) || cidr(self.cidr).containsIP(self.gateway)")
         .message("gateway must be an address within cidr"),
