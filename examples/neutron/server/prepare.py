@@ -3,7 +3,7 @@
 usage: prepare.py FOLDER
 
 Keystone gets an administrator (admin), the service user of Neutron, and the projects p1 and p2 with a user each, who has
-the same name and the password NAMEpass. The address of Neutron in the catalogue is set when a copy is started.
+the same name and the password NAMEpass. The addresses in the catalogue are set when a copy is started.
 """
 
 import getpass
@@ -14,6 +14,7 @@ import sys
 
 folder = os.path.abspath(sys.argv[1])
 os.makedirs(folder, exist_ok=True)
+NOWHERE = "http://127.0.0.1"
 SERVER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -33,11 +34,12 @@ def keystone():
         file.write(configuration)
     user, group = getpass.getuser(), grp.getgrgid(os.getgid()).gr_name
     owner = ["--keystone-user", user, "--keystone-group", group]
+    everywhere = [word for kind in ("admin", "internal", "public") for word in (f"--bootstrap-{kind}-url", NOWHERE)]
     for command in [
         ["db_sync"],
         ["fernet_setup", *owner],
         ["credential_setup", *owner],
-        ["bootstrap", "--bootstrap-password", "secret"],
+        ["bootstrap", "--bootstrap-password", "secret", "--bootstrap-region-id", "RegionOne", *everywhere],
     ]:
         main = "import sys; from keystone.cmd.manage import main; sys.exit(main())"
         subprocess.run([sys.executable, "-c", main, "--config-file", path, *command], check=True)
@@ -81,8 +83,7 @@ def people(client):
         for role in granted:
             call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{roles[role]}", token=token)
     service = create("service", type="network", name="neutron")
-    call("PUT", "/regions/RegionOne", {"region": {}}, token)
-    create("endpoint", service_id=service, interface="public", url="http://127.0.0.1", region_id="RegionOne")
+    create("endpoint", service_id=service, interface="public", url=NOWHERE, region_id="RegionOne")
 
 
 neutron()

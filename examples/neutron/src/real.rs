@@ -78,7 +78,8 @@ impl RealNeutron {
         configure("keystone.conf", include_str!("../server/keystone.conf"))?;
         configure("serve.py", include_str!("../server/serve.py"))?;
         if let Some(keystone) = &mut keystone {
-            set_endpoint(&home, folder.path(), &neutron.url)?;
+            set_endpoint(&home, folder.path(), "network", &neutron.url)?;
+            set_endpoint(&home, folder.path(), "identity", &format!("{}/v3", keystone.url))?;
             keystone.launch()?;
         }
         neutron.launch()?;
@@ -251,11 +252,17 @@ fn python(home: &Path) -> PathBuf {
     home.join("venv/bin/python")
 }
 
-/// Keystone's catalogue has one endpoint; this is where it leads from now on.
-fn set_endpoint(home: &Path, folder: &Path, url: &str) -> io::Result<()> {
-    let script = "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1]) as data:\n    data.execute('UPDATE endpoint SET url = ?', sys.argv[2:])";
+/// Where the endpoints of a service in Keystone's catalogue lead from now on.
+const SET_ENDPOINT: &str = "
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as data:
+    data.execute('UPDATE endpoint SET url = ? WHERE service_id IN (SELECT id FROM service WHERE type = ?)', sys.argv[2:])
+";
+
+fn set_endpoint(home: &Path, folder: &Path, service: &str, url: &str) -> io::Result<()> {
     let mut command = Command::new(python(home));
-    let output = command.args(["-c", script]).arg(folder.join("keystone.sqlite")).arg(url).output()?;
+    let output =
+        command.args(["-c", SET_ENDPOINT]).arg(folder.join("keystone.sqlite")).args([url, service]).output()?;
     if output.status.success() {
         return Ok(());
     }

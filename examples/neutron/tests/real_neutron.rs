@@ -2,9 +2,11 @@
 
 mod support;
 
-use neutron::Neutron;
+use std::time::Duration;
+
 use neutron::embedded::EmbeddedNeutron;
 use neutron::real::{Mode, RealNeutron};
+use neutron::{Auth, Cloud, Neutron};
 use tokio::sync::OnceCell;
 
 /// The server without Keystone that the tests here share.
@@ -28,7 +30,8 @@ async fn real_neutron_and_embedded_agree() {
 #[tokio::test]
 async fn real_neutron_does_everything_for_the_client() {
     let real = shared().await;
-    let neutron = Neutron::new(real.url(), real.auth("")).unwrap();
+    let (endpoint, timeout) = (Some(real.url().to_owned()), Duration::from_secs(60));
+    let neutron = Neutron::of(Cloud { endpoint, timeout, ..Cloud::new(Auth::None) }).unwrap();
     let project = format!("{:032x}", fastrand::u128(..));
     support::client_suite::run(&neutron, Some(&project)).await.unwrap();
 }

@@ -2,14 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::attributes::Kind;
+use super::attributes::{Kind, shown};
 use super::refusal::Refusal;
-use super::store::{Fields, Store, text};
+use super::store::{Fields, Store, not_found, text};
 
 const TAGS_MAX: usize = 50;
 const TAG_CHARS_MAX: usize = 255;
 /// Parameters of a list that are not filters.
 const NOT_FILTERS: [&str; 6] = ["fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse"];
+
+const MALFORMED: &str =
+    "The server could not comply with the request since it is either malformed or otherwise incorrect.";
+/// What is not below a version of the API has no form of its own for errors.
+const NO_SUCH_PAGE: &str = "404 Not Found\n\nThe resource could not be found.\n\n   ";
 
 /// A request as far as it matters.
 #[derive(Clone, Debug)]
@@ -57,7 +62,7 @@ fn route(store: &mut Store, question: &Question<'_>) -> Result<Reply, Refusal> {
             let kind = Kind::of_collection(collection).ok_or_else(Refusal::no_such_path)?;
             on_resource(store, kind, rest, question)
         }
-        _ => Err(Refusal::no_such_path()),
+        _ => Ok((404, Some(Value::from(NO_SUCH_PAGE)))),
     }
 }
 
@@ -77,6 +82,7 @@ fn on_resource(store: &mut Store, kind: Kind, rest: &[&str], question: &Question
         }
         ("PUT", [id]) => {
             let mut given = body_of(kind, question.body)?;
+            same_owner(&mut given)?;
             kind.check_update(&mut given)?;
             let revision = revision_wanted(question.if_match)?;
             Ok((200, Some(one(store.update(kind, id, given, revision)?))))
@@ -86,7 +92,9 @@ fn on_resource(store: &mut Store, kind: Kind, rest: &[&str], question: &Question
             Ok((204, None))
         }
         (_, [id, "tags"]) if kind != Kind::Port => on_tags(store, kind, id, question),
-        (_, [] | [_]) => Err(Refusal::new(405, "HTTPMethodNotAllowed", "The method is not allowed for this resource.")),
+        // The real one looks for something to change or delete first.
+        ("PUT" | "DELETE", []) => Err(not_found(kind, "None")),
+        (_, [] | [_]) => Err(Refusal::new(405, "HTTPMethodNotAllowed", MALFORMED)),
         _ => Err(Refusal::no_such_path()),
     }
 }
@@ -111,7 +119,9 @@ fn on_tags(store: &mut Store, kind: Kind, id: &str, question: &Question<'_>) -> 
 
 fn tags_of(body: &[u8]) -> Result<Vec<String>, Refusal> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let tags = body.get("tags").and_then(Value::as_array).ok_or_else(|| Refusal::invalid_input("Invalid tags body"))?;
+    let tags = body.get("tags").ok_or_else(|| Refusal::invalid_input("Invalid tags body"))?;
+    let no_list = || Refusal::invalid_input(format_args!("'{}' is not a list", shown(tags)));
+    let tags = tags.as_array().ok_or_else(no_list)?;
     let mut read: Vec<String> = Vec::new();
     for tag in tags {
         let tag = tag.as_str().ok_or_else(|| Refusal::invalid_input(format_args!("'{tag}' is not a valid string")))?;
@@ -143,14 +153,18 @@ fn body_of(kind: Kind, body: &[u8]) -> Result<Fields, Refusal> {
     }
 }
 
-/// The owner has an old name and a new one.
+/// The owner has an old name and a new one. Whoever says one has said the other.
 fn same_owner(given: &mut Fields) -> Result<(), Refusal> {
-    if let (Some(old), Some(new)) = (given.get("tenant_id"), given.get("project_id"))
-        && old != new
-    {
-        return Err(Refusal::bad_request("'project_id' and 'tenant_id' do not match"));
+    let (old, new) = (given.get("tenant_id"), given.get("project_id"));
+    match (old.cloned(), new.cloned()) {
+        (Some(old), Some(new)) if old != new => Err(Refusal::bad_request("'project_id' and 'tenant_id' do not match")),
+        (Some(owner), _) | (None, Some(owner)) => {
+            given.insert("project_id".to_owned(), owner.clone());
+            given.insert("tenant_id".to_owned(), owner);
+            Ok(())
+        }
+        (None, None) => Ok(()),
     }
-    Ok(())
 }
 
 /// `If-Match: revision_number=N`.

@@ -222,7 +222,11 @@ impl Form {
             Self::Cidr => return read_cidr(value),
             Self::Address if value.is_null() => {}
             Self::Address => return read_address(value).map_err(invalid),
-            Self::Pools => return read_pools(value).map_err(invalid),
+            Self::Pools => {
+                let pools = value.as_array();
+                let pools = pools.ok_or_else(|| Refusal::invalid_input("Invalid data format for allocation pools"))?;
+                return read_pools(pools).map_err(invalid);
+            }
             Self::Nameservers => return read_nameservers(value).map_err(invalid),
         }
         Ok(value.clone())
@@ -262,8 +266,7 @@ fn read_address(value: &Value) -> Result<Value, String> {
     Ok(super::addresses::show(version, number).into())
 }
 
-fn read_pools(value: &Value) -> Result<Value, String> {
-    let pools = value.as_array().ok_or_else(|| format!("Invalid data format for IP pool: '{}'", shown(value)))?;
+fn read_pools(pools: &[Value]) -> Result<Value, String> {
     let end = |pool: &Value, name: &str| read_address(pool.get(name).unwrap_or(&Value::Null));
     pools.iter().map(|pool| Ok(serde_json::json!({"start": end(pool, "start")?, "end": end(pool, "end")?}))).collect()
 }
@@ -289,7 +292,7 @@ fn is_id(text: &str) -> bool {
 }
 
 /// A value as Python shows it in a message.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "None".to_owned(),

@@ -21,6 +21,9 @@ const NO_PROJECT: &str = "fake_project_id";
 /// Ports of Neutron's own: they do not keep a network from being deleted.
 const OWN_PORTS: [&str; 3] = ["network:dhcp", "network:distributed", "network:floatingip_agent_gateway"];
 
+/// Changes of these do not raise the revision of a subnet.
+const UNCOUNTED_OF_SUBNETS: [&str; 2] = ["allocation_pools", "dns_nameservers"];
+
 pub(super) type Fields = Map<String, Value>;
 
 /// Everything there is. Resources are in the order in which they were created.
@@ -76,7 +79,7 @@ impl Store {
 
     /// Creates one from attributes that were checked.
     pub(super) fn create(&mut self, kind: Kind, mut given: Fields) -> Result<Value, Refusal> {
-        let project = given.remove("tenant_id").or_else(|| given.remove("project_id"));
+        let project = given.remove("project_id");
         let project = project.as_ref().and_then(Value::as_str).unwrap_or(NO_PROJECT).to_owned();
         self.check_quota(kind, &project)?;
         let mut fields = match kind {
@@ -113,23 +116,27 @@ impl Store {
         revision: Option<i64>,
     ) -> Result<Value, Refusal> {
         let fields = self.find(kind, id)?;
-        let changes = given.iter().any(|(name, value)| fields.get(name) != Some(value));
-        if changes {
-            check_revision(fields, revision)?;
-        }
         match kind {
             Kind::Network => self.check_network_change(id, &given)?,
             Kind::Subnet => check_subnet_change(fields, &given)?,
             Kind::Port => {}
         }
+        check_revision(fields, revision)?;
+        if kind == Kind::Network && number(&given, "mtu") > MTU_MAX {
+            return Err(mtu_too_big());
+        }
         let network = text(fields, "network_id").to_owned();
-        let fields = self.find_mut(kind, id)?;
-        fields.extend(given);
-        if changes {
+        let is_new = |name: &str, value: &Value| fields.get(name) != Some(value);
+        let changed: Vec<String> =
+            given.iter().filter(|(name, value)| is_new(name, value)).map(|(name, _)| name.clone()).collect();
+        self.find_mut(kind, id)?.extend(given);
+        // What Neutron keeps in tables of their own is not counted, and a description only where it stands.
+        let counts = |name: &String| kind != Kind::Subnet || !UNCOUNTED_OF_SUBNETS.contains(&name.as_str());
+        if changed.iter().any(counts) {
             self.raise_revision(kind, id);
-            if kind == Kind::Subnet {
-                self.raise_revision(Kind::Network, &network);
-            }
+        }
+        if kind == Kind::Subnet && changed.iter().any(|name| counts(name) && name != "description") {
+            self.raise_revision(Kind::Network, &network);
         }
         Ok(self.view(kind, self.find(kind, id)?))
     }
@@ -180,9 +187,7 @@ impl Store {
 
     pub(super) fn quotas(&self, project: &str) -> Value {
         let limits = Kind::ALL.map(|kind| (kind.name().to_owned(), self.quota(kind, project).into()));
-        let mut quotas: Fields = limits.into_iter().collect();
-        quotas.insert("project_id".to_owned(), project.into());
-        Value::Object(quotas)
+        Value::Object(limits.into_iter().collect())
     }
 
     fn quota(&self, kind: Kind, project: &str) -> i64 {
@@ -244,7 +249,7 @@ impl Store {
         for subnet in self.subnets_of(id) {
             check_mtu_for_subnet(id, mtu, number(subnet, "ip_version"))?;
         }
-        if mtu > MTU_MAX { Err(mtu_too_big()) } else { Ok(()) }
+        Ok(())
     }
 
     fn new_subnet(&self, given: &mut Fields) -> Result<Fields, Refusal> {
@@ -269,6 +274,11 @@ impl Store {
         let first = if cidr.version() == 4 { cidr.first().saturating_add(1) } else { cidr.first() };
         let gateway = given.entry("gateway_ip").or_insert_with(|| show(cidr.version(), first).into());
         let gateway = gateway.as_str().and_then(parse_address).map(|(_, number)| number);
+        if cidr.version() == 4 && cidr.prefix() == 31 && gateway.is_some_and(|gateway| cidr.hosts().contains(gateway)) {
+            let gateway = text(given, "gateway_ip");
+            let message = format!("Gateway IP {gateway} cannot be the network or broadcast IP address {cidr}");
+            return Err(Refusal::new(409, "IpamValueInvalid", message));
+        }
         let pools = match given.get("allocation_pools") {
             Some(pools) => {
                 let pools = ranges(pools);
@@ -464,7 +474,7 @@ fn check_revision(fields: &Fields, wanted: Option<i64>) -> Result<(), Refusal> {
     }
 }
 
-fn not_found(kind: Kind, id: &str) -> Refusal {
+pub(super) fn not_found(kind: Kind, id: &str) -> Refusal {
     match kind {
         Kind::Network => Refusal::new(404, "NetworkNotFound", format!("Network {id} could not be found.")),
         Kind::Subnet => Refusal::new(404, "SubnetNotFound", format!("Subnet {id} could not be found.")),

@@ -16,8 +16,12 @@ pub(super) fn folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(set("HOME")?.join(".cache")))?;
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    let contents = [include_str!("../../server/constraints.txt"), include_str!("../../server/prepare.py")];
-    let name = format!("neutron-{NEUTRON_VERSION}-{:08x}-{os}-{arch}", checksum(&contents.concat()));
+    let contents = concat!(
+        include_str!("../../server/constraints.txt"),
+        include_str!("../../server/prepare.py"),
+        include_str!("../../server/keystone.conf"),
+    );
+    let name = format!("neutron-{NEUTRON_VERSION}-{:08x}-{os}-{arch}", checksum(contents));
     Some(base.join("steersman/servers").join(name))
 }
 

@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
 /// Only resources are put in order: by what the scripts tell them apart by. Addresses have an order of their own.
 fn order(item: &Value) -> String {
     let of = |name: &str| item.get(name).map(Value::to_string).unwrap_or_default();
-    ["name", "cidr", "description", "mtu"].map(of).concat()
+    ["name", "cidr", "description", "mtu", "id"].map(of).concat()
 }
 
 /// Replaces what looks like a UUID.
