@@ -56,6 +56,7 @@ impl EmbeddedCluster {
             "In another terminal:\n  \
              export KUBECONFIG={}\n  \
              kubectl get networks --watch\n  \
+             kubectl describe network blue\n  \
              kubectl patch network blue --type merge -p '{}'\n  \
              kubectl delete deployment web\n",
             self.folder.path().join("kubeconfig").display(),

@@ -48,7 +48,11 @@ impl Screen {
             (true, Tone::Warning) => Some("33"),
         };
         let line = format!("{:>9.3}s  {what:<10} {object:<24} {text}", self.started.elapsed().as_secs_f64());
-        self.print(&colour.map_or_else(|| line.clone(), |colour| format!("\x1b[{colour}m{line}\x1b[0m")));
+        let line = line.trim_end();
+        match colour {
+            None => self.print(line),
+            Some(colour) => self.print(&format!("\x1b[{colour}m{line}\x1b[0m")),
+        }
     }
 
     /// Prints text as it is.
