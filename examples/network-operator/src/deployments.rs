@@ -14,8 +14,8 @@ use crate::{Network, NetworkSpec, Pool, event};
 
 /// The label of Deployments that want a Network: `true`.
 pub const NETWORK_LABEL: &str = "samplecrd.k8s.io/network";
-/// The block that an automatic Network was given.
-const ALLOCATED: &str = "samplecrd.k8s.io/allocated-cidr";
+/// The annotation of automatic Networks: the block that it was given.
+pub const ALLOCATED_ANNOTATION: &str = "samplecrd.k8s.io/allocated-cidr";
 
 /// Gives Deployments a Network of their own: of the same name, owned by them, its addresses from a [`Pool`].
 ///
@@ -78,7 +78,7 @@ impl DeploymentReconciler {
         let metadata = ObjectMeta {
             name: Some(deployment.name_any()),
             namespace: deployment.namespace(),
-            annotations: Some([(ALLOCATED.to_owned(), block.to_string())].into()),
+            annotations: Some([(ALLOCATED_ANNOTATION.to_owned(), block.to_string())].into()),
             ..ObjectMeta::default()
         };
         let spec = NetworkSpec::new(block.to_string(), gateway(block).to_string());
@@ -129,7 +129,7 @@ async fn is_taken(client: &CachedClient, block: IpNet) -> Result<bool, steersman
 
 /// The block that an automatic Network was given, if that is still what its spec says.
 fn allocated(network: &Cached<Network>) -> Result<Option<String>, Failure> {
-    let Some(block) = network.meta().annotation(ALLOCATED) else { return Ok(None) };
+    let Some(block) = network.meta().annotation(ALLOCATED_ANNOTATION) else { return Ok(None) };
     let unchanged = network.get()?.spec.cidr == block;
     Ok(unchanged.then(|| block.to_owned()))
 }
@@ -139,7 +139,7 @@ fn is_of_deployment(network: &Cached<Network>) -> bool {
     let meta = network.meta();
     let owner = meta.controller();
     owner.is_some_and(|owner| owner.kind == Deployment::kind(&()) && owner.name == meta.name())
-        && meta.annotation(ALLOCATED).is_some()
+        && meta.annotation(ALLOCATED_ANNOTATION).is_some()
 }
 
 fn is_controlled_by(network: &Cached<Network>, uid: &str) -> bool {

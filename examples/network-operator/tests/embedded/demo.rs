@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use network_operator::Network;
+use neutron::NetworkFilter;
+use neutron::embedded::EmbeddedNeutron;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use steersman::client::config_from_flags;
@@ -128,6 +130,17 @@ async fn it_stops_by_itself_when_its_time_is_over() {
     assert!(program.started.elapsed() >= Duration::from_secs(1));
     let path = PathBuf::from(kubeconfig.trim().strip_prefix("export KUBECONFIG=").unwrap());
     assert!(!path.exists(), "its files go with it");
+}
+
+#[tokio::test]
+async fn in_a_neutron_that_was_named_nothing_is_left_over() {
+    let neutron = EmbeddedNeutron::start().await.unwrap();
+    let mut program = Program::start(&["--neutron-url", &neutron.url(), "--duration", "1s"]);
+    program.until(&["reconciled", "network default/web"]).await;
+    program.until(&["reconciles", "errors", "p50", "p99"]).await;
+    assert!(program.child.wait().unwrap().success());
+    assert!(neutron.client().networks(&NetworkFilter::default()).await.unwrap().is_empty());
+    assert!(neutron.take_log().iter().any(|exchange| exchange.method == "POST"), "there was something");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use ipnet::IpNet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
-use network_operator::{NETWORK_LABEL, Options};
+use network_operator::{ALLOCATED_ANNOTATION, NETWORK_LABEL, Network, Options};
 use serde_json::json;
-use steersman::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use steersman::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, set_controller_reference};
 
 use crate::common::{NEVER, OFTEN, World, eventually, options, spec};
 
@@ -191,6 +191,33 @@ async fn somebody_else_s_network_of_that_name_is_not_touched() {
     world.ready("other").await;
     let left = world.networks.get("web").await.unwrap();
     assert_eq!((left.metadata.uid, left.metadata.owner_references), (mine.metadata.uid, None));
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_networks_that_were_given_the_same_block_one_is_made_anew() {
+    let world = World::new().await;
+    for name in ["a", "b"] {
+        let owner = apply(&world, name, true).await;
+        let mut network = Network::new(name, spec("10.100.0.0/24", "10.100.0.1"));
+        network.metadata.namespace = Some("default".to_owned());
+        // As an operator leaves it that has not seen the other one.
+        network.metadata.annotations = Some([(ALLOCATED_ANNOTATION.to_owned(), "10.100.0.0/24".to_owned())].into());
+        set_controller_reference(&owner, &mut network).unwrap();
+        world.networks.create(&PostParams::default(), &network).await.unwrap();
+    }
+    let operator = world.operator(NEVER);
+    eventually("each has a block of its own", || async {
+        let mut cidrs = BTreeSet::new();
+        for network in world.networks.list(&ListParams::default()).await.unwrap().items {
+            cidrs.insert(network.spec.cidr);
+        }
+        let wanted = ["10.100.0.0/24", "10.100.1.0/24"].map(String::from).into();
+        if cidrs == wanted { Ok(()) } else { Err(format!("{cidrs:?}")) }
+    })
+    .await;
+    world.ready("a").await;
+    world.ready("b").await;
     operator.stop().await;
 }
 

@@ -5,7 +5,8 @@ use neutron::{NetworkChange, NewSubnet, SubnetChange};
 use serde_json::json;
 use steersman::DeleteParams;
 
-use crate::common::{NEVER, OFTEN, World, eventually, spec};
+use crate::common::{NEVER, OFTEN, Running, World, eventually, options, spec};
+use crate::sweep::blind;
 
 #[tokio::test]
 async fn a_network_is_created_in_neutron_with_its_subnet_and_told_in_the_status() {
@@ -76,6 +77,34 @@ async fn another_cidr_is_another_subnet_of_the_same_network() {
     let (_, subnets) = world.actual(&after).await;
     let cidrs: Vec<_> = subnets.iter().map(|subnet| subnet.cidr.as_str()).collect();
     assert_eq!(cidrs, ["10.1.0.0/16"]);
+    operator.stop().await;
+}
+
+/// Waits until an operator has reconciled this many times more.
+async fn looks(running: &Running, times: u64) {
+    let enough = running.operator.summary().reconciles + times;
+    eventually("it looks again", || async {
+        let reconciles = running.operator.summary().reconciles;
+        if reconciles >= enough { Ok(()) } else { Err(format!("{reconciles} of {enough}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_operator_whose_cache_is_out_of_date_does_not_delete_the_new_subnet() {
+    let world = World::new().await;
+    let operator = world.operator(NEVER);
+    world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await;
+    let before = world.ready("blue").await;
+    let behind = Running::start(blind(&world), world.neutron.clone(), options(OFTEN));
+    looks(&behind, 2).await;
+    world.patch("blue", json!({"spec": {"cidr": "10.2.0.0/24", "gateway": "10.2.0.1"}})).await;
+    let after = world.ready("blue").await;
+    assert_ne!(after.subnet_id, before.subnet_id);
+    looks(&behind, 5).await;
+    let subnets: Vec<_> = world.actual(&after).await.1.into_iter().map(|subnet| subnet.id).collect();
+    assert_eq!(Some(&subnets[..]), after.subnet_id.as_ref().map(std::slice::from_ref));
+    behind.abort();
     operator.stop().await;
 }
 

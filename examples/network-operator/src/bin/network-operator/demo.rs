@@ -1,17 +1,17 @@
 //! What there is to see: a cluster of its own, and somebody who uses it.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
+use kube::{CustomResourceExt, ResourceExt};
 use network_operator::{Network, Phase};
 use neutron::{NetworkChange, NetworkFilter, Neutron};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use steersman::{Api, Client, Config, DeleteParams, Patch, PatchParams, PostParams};
+use steersman::{Api, Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use steersman_apiserver::{ApiServer, Serving};
 use tempfile::TempDir;
 
@@ -22,6 +22,8 @@ const WEB: &str = include_str!("../../../samples/web.yaml");
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often it is looked whether something has happened.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long tidying up may take.
+const CLEAN_UP_LIMIT: Duration = Duration::from_secs(20);
 
 /// An API server in this process, and on a socket for kubectl.
 pub(crate) struct EmbeddedCluster {
@@ -95,6 +97,32 @@ pub(crate) async fn play(client: &Client, neutron: &Neutron) -> Result<()> {
         neutron.update_network(&network.id, &change, None).await?;
     }
     Ok(())
+}
+
+/// Deletes everything and waits until the operator has seen to it: the cluster goes, but a Neutron that was named stays.
+pub(crate) async fn clean_up(client: &Client) -> Result<()> {
+    let all = ListParams::default();
+    // They would have their Networks made again.
+    for deployment in client.all_namespaces::<Deployment>().list(&all).await?.items {
+        let deployments = client.namespaced::<Deployment>(&deployment.namespace().unwrap_or_default());
+        deployments.delete(&deployment.name_any(), &DeleteParams::default()).await?;
+    }
+    let deadline = Instant::now() + CLEAN_UP_LIMIT;
+    loop {
+        let left = client.all_namespaces::<Network>().list(&all).await?.items;
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("{} Networks could not be deleted: see their networks in Neutron", left.len());
+        }
+        for network in left.iter().filter(|network| network.metadata.deletion_timestamp.is_none()) {
+            let networks = client.namespaced::<Network>(&network.namespace().unwrap_or_default());
+            // Garbage collection may be faster.
+            let _ = networks.delete(&network.name_any(), &DeleteParams::default()).await;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 async fn create<K>(api: &Api<K>, sample: &str) -> Result<()>

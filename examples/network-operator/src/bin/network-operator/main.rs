@@ -64,10 +64,18 @@ async fn run(args: &Args) -> Result<()> {
         }
         std::future::pending::<()>().await;
     };
-    tokio::select! {
-        ended = operator.run(until_told(args.duration)) => ended?,
-        () = shows => {}
-    }
+    let told = async {
+        tokio::select! {
+            () = until_told(args.duration) => {}
+            () = shows => {}
+        }
+        if embedded.is_none()
+            && let Err(error) = demo::clean_up(cluster.client()).await
+        {
+            screen.line(Tone::Warning, "left over", "", &format!("{error:#}"));
+        }
+    };
+    operator.run(told).await?;
     watching.shutdown().await;
     cluster.stop().await;
     screen.print(&format!("\n{}", operator.summary()));
