@@ -2,7 +2,7 @@
 //!
 //! It has the part of the API that the client uses, with Neutron's rules and Neutron's words; what it does not know it
 //! refuses. It asks nobody who they are, as a real Neutron does that runs without Keystone. That it answers as a real one is
-//! checked by `tests/real_conformance.rs`, which asks both the same questions.
+//! checked by `tests/real_neutron.rs`, which asks both the same questions.
 //!
 //! The way of a request: [`EmbeddedNeutron`] reads it from the socket, `api` finds out what it is about and checks its form
 //! by the tables of `attributes`, `store` has the rules about what there is.
@@ -13,10 +13,10 @@ mod attributes;
 mod refusal;
 mod store;
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, IF_MATCH};
@@ -37,6 +37,8 @@ use crate::{Auth, Neutron};
 
 /// Far more than any request of the API has.
 const BODY_BYTES_MAX: usize = 1 << 20;
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// The page that stands for a Neutron which is down behind its proxy.
 const UNAVAILABLE_PAGE: &str = "<html><head><title>503 Service Unavailable</title></head><body>\
      <h1>503 Service Unavailable</h1>No server is available to handle this request.</body></html>";
@@ -50,7 +52,7 @@ pub struct EmbeddedNeutron {
     serving: Option<JoinSet<()>>,
 }
 
-/// A request that was answered.
+/// A request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// `GET`, `POST`, `PUT` or `DELETE`.
@@ -68,6 +70,8 @@ pub enum Fault {
     Hang,
     /// Requests are answered as a proxy does when what is behind it is down: 503 in HTML.
     Unavailable,
+    /// Requests are carried out, and then the connection breaks: the client cannot know.
+    LoseAnswers,
 }
 
 #[derive(Debug)]
@@ -149,13 +153,16 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 async fn accept(listener: TcpListener, shared: Arc<Shared>, url: String) {
     let mut connections = JoinSet::new();
     loop {
-        // A connection that breaks before it is accepted is its client's concern.
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            // A connection that broke before it was accepted is its client's concern; too many of them are not.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let (shared, url) = (Arc::clone(&shared), url.clone());
         connections.spawn(async move {
             let service = service_fn(|request| {
                 let (shared, url) = (Arc::clone(&shared), url.clone());
-                async move { Ok::<_, Infallible>(shared.respond(request, &url).await) }
+                async move { shared.respond(request, &url).await }
             });
             // So is one that breaks later.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -165,7 +172,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, url: String) {
 }
 
 impl Shared {
-    async fn respond(&self, request: Request<Incoming>, url: &str) -> Response<Full<Bytes>> {
+    /// The answer; an error breaks the connection.
+    async fn respond(&self, request: Request<Incoming>, url: &str) -> io::Result<Response<Full<Bytes>>> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let response = match Limited::new(body, BODY_BYTES_MAX).collect().await {
@@ -174,7 +182,10 @@ impl Shared {
         };
         let status = response.status().as_u16();
         lock(&self.log).push(Exchange { method: parts.method.to_string(), path, status });
-        response
+        if *self.fault.borrow() == Some(Fault::LoseAnswers) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(response)
     }
 
     async fn respond_whole(&self, parts: &http::request::Parts, body: &[u8], url: &str) -> Response<Full<Bytes>> {

@@ -18,9 +18,6 @@ use crate::{Auth, Cloud, Error, IdOrName};
 /// takes time, and Neutron checks the token when the request arrives.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
-/// A token that claims to live longer is renewed by then.
-const LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-
 /// What a request needs.
 #[derive(Debug)]
 pub(crate) struct Access {
@@ -234,8 +231,7 @@ struct Endpoint {
 impl Token {
     /// How long it is good for. Both times are Keystone's: our clock may be wrong.
     fn lifetime(&self) -> Duration {
-        let lifetime = Duration::try_from(self.expires_at.duration_since(self.issued_at)).unwrap_or_default();
-        lifetime.min(LIFETIME_MAX)
+        Duration::try_from(self.expires_at.duration_since(self.issued_at)).unwrap_or_default()
     }
 
     fn endpoint(&self, interface: &str, region: Option<&str>) -> Option<&str> {
@@ -310,5 +306,31 @@ mod tests {
             assert!(error.to_string().contains("is not an address"), "{url:?}: {error}");
         }
         assert!(Session::new(Cloud::new(Auth::None)).is_err(), "neither Keystone nor an endpoint");
+    }
+
+    /// A session with a token that is to be renewed and expires in `left`, and a Keystone that nobody listens for.
+    async fn session_without_keystone(left: Duration) -> Session {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let auth_url = format!("http://{}", listener.local_addr().unwrap());
+        let [id, secret] = ["i", "s"].map(str::to_owned);
+        let session = Session::new(Cloud::new(Auth::ApplicationCredential { auth_url, id, secret })).unwrap();
+        let now = Instant::now();
+        let lease = Some(Lease { renew_at: now, ends_at: now + left });
+        session.lock().access = Some(Arc::new(Access { endpoint: "http://n/v2.0".to_owned(), token: None, lease }));
+        session
+    }
+
+    #[tokio::test]
+    async fn a_keystone_that_is_down_does_no_harm_until_the_token_has_expired() {
+        let transport = Arc::new(Transport::new(None, Duration::from_secs(10)));
+        let session = session_without_keystone(Duration::from_secs(3600)).await;
+        let access = session.access(&transport).await.unwrap();
+        assert_eq!(access.endpoint, "http://n/v2.0");
+        let error = session.renewed(&access, &transport).await.unwrap_err();
+        assert!(error.is_unavailable(), "a token that Neutron refused is no good: {error}");
+
+        let session = session_without_keystone(Duration::ZERO).await;
+        let error = session.access(&transport).await.unwrap_err();
+        assert!(error.is_unavailable() && error.to_string().contains("/v3/auth/tokens"), "{error}");
     }
 }

@@ -47,7 +47,9 @@ pub(crate) struct Answer {
 
 impl Transport {
     pub(crate) fn new(ca_file: Option<PathBuf>, timeout: Duration) -> Self {
-        Self { plain: client(HttpConnector::new()), tls: OnceLock::new(), ca_file, timeout }
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        Self { plain: client(connector), tls: OnceLock::new(), ca_file, timeout }
     }
 
     /// Sends one request; every answer that arrives whole is `Ok`, whatever its status.

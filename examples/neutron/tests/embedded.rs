@@ -60,6 +60,18 @@ async fn a_fault_is_seen_by_the_client_and_ends() {
 }
 
 #[tokio::test]
+async fn a_request_whose_answer_is_lost_was_carried_out() {
+    let server = EmbeddedNeutron::start().await.unwrap();
+    let neutron = server.client();
+    server.set_fault(Some(Fault::LoseAnswers));
+    let error = neutron.create_network(&named("web")).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    server.set_fault(None);
+    let found = neutron.networks(&NetworkFilter { name: Some("web".to_owned()), ..Default::default() }).await.unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[tokio::test]
 async fn a_quota_for_all_projects_can_be_set() {
     let server = EmbeddedNeutron::start().await.unwrap();
     server.set_quota("network", 1);

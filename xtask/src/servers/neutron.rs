@@ -32,7 +32,7 @@ pub(crate) fn provide() -> Result<PathBuf> {
         eprintln!("the Python of {} no longer runs: Neutron is installed again", folder.display());
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    Entry::new(folder.clone(), RECEIPT).provide(|receipt| install(receipt))?;
+    Entry::new(folder.clone(), RECEIPT).provide(install)?;
     Ok(folder)
 }
 

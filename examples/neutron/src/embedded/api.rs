@@ -304,3 +304,113 @@ fn decoded(segment: &str) -> String {
         .map(|(name, _)| name.into_owned())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    /// Stands for the id of something that is there.
+    const KNOWN: &str = "11111111-1111-4111-8111-111111111111";
+    const NAMES: &[&str] = &[
+        "name",
+        "description",
+        "mtu",
+        "shared",
+        "cidr",
+        "ip_version",
+        "gateway_ip",
+        "allocation_pools",
+        "dns_nameservers",
+        "enable_dhcp",
+        "project_id",
+        "tags",
+        "id",
+    ];
+    const CIDRS: &[&str] = &[
+        "10.1.0.0/24",
+        "10.1.0.0/31",
+        "10.2.0.0/32",
+        "0.0.0.0/0",
+        "255.255.255.255/32",
+        "::/0",
+        "2001:db8::/64",
+        "2001:db9::/128",
+        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128",
+    ];
+    const ADDRESSES: &[&str] = &["", "10.1.0.0", "10.1.0.1", "10.1.0.255", "255.255.255.255", "::", "2001:db8::1"];
+
+    /// Values that requests have, and values at the edge of them.
+    fn value() -> impl Strategy<Value = Value> {
+        let pools = json!([{"start": "10.1.0.9", "end": "10.1.0.2"}, {"start": "::", "end": "10.1.0.2"}]);
+        prop_oneof![
+            select(CIDRS).prop_map(Value::from),
+            select(ADDRESSES).prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<bool>().prop_map(Value::from),
+            ".{0,300}".prop_map(Value::from),
+            Just(Value::Null),
+            Just(json!(["10.1.0.2", 7, null])),
+            Just(json!([{}, 7])),
+            Just(pools),
+        ]
+    }
+
+    /// What somebody who knows the API sends, with a few fields changed, or no sense at all.
+    fn body(kind: &'static str) -> impl Strategy<Value = String> {
+        let usual = (select(CIDRS), any::<bool>(), vec((select(NAMES), value()), 0..3));
+        let usual = usual.prop_map(move |(cidr, enable_dhcp, changed)| {
+            let mut fields = match kind {
+                "subnet" => json!({
+                    "network_id": KNOWN, "cidr": cidr, "enable_dhcp": enable_dhcp,
+                    "ip_version": if cidr.contains(':') { 6 } else { 4 },
+                }),
+                "port" => json!({"network_id": KNOWN}),
+                _ => json!({}),
+            };
+            for (name, value) in changed {
+                fields[name] = value;
+            }
+            json!({ kind: fields }).to_string()
+        });
+        prop_oneof![9 => usual, 1 => ".{0,20}"]
+    }
+
+    fn request() -> impl Strategy<Value = (&'static str, String, &'static str, String)> {
+        let kind = select(&["network", "subnet", "port", "quota"][..]);
+        let parts = kind.prop_flat_map(|kind| {
+            let path = prop_oneof![
+                3 => Just("POST "),
+                1 => select(&["PUT /1", "DELETE /1", "GET /1", "GET ", "PUT /1/tags", "GET /%41%", "PATCH /+=&"][..]),
+            ];
+            let query = select(&["", "limit=2&name=n", "limit=x", "a=b&&=", "%ff=%", "shared=x"][..]);
+            (Just(kind), path, query, body(kind))
+        });
+        parts.prop_map(|(kind, path, query, body)| {
+            let (method, rest) = path.split_once(' ').unwrap_or_default();
+            (method, format!("/v2.0/{kind}s{}", rest.replace('1', KNOWN)), query, body)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_request_has_an_answer(requests in vec(request(), 1..12)) {
+            let mut store = Store::default();
+            let mut known = String::new();
+            let first = ("POST", "/v2.0/networks".to_owned(), "", r#"{"network": {}}"#.to_owned());
+            for (method, path, query, body) in std::iter::once(first).chain(requests) {
+                let (path, body) = (path.replace(KNOWN, &known), body.replace(KNOWN, &known));
+                let if_match = Some("revision_number=1");
+                let question = Question { method, path: &path, query, if_match, body: body.as_bytes(), host: "" };
+                let (status, reply) = answer(&mut store, &question);
+                prop_assert!((200..500).contains(&status), "{question:?}: {status}");
+                if known.is_empty() {
+                    known = reply.unwrap_or_default()["network"]["id"].as_str().unwrap_or_default().to_owned();
+                }
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use self::SetIn::{Create, CreateAndUpdate, CreateRequired, Nothing};
 use super::addresses::{Cidr, parse_address};
 use super::refusal::Refusal;
 
@@ -52,8 +53,6 @@ const TEXT_CHARS_MAX: usize = 255;
 const fn attribute(name: &'static str, set_in: SetIn, filter: bool, value: Form) -> Attribute {
     Attribute { name, set_in, filter, value }
 }
-
-use SetIn::{Create, CreateAndUpdate, CreateRequired, Nothing};
 
 const NETWORK: &[Attribute] = &[
     attribute("id", Nothing, true, Form::Any),

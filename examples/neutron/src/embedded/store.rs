@@ -98,13 +98,11 @@ impl Store {
         {
             fields.insert(name.to_owned(), value.as_str().into());
         }
-        let network = text(&fields, "network_id").to_owned();
-        let view = |store: &Self, fields: &Fields| store.view(kind, fields);
         self.all_mut(kind).push(fields.clone());
         if kind == Kind::Subnet {
-            self.raise_revision(Kind::Network, &network);
+            self.raise_revision(Kind::Network, text(&fields, "network_id"));
         }
-        Ok(view(self, &fields))
+        Ok(self.view(kind, &fields))
     }
 
     /// Changes one by attributes that were checked, if its revision is the one that was asked for.
@@ -129,7 +127,11 @@ impl Store {
         let is_new = |name: &str, value: &Value| fields.get(name) != Some(value);
         let changed: Vec<String> =
             given.iter().filter(|(name, value)| is_new(name, value)).map(|(name, _)| name.clone()).collect();
-        self.find_mut(kind, id)?.extend(given);
+        let fields = self.find_mut(kind, id)?;
+        fields.extend(given);
+        if kind == Kind::Network {
+            check_mtu(fields)?;
+        }
         // What Neutron keeps in tables of their own is not counted, and a description only where it stands.
         let counts = |name: &String| kind != Kind::Subnet || !UNCOUNTED_OF_SUBNETS.contains(&name.as_str());
         if changed.iter().any(counts) {
@@ -271,7 +273,7 @@ impl Store {
                 "Requested subnet with cidr: {cidr} for network: {id} overlaps with another subnet"
             )));
         }
-        let first = if cidr.version() == 4 { cidr.first().saturating_add(1) } else { cidr.first() };
+        let first = if cidr.version() == 4 { (cidr.first() + 1).min(u32::MAX.into()) } else { cidr.first() };
         let gateway = given.entry("gateway_ip").or_insert_with(|| show(cidr.version(), first).into());
         let gateway = gateway.as_str().and_then(parse_address).map(|(_, number)| number);
         if cidr.version() == 4 && cidr.prefix() == 31 && gateway.is_some_and(|gateway| cidr.hosts().contains(gateway)) {
@@ -345,6 +347,9 @@ fn check_subnet(cidr: Cidr, ip_version: i64, given: &Fields, current: Option<&Fi
         Err(Refusal::invalid_input(format_args!("{name} '{shown}' does not match the ip_version '{ip_version}'")))
     };
     check_version("cidr", &cidr.to_string(), cidr.version())?;
+    if cidr.version() == 6 && cidr.first() == 0 {
+        return Err(Refusal::invalid_input("IPv6 subnet '::' is not supported"));
+    }
     let starts_dhcp = flag(given, "enable_dhcp") && !current.is_some_and(|current| flag(current, "enable_dhcp"));
     if starts_dhcp {
         check_dhcp(cidr)?;

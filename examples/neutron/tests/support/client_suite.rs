@@ -39,11 +39,11 @@ async fn networks(neutron: &Neutron, project: Option<&String>) -> Result<(), Err
 
     let by = |filter: NetworkFilter| async move { neutron.networks(&filter).await };
     let described = NetworkFilter { description: Some(mark.clone()), ..Default::default() };
-    assert_eq!(by(described.clone()).await?, [network.clone()]);
+    assert_eq!(by(described.clone()).await?, std::slice::from_ref(&network));
     let also_named = NetworkFilter { name: Some(new.name.clone()), ..described.clone() };
-    assert_eq!(by(also_named).await?, [network.clone()]);
+    assert_eq!(by(also_named).await?, std::slice::from_ref(&network));
     let of_project = NetworkFilter { project_id: Some(network.project_id.clone()), ..described.clone() };
-    assert_eq!(by(of_project).await?, [network.clone()]);
+    assert_eq!(by(of_project).await?, std::slice::from_ref(&network));
     let otherwise_named = NetworkFilter { name: Some("web".to_owned()), ..described.clone() };
     assert_eq!(by(otherwise_named).await?, []);
     let tagged = NetworkFilter { tags: vec!["red".to_owned(), "round".to_owned()], ..described };
@@ -86,9 +86,9 @@ async fn subnets(neutron: &Neutron, project: Option<&String>) -> Result<(), Erro
     assert_eq!(neutron.network(&network.id).await?.map(|network| network.subnets), Some(vec![subnet.id.clone()]));
 
     let of_network = SubnetFilter { network_id: Some(network.id.clone()), ..Default::default() };
-    assert_eq!(neutron.subnets(&of_network).await?, [subnet.clone()]);
+    assert_eq!(neutron.subnets(&of_network).await?, std::slice::from_ref(&subnet));
     let described = SubnetFilter { description: Some(mark), ..Default::default() };
-    assert_eq!(neutron.subnets(&described).await?, [subnet.clone()]);
+    assert_eq!(neutron.subnets(&described).await?, std::slice::from_ref(&subnet));
     let neither = SubnetFilter { description: Some("nobody".to_owned()), ..of_network };
     assert_eq!(neutron.subnets(&neither).await?, []);
 
@@ -127,7 +127,7 @@ async fn ports(neutron: &Neutron, project: Option<&String>) -> Result<(), Error>
     let new = NewPort { network_id: network.id.clone(), name: "p".to_owned(), project_id: project.cloned() };
     let port = neutron.create_port(&new).await?;
     assert_eq!((port.name.as_str(), &port.network_id, port.fixed_ips.len()), ("p", &network.id, 1));
-    assert_eq!(neutron.ports(&network.id).await?, [port.clone()]);
+    assert_eq!(neutron.ports(&network.id).await?, std::slice::from_ref(&port));
 
     let in_use = neutron.delete_network(&network.id).await.unwrap_err();
     assert!(in_use.is_in_use() && in_use.to_string().contains(&port.id), "{in_use}");
