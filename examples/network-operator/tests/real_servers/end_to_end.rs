@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use network_operator::{Network, NetworkSpec};
 use neutron::real::{Mode, RealNeutron};
+use neutron::{Neutron, NewNetwork};
 use serde_json::{Value, json};
 use steersman::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
 use steersman_testing::RealServer;
@@ -126,22 +127,37 @@ impl Run {
         tick.tick().await;
     }
 
+    /// Has the script ask both sides: what they agree on, or where they differ.
+    fn ask(&self) -> Result<String, String> {
+        let output = Command::new("python3")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real_servers/agree.py"))
+            .args([self.server.kubeconfig().to_str().unwrap(), self.neutron.url(), CLUSTER_ID])
+            .envs(variables(&self.neutron))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if output.status.success() { Ok(said) } else { Err(said + &String::from_utf8_lossy(&output.stderr)) }
+    }
+
     /// Waits until both sides agree that there are `count` networks.
     async fn agree(&self, count: usize) {
         let said = eventually_within(PATIENCE, Duration::from_millis(500), "they agree", || async {
-            let output = Command::new("python3")
-                .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real_servers/agree.py"))
-                .args([self.server.kubeconfig().to_str().unwrap(), self.neutron.url(), CLUSTER_ID])
-                .envs(variables(&self.neutron))
-                .output()
-                .unwrap();
-            let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            let not_yet = || format!("\n{said}{wrong}\nthe operator:\n{}", self.operator.log());
-            if output.status.success() { Ok(said.trim().to_owned()) } else { Err(not_yet()) }
+            self.ask().map_err(|differences| format!("\n{differences}\nthe operator:\n{}", self.operator.log()))
         })
         .await;
         self.say(&said);
         assert_eq!(said, format!("they agree on {count} networks"));
+    }
+
+    /// The script would have said so if a network were left over.
+    async fn a_stranger_is_found(&self) {
+        let neutron = Neutron::new(self.neutron.url(), self.neutron.auth("p1")).unwrap();
+        let project_id = self.neutron.keystone_url().is_none().then(|| "kubernetes".to_owned());
+        let stranger = NewNetwork { name: "stranger".to_owned(), project_id, ..NewNetwork::default() };
+        let id = neutron.create_network(&stranger).await.unwrap().id;
+        let difference = self.ask().unwrap_err();
+        assert!(difference.contains(&id) && difference.contains("is left over"), "{difference}");
+        neutron.delete_network(&id).await.unwrap();
     }
 }
 
@@ -202,6 +218,7 @@ async fn play(plan: Plan) {
     }
     run.say("everything is asked for");
     run.agree(count.div_ceil(2)).await;
+    run.a_stranger_is_found().await;
     for number in (0..count).filter(|number| number.is_multiple_of(2)) {
         run.delete(number).await;
     }
