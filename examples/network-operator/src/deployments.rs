@@ -10,6 +10,7 @@ use steersman::{
 };
 
 use crate::pool::{BY_BLOCK, gateway, overlapping};
+use crate::reconciler::SOON;
 use crate::{Network, NetworkSpec, Pool, event};
 
 /// The label of Deployments that want a Network: `true`.
@@ -27,6 +28,8 @@ pub const ALLOCATED_ANNOTATION: &str = "samplecrd.k8s.io/allocated-cidr";
 /// `kubectl describe`.
 #[derive(Debug)]
 pub(crate) struct DeploymentReconciler {
+    /// Whether those without the label want one too.
+    pub(crate) all: bool,
     pub(crate) pool: Pool,
     pub(crate) resync: Duration,
 }
@@ -42,26 +45,21 @@ impl Reconciler<Deployment> for DeploymentReconciler {
         match (deployment, network) {
             (None, None) => Ok(Action::done()),
             // Gone, or wants none any more. Garbage collection may be faster.
-            (None, Some(network)) => {
-                if is_of_deployment(&network) {
-                    delete(client, &network).await?;
-                }
-                Ok(Action::done())
-            }
+            (None, Some(network)) if is_of_deployment(&network) => self.delete_unwanted(client, &network).await,
+            (None, Some(_)) => Ok(Action::done()),
             (Some(deployment), None) => {
                 self.create(client, &*deployment.get()?).await?;
                 Ok(Action::requeue_after(self.resync))
             }
-            (Some(deployment), Some(network)) => {
-                if is_controlled_by(&network, deployment.meta().uid()) {
-                    self.resolve_collision(client, &network).await?;
-                } else if is_of_deployment(&network) {
-                    // Of one that had the same name. When it is gone, this is called again.
-                    delete(client, &network).await?;
-                } else {
-                    let message = format!("there is a Network {} already, which is not this Deployment's", key.name());
-                    event::warn(client.live(), &*deployment.get()?, "NetworkNameTaken", &message).await?;
-                }
+            (Some(deployment), Some(network)) if is_controlled_by(&network, deployment.meta().uid()) => {
+                self.resolve_collision(client, &network).await?;
+                Ok(Action::requeue_after(self.resync))
+            }
+            // Of one that had the same name. When it is gone, this is called again.
+            (Some(_), Some(network)) if is_of_deployment(&network) => self.delete_unwanted(client, &network).await,
+            (Some(deployment), Some(_)) => {
+                let message = format!("there is a Network {} already, which is not this Deployment's", key.name());
+                event::warn(client.live(), &*deployment.get()?, "NetworkNameTaken", &message).await?;
                 Ok(Action::requeue_after(self.resync))
             }
         }
@@ -97,6 +95,26 @@ impl DeploymentReconciler {
             }
         }
         Ok(None)
+    }
+
+    /// Deletes the Network of a Deployment that is not there, or wants none: by the word of the API server itself. The cache of
+    /// Deployments may be behind that of Networks, which another operator has made.
+    async fn delete_unwanted(&self, client: &CachedClient, network: &Cached<Network>) -> Result<Action, Failure> {
+        let meta = network.meta();
+        let deployments = client.live().namespaced::<Deployment>(meta.namespace()).metadata();
+        let wanted = deployments.get_opt(meta.name()).await?.is_some_and(|deployment| {
+            let owner = deployment.metadata;
+            let labelled =
+                owner.labels.is_some_and(|labels| labels.get(NETWORK_LABEL).is_some_and(|value| value == "true"));
+            owner.uid.is_some_and(|uid| is_controlled_by(network, &uid))
+                && owner.deletion_timestamp.is_none()
+                && (self.all || labelled)
+        });
+        if wanted {
+            return Ok(Action::requeue_after(SOON));
+        }
+        delete(client, network).await?;
+        Ok(Action::done())
     }
 
     /// Deletes all automatic Networks with the same block but the oldest.

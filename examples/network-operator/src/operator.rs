@@ -33,7 +33,8 @@ pub struct Options {
     pub resync: Duration,
     /// How many Networks are worked on at the same time.
     pub workers: usize,
-    /// Whether each Deployment gets a Network, or only those with the label [`NETWORK_LABEL`].
+    /// Whether each Deployment gets a Network, or only those with the label [`NETWORK_LABEL`]. When it is switched off, the Networks
+    /// of the others go.
     pub all_deployments: bool,
     /// Where the addresses for Deployments come from.
     pub pool: Pool,
@@ -81,7 +82,7 @@ impl Operator {
             .owns(kind::<Network>().predicate(GenerationChanged))
             .rate_limiter(limiter())
             .layer(timings.clone())
-            .complete(DeploymentReconciler { pool, resync })?;
+            .complete(DeploymentReconciler { all: all_deployments, pool, resync })?;
 
         let sweep = Sweep { provider, client: manager.client().clone(), every: resync };
         manager.add("sweep", |stop| sweep.run(stop))?;

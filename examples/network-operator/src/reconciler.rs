@@ -12,7 +12,7 @@ use crate::{Desired, Network, Phase, status};
 /// Holds a Network until Neutron has nothing of it any more.
 pub const FINALIZER: &str = "samplecrd.k8s.io/neutron";
 /// When somebody else was faster, the cache needs a moment to show it.
-const SOON: Duration = Duration::from_millis(100);
+pub(crate) const SOON: Duration = Duration::from_millis(100);
 
 /// Makes Neutron as Networks say. One call looks at one of them:
 ///

@@ -2,14 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use http::Request;
 use ipnet::IpNet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
+use kube_client::client::Body;
 use network_operator::{ALLOCATED_ANNOTATION, NETWORK_LABEL, Network, Options};
 use serde_json::json;
-use steersman::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, set_controller_reference};
+use steersman::{
+    Api, Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams, set_controller_reference,
+};
+use tower::ServiceExt;
 
-use crate::common::{NEVER, OFTEN, World, eventually, options, spec};
+use crate::common::{NEVER, OFTEN, Running, World, eventually, options, spec};
 
 /// A Deployment, with the label that asks for a Network, or without.
 fn deployment(name: &str, labelled: bool) -> Deployment {
@@ -159,6 +164,37 @@ async fn a_network_goes_with_the_label() {
     deployments(&world).patch("web", &PatchParams::default(), &Patch::Merge(unlabelled)).await.unwrap();
     world.gone("web").await;
     assert!(deployments(&world).get_opt("web").await.unwrap().is_some());
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn an_operator_that_does_not_know_a_deployment_yet_leaves_its_network() {
+    let world = World::new().await;
+    let operator = world.operator(NEVER);
+    apply(&world, "known", true).await;
+    let before = world.ready("known").await;
+    // The other one sees all Networks, and no Deployment.
+    let server = world.server.server().clone();
+    let ignorant = tower::service_fn(move |request: Request<Body>| {
+        let server = server.clone();
+        async move {
+            let (mut head, body) = request.into_parts();
+            let uri = head.uri.to_string().replace("network%3Dtrue", "network%3Dnever");
+            head.uri = uri.parse().unwrap();
+            server.oneshot(Request::from_parts(head, body)).await
+        }
+    });
+    let config = Config::new(http::Uri::from_static("http://server.test"));
+    let client = Client::builder(config).build_over(ignorant).unwrap();
+    let other = Running::start(client, world.neutron.clone(), options(NEVER));
+    eventually("the other one has looked", || async {
+        let summary = other.operator.summary();
+        if summary.reconciles > 5 { Ok(()) } else { Err(summary.to_string()) }
+    })
+    .await;
+    assert_eq!(world.ready("known").await.network_id, before.network_id);
+    assert!(world.networks.get("known").await.unwrap().metadata.deletion_timestamp.is_none());
+    other.stop().await;
     operator.stop().await;
 }
 
