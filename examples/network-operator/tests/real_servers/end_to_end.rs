@@ -24,15 +24,17 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What happens in a run.
 struct Plan {
     mode: Mode,
+    /// How many operators there are at once.
+    operators: usize,
     networks: usize,
     kills: usize,
 }
 
-/// A run: both servers, the operator between them, and somebody who uses them.
+/// A run: both servers, the operators between them, and somebody who uses them.
 struct Run {
     server: RealServer,
     neutron: RealNeutron,
-    operator: Process,
+    operators: Vec<Process>,
     networks: Api<Network>,
     rng: Rng,
     started: Instant,
@@ -62,9 +64,11 @@ impl Run {
             Mode::NoAuth => flags.extend(["--neutron-url".to_owned(), neutron.url().to_owned()]),
             Mode::Keystone => flags.push("--os-env".to_owned()),
         }
-        let operator = Process::new(flags, variables(&neutron), server.folder().join("operator.log"));
+        let log = |number| server.folder().join(format!("operator-{number}.log"));
+        let operator = |number| Process::new(flags.clone(), variables(&neutron), log(number));
+        let operators = (0..plan.operators).map(operator).collect();
         let networks = client.namespaced("default");
-        Self { server, neutron, operator, networks, rng: Rng::with_seed(seed), started: Instant::now() }
+        Self { server, neutron, operators, networks, rng: Rng::with_seed(seed), started: Instant::now() }
     }
 
     fn say(&self, what: &str) {
@@ -111,11 +115,12 @@ impl Run {
         }
     }
 
-    /// Kills the operator and starts it again.
+    /// Kills one of the operators and starts it again.
     fn crash(&mut self) {
-        self.say("the operator is killed");
-        self.operator.kill();
-        self.operator.start();
+        let number = self.rng.usize(..self.operators.len());
+        self.say(&format!("operator {number} is killed"));
+        self.operators[number].kill();
+        self.operators[number].start();
     }
 
     /// Lets some time pass in which the operator works.
@@ -142,7 +147,8 @@ impl Run {
     /// Waits until both sides agree that there are `count` networks.
     async fn agree(&self, count: usize) {
         let said = eventually_within(PATIENCE, Duration::from_millis(500), "they agree", || async {
-            self.ask().map_err(|differences| format!("\n{differences}\nthe operator:\n{}", self.operator.log()))
+            let logs = || self.operators.iter().map(Process::log).collect::<Vec<_>>().join("\nanother operator:\n");
+            self.ask().map_err(|differences| format!("\n{differences}\nan operator:\n{}", logs()))
         })
         .await;
         self.say(&said);
@@ -189,7 +195,7 @@ async fn play(plan: Plan) {
     let mut kills = kills.into_iter().peekable();
     let away = run.rng.usize(count..2 * count);
 
-    run.operator.start();
+    run.operators.iter_mut().for_each(Process::start);
     for step in 0..3 * count {
         let number = step % count;
         match step / count {
@@ -223,15 +229,15 @@ async fn play(plan: Plan) {
         run.delete(number).await;
     }
     run.agree(0).await;
-    run.operator.kill();
+    run.operators.iter_mut().for_each(Process::kill);
 }
 
 #[tokio::test]
 async fn fifty_networks_ten_kills_and_an_outage_leave_nothing_over_and_nothing_twice() {
-    play(Plan { mode: Mode::NoAuth, networks: 50, kills: 10 }).await;
+    play(Plan { mode: Mode::NoAuth, operators: 1, networks: 50, kills: 10 }).await;
 }
 
 #[tokio::test]
-async fn with_keystone_it_ends_the_same() {
-    play(Plan { mode: Mode::Keystone, networks: 12, kills: 3 }).await;
+async fn with_keystone_and_two_operators_it_ends_the_same() {
+    play(Plan { mode: Mode::Keystone, operators: 2, networks: 12, kills: 3 }).await;
 }
