@@ -1,6 +1,8 @@
 //! When something is wrong: what the condition says, and whether it is tried again.
 
 use network_operator::Phase;
+use std::time::Duration;
+
 use neutron::embedded::Fault;
 use neutron::{Neutron, NewPort};
 use serde_json::json;
@@ -125,5 +127,28 @@ async fn while_neutron_is_down_it_is_told_and_tried_again() {
     world.embedded.set_fault(None);
     world.gone("blue").await;
     assert!(world.all().await.is_empty());
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_done_though_the_answer_was_lost_is_not_done_twice() {
+    const COUNT: usize = 20;
+    let world = World::new().await;
+    let operator = world.operator(NEVER);
+    for number in 0..COUNT {
+        world.create(&format!("net-{number}"), spec(&format!("10.{number}.0.0/24"), &format!("10.{number}.0.1"))).await;
+    }
+    // Which answers get lost is left to chance; in the end none does.
+    let mut moments = tokio::time::interval(Duration::from_millis(2));
+    for moment in 0..200 {
+        world.embedded.set_fault((moment % 2 == 0).then_some(Fault::LoseAnswers));
+        moments.tick().await;
+    }
+    world.embedded.set_fault(None);
+    for number in 0..COUNT {
+        let status = world.ready(&format!("net-{number}")).await;
+        assert_eq!(world.actual(&status).await.1.len(), 1);
+    }
+    world.count(COUNT).await;
     operator.stop().await;
 }
