@@ -38,11 +38,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("labs", &["steersman", "steersman-testing"]),
     ("ingress-manager", &["steersman", "steersman-testing"]),
+    ("network-operator", &["neutron", "steersman", "steersman-apiserver"]),
     ("neutron", &[]),
     ("xtask", &[]),
 ];
 /// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
-const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager"];
+const PROGRAMS: &[&str] =
+    &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager", "network-operator"];
 /// Past this length a file probably holds two ideas.
 const LINES_MAX: usize = 700;
 

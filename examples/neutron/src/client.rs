@@ -141,13 +141,7 @@ impl Neutron {
 
     /// Every page of a list.
     async fn list<T: DeserializeOwned>(&self, kind: &str, filter: &[(&str, Option<&str>)]) -> Result<Vec<T>, Error> {
-        let mut query = Serializer::new(String::new());
-        for (name, value) in filter {
-            if let Some(value) = value {
-                query.append_pair(name, value);
-            }
-        }
-        let mut query = query.finish();
+        let mut query = query_of(filter);
         let mut found = Vec::new();
         for _ in 0..PAGES_MAX {
             let path = if query.is_empty() { format!("/{kind}") } else { format!("/{kind}?{query}") };
@@ -275,4 +269,15 @@ impl SubnetFilter {
         let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
         is(&self.network_id, &subnet.network_id) && is(&self.description, &subnet.description)
     }
+}
+
+/// A filter as a query. On its own, because what builds it must not be kept across an await: it is not `Sync`.
+fn query_of(filter: &[(&str, Option<&str>)]) -> String {
+    let mut query = Serializer::new(String::new());
+    for (name, value) in filter {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    query.finish()
 }

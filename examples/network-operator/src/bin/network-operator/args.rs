@@ -1,0 +1,131 @@
+//! The flags.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use ipnet::IpNet;
+use k8s_openapi::jiff::SignedDuration;
+use network_operator::{ClusterId, Error, Pool};
+
+/// Keeps the networks of OpenStack Neutron as Network objects in Kubernetes say
+///
+/// With no flags it shows itself: it brings its own API server and its own Neutron, applies a few samples, changes them, and prints
+/// what happens until Ctrl-C.
+#[derive(Debug, Parser)]
+#[command(name = "network-operator")]
+pub(crate) struct Args {
+    /// The API server's address, rather than the kubeconfig's
+    #[arg(long, value_name = "URL")]
+    pub(crate) master: Option<String>,
+    /// How to reach the cluster
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Work in the cluster that this Pod runs in
+    #[arg(long, conflicts_with_all = ["master", "kubeconfig"])]
+    pub(crate) in_cluster: bool,
+
+    /// A Neutron that asks nobody who they are
+    #[arg(long, value_name = "URL", group = "cloud")]
+    pub(crate) neutron_url: Option<String>,
+    /// The Neutron of this cloud in clouds.yaml
+    #[arg(long, value_name = "NAME", group = "cloud")]
+    pub(crate) os_cloud: Option<String>,
+    /// The Neutron that the variables OS_AUTH_URL, OS_USERNAME and so on name
+    #[arg(long, group = "cloud")]
+    pub(crate) os_env: bool,
+    /// The project to create in, with --neutron-url
+    #[arg(long, value_name = "ID", default_value = "kubernetes")]
+    project_id: String,
+
+    /// Compare with Neutron again after this time [default: 5m; 10s when it shows itself]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    resync: Option<Duration>,
+    /// How many Networks to work on at the same time
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) workers: usize,
+    /// Whose networks they are in Neutron [default: the uid of the namespace kube-system]
+    #[arg(long, value_name = "ID")]
+    pub(crate) cluster_id: Option<ClusterId>,
+    /// Give every Deployment a Network, not only those labelled samplecrd.k8s.io/network=true
+    #[arg(long)]
+    pub(crate) all_deployments: bool,
+    /// Where the addresses for Deployments come from
+    #[arg(long, value_name = "CIDR", default_value = "10.100.0.0/16")]
+    cidr_pool: IpNet,
+    /// The prefix length of the CIDR that one Deployment gets
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    cidr_prefix: u8,
+
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) duration: Option<Duration>,
+    /// Print the definition of Network as YAML, and do nothing else
+    #[arg(long)]
+    pub(crate) print_crd: bool,
+}
+
+impl Args {
+    /// Whether it works in a cluster, rather than on a server of its own.
+    pub(crate) fn names_a_cluster(&self) -> bool {
+        self.master.is_some() || self.kubeconfig.is_some() || self.in_cluster
+    }
+
+    pub(crate) fn resync(&self) -> Duration {
+        let usual = if self.names_a_cluster() { Duration::from_secs(300) } else { Duration::from_secs(10) };
+        self.resync.unwrap_or(usual)
+    }
+
+    /// The project to create in. Who has logged in has one.
+    pub(crate) fn project_id(&self) -> Option<String> {
+        let logs_in = self.os_env || self.os_cloud.is_some();
+        (!logs_in).then(|| self.project_id.clone())
+    }
+
+    pub(crate) fn pool(&self) -> Result<Pool, Error> {
+        Pool::new(self.cidr_pool, self.cidr_prefix)
+    }
+}
+
+/// A time such as `90s`, `5m` or `500ms`.
+fn time(text: &str) -> Result<Duration, String> {
+    let time: SignedDuration = text.parse().map_err(|_| "write it like 90s, 5m or 500ms".to_owned())?;
+    time.try_into().map_err(|_| "it is not less than nothing".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(flags: &[&str]) -> Result<Args, clap::Error> {
+        Args::try_parse_from([&["network-operator"], flags].concat())
+    }
+
+    #[test]
+    fn with_no_flags_it_brings_its_own_cluster_and_looks_often() {
+        let args = args(&[]).unwrap();
+        assert!(!args.names_a_cluster());
+        assert_eq!(args.resync(), Duration::from_secs(10));
+        assert_eq!(args.duration, None);
+        assert!(args.pool().is_ok());
+    }
+
+    #[test]
+    fn times_are_written_with_their_unit() {
+        let args = args(&["--resync", "90s", "--duration", "1500ms"]).unwrap();
+        assert_eq!((args.resync(), args.duration), (Duration::from_secs(90), Some(Duration::from_millis(1500))));
+        for wrong in ["90", "soon", "-1s"] {
+            assert!(super::time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn there_is_one_neutron_and_one_cluster() {
+        assert!(args(&["--os-env", "--neutron-url", "http://neutron"]).is_err());
+        assert!(args(&["--in-cluster", "--kubeconfig", "config"]).is_err());
+        assert!(
+            args(&["--master", "https://api", "--kubeconfig", "config"]).is_ok(),
+            "as in Go's BuildConfigFromFlags"
+        );
+    }
+}

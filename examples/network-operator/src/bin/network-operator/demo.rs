@@ -1,0 +1,146 @@
+//! What there is to see: a cluster of its own, and somebody who uses it.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResourceExt, ResourceExt};
+use network_operator::{Network, Phase};
+use neutron::{NetworkChange, NetworkFilter, Neutron};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use steersman::{Api, Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use steersman_apiserver::{ApiServer, Serving};
+use tempfile::TempDir;
+
+const BLUE: &str = include_str!("../../../samples/blue.yaml");
+const GREEN: &str = include_str!("../../../samples/green.yaml");
+const WEB: &str = include_str!("../../../samples/web.yaml");
+/// How long there is time to read before the next thing happens.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How often it is looked whether something has happened.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long tidying up may take.
+const CLEAN_UP_LIMIT: Duration = Duration::from_secs(20);
+
+/// An API server in this process, and on a socket for kubectl.
+pub(crate) struct EmbeddedCluster {
+    serving: Serving,
+    folder: TempDir,
+    client: Client,
+}
+
+impl EmbeddedCluster {
+    pub(crate) async fn start() -> Result<Self> {
+        let server = ApiServer::new();
+        // Requests of the operator take no socket.
+        let config = Config::new(http::Uri::from_static("http://embedded"));
+        let client = Client::builder(config).build_over(server.clone())?;
+        client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &Network::crd()).await?;
+        let serving = server.serve().start().await?;
+        let folder =
+            tempfile::Builder::new().prefix("network-operator-").tempdir().context("cannot create a folder")?;
+        // Nobody else may enter the folder.
+        let mut file = std::fs::File::create(folder.path().join("kubeconfig")).context("cannot write a kubeconfig")?;
+        file.write_all(serving.kubeconfig().as_bytes()).context("cannot write a kubeconfig")?;
+        Ok(Self { serving, folder, client })
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What to type in another terminal.
+    pub(crate) fn invitation(&self, neutron_url: Option<&str>) -> String {
+        let mut text = format!(
+            "In another terminal:\n  \
+             export KUBECONFIG={}\n  \
+             kubectl get networks --watch\n  \
+             kubectl describe network blue\n  \
+             kubectl patch network blue --type merge -p '{}'\n  \
+             kubectl delete deployment web\n",
+            self.folder.path().join("kubeconfig").display(),
+            json!({"spec": {"gateway": "10.10.0.2"}}),
+        );
+        if let Some(url) = neutron_url {
+            text.push_str(&format!("  curl {url}/v2.0/networks\n"));
+        }
+        text
+    }
+
+    pub(crate) async fn stop(self) {
+        self.serving.stop().await;
+    }
+}
+
+/// Does what people do: applies the samples, changes one, meddles in Neutron, deletes one.
+pub(crate) async fn play(client: &Client, neutron: &Neutron) -> Result<()> {
+    let networks = client.namespaced::<Network>("default");
+    create(&networks, BLUE).await?;
+    create(&networks, GREEN).await?;
+    create(&client.namespaced::<Deployment>("default"), WEB).await?;
+    until_ready(&networks, "green").await?;
+
+    tokio::time::sleep(PAUSE).await;
+    let change = json!({"spec": {"gateway": "10.10.0.254", "dnsServers": ["9.9.9.9", "149.112.112.112"]}});
+    networks.patch("blue", &PatchParams::default(), &Patch::Merge(change)).await?;
+
+    tokio::time::sleep(PAUSE).await;
+    networks.delete("green", &DeleteParams::default()).await?;
+
+    tokio::time::sleep(PAUSE).await;
+    let filter = NetworkFilter { name: Some("default/blue".to_owned()), ..NetworkFilter::default() };
+    for network in neutron.networks(&filter).await? {
+        let change = NetworkChange { name: Some("renamed by hand".to_owned()), ..NetworkChange::default() };
+        neutron.update_network(&network.id, &change, None).await?;
+    }
+    Ok(())
+}
+
+/// Deletes everything and waits until the operator has seen to it: the cluster goes, but a Neutron that was named stays.
+pub(crate) async fn clean_up(client: &Client) -> Result<()> {
+    let all = ListParams::default();
+    // They would have their Networks made again.
+    for deployment in client.all_namespaces::<Deployment>().list(&all).await?.items {
+        let deployments = client.namespaced::<Deployment>(&deployment.namespace().unwrap_or_default());
+        deployments.delete(&deployment.name_any(), &DeleteParams::default()).await?;
+    }
+    let deadline = Instant::now() + CLEAN_UP_LIMIT;
+    loop {
+        let left = client.all_namespaces::<Network>().list(&all).await?.items;
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("{} Networks could not be deleted: see their networks in Neutron", left.len());
+        }
+        for network in left.iter().filter(|network| network.metadata.deletion_timestamp.is_none()) {
+            let networks = client.namespaced::<Network>(&network.namespace().unwrap_or_default());
+            // Garbage collection may be faster.
+            let _ = networks.delete(&network.name_any(), &DeleteParams::default()).await;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn create<K>(api: &Api<K>, sample: &str) -> Result<()>
+where
+    K: kube::Resource + serde::Serialize + DeserializeOwned,
+{
+    let value: Value = serde_saphyr::from_str(sample).context("a sample is no YAML")?;
+    let object: K = serde_json::from_value(value).context("a sample is not of its kind")?;
+    api.create(&PostParams::default(), &object).await?;
+    Ok(())
+}
+
+async fn until_ready(networks: &Api<Network>, name: &str) -> Result<()> {
+    loop {
+        let network = networks.get(name).await?;
+        if network.status.and_then(|status| status.phase) == Some(Phase::Ready) {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

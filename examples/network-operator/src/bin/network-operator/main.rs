@@ -1,0 +1,141 @@
+//! The program: the operator in a cluster, or with a cluster of its own for those who want to see it work.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use kube::CustomResourceExt;
+use network_operator::{Network, Operator, Options, cluster_id};
+use neutron::embedded::EmbeddedNeutron;
+use neutron::{Auth, Neutron};
+use steersman::client::config_from_flags;
+use steersman::{Client, Config, shutdown_signal};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use args::Args;
+use demo::EmbeddedCluster;
+use screen::{Screen, Tone};
+
+mod args;
+mod demo;
+mod screen;
+mod watch;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = tokio::runtime::Runtime::new()
+        .context("cannot start threads")
+        .and_then(|runtime| if args.print_crd { print_crd() } else { runtime.block_on(run(&args)) });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_crd() -> Result<()> {
+    print!("{}", serde_saphyr::to_string(&Network::crd())?);
+    Ok(())
+}
+
+async fn run(args: &Args) -> Result<()> {
+    let screen = Screen::new();
+    tracing_subscriber::registry().with(screen.clone()).init();
+    if args.names_a_cluster() {
+        return run_in_cluster(args, &screen).await;
+    }
+    let mut embedded = None;
+    let neutron = match named_neutron(args)? {
+        Some(neutron) => neutron,
+        None => embedded.insert(EmbeddedNeutron::start().await.context("cannot start a Neutron")?).client(),
+    };
+    let cluster = EmbeddedCluster::start().await?;
+    screen.print(&cluster.invitation(embedded.as_ref().map(EmbeddedNeutron::url).as_deref()));
+    let watching = watch::watch(cluster.client().clone(), &screen).await?;
+
+    let operator = operator(args, cluster.client(), neutron.clone()).await?;
+    let shows = async {
+        if let Err(error) = demo::play(cluster.client(), &neutron).await {
+            screen.line(Tone::Warning, "samples", "", &format!("{error:#}"));
+        }
+        std::future::pending::<()>().await;
+    };
+    let told = async {
+        tokio::select! {
+            () = until_told(args.duration) => {}
+            () = shows => {}
+        }
+        if embedded.is_none()
+            && let Err(error) = demo::clean_up(cluster.client()).await
+        {
+            screen.line(Tone::Warning, "left over", "", &format!("{error:#}"));
+        }
+    };
+    operator.run(told).await?;
+    watching.shutdown().await;
+    cluster.stop().await;
+    screen.print(&format!("\n{}", operator.summary()));
+    Ok(())
+}
+
+async fn run_in_cluster(args: &Args, screen: &Screen) -> Result<()> {
+    let Some(neutron) = named_neutron(args)? else {
+        bail!("say which Neutron the networks are in: --neutron-url, --os-cloud or --os-env");
+    };
+    let config = if args.in_cluster {
+        Config::incluster().context("this is no Pod with a service account")?
+    } else {
+        config_from_flags(args.master.as_deref(), args.kubeconfig.as_deref()).await?
+    };
+    let client = Client::builder(config).build()?;
+    let operator = operator(args, &client, neutron).await?;
+    operator.run(until_told(args.duration)).await?;
+    screen.print(&operator.summary().to_string());
+    Ok(())
+}
+
+/// The Neutron that the flags name. Credentials that happen to be in the environment are not used unasked.
+fn named_neutron(args: &Args) -> Result<Option<Neutron>> {
+    Ok(if let Some(url) = &args.neutron_url {
+        Some(Neutron::new(url, Auth::None)?)
+    } else if let Some(name) = &args.os_cloud {
+        Some(Neutron::from_clouds_yaml(name)?)
+    } else if args.os_env {
+        Some(Neutron::from_env()?)
+    } else {
+        None
+    })
+}
+
+async fn operator(args: &Args, client: &Client, neutron: Neutron) -> Result<Operator> {
+    let options = Options {
+        cluster_id: match &args.cluster_id {
+            Some(id) => id.clone(),
+            None => cluster_id(client).await.context("cannot find out the cluster's id: is --cluster-id needed?")?,
+        },
+        project_id: args.project_id(),
+        resync: args.resync(),
+        workers: args.workers,
+        all_deployments: args.all_deployments,
+        pool: args.pool()?,
+    };
+    Ok(Operator::new(client.clone(), neutron, options)?)
+}
+
+/// Ends when the process is asked to stop, or its time is over.
+async fn until_told(duration: Option<Duration>) {
+    let over = async {
+        match duration {
+            Some(duration) => tokio::time::sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = shutdown_signal() => {}
+        () = over => {}
+    }
+}

@@ -1,0 +1,166 @@
+//! One line an event.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::time::Instant;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+/// Where lines go. It is also where the operator's log goes: a layer of `tracing`.
+#[derive(Clone, Debug)]
+pub(crate) struct Screen {
+    started: Instant,
+    colours: bool,
+}
+
+/// What a line is about, and so its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// The API server told it.
+    Cluster,
+    /// The operator did it.
+    Operator,
+    /// Nothing to look at.
+    Quiet,
+    /// Something to look at.
+    Warning,
+}
+
+impl Screen {
+    /// On standard output; with colours if that is a terminal and nobody has asked for none, or if somebody insists on them.
+    pub(crate) fn new() -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let wanted = std::io::stdout().is_terminal() || is_set("CLICOLOR_FORCE");
+        Self { started: Instant::now(), colours: wanted && !is_set("NO_COLOR") }
+    }
+
+    /// Prints a line: when, who or what, which object, and what happened to it.
+    pub(crate) fn line(&self, tone: Tone, what: &str, object: &str, text: &str) {
+        let colour = match (self.colours, tone) {
+            (false, _) => None,
+            (true, Tone::Cluster) => Some("36"),
+            (true, Tone::Operator) => Some("32"),
+            (true, Tone::Quiet) => Some("2"),
+            (true, Tone::Warning) => Some("33"),
+        };
+        let line = format!("{:>9.3}s  {what:<10} {object:<24} {text}", self.started.elapsed().as_secs_f64());
+        let line = line.trim_end();
+        match colour {
+            None => self.print(line),
+            Some(colour) => self.print(&format!("\x1b[{colour}m{line}\x1b[0m")),
+        }
+    }
+
+    /// Prints text as it is.
+    pub(crate) fn print(&self, text: &str) {
+        // A terminal that is gone is no reason to stop working.
+        let _ = writeln!(std::io::stdout().lock(), "{text}");
+    }
+
+    /// Whether something of the log is for people.
+    fn shows(metadata: &Metadata<'_>) -> bool {
+        let ours = ["network_operator", "steersman_runtime"].iter().any(|name| metadata.target().starts_with(name));
+        match *metadata.level() {
+            Level::ERROR | Level::WARN => true,
+            Level::INFO => ours,
+            // That a reconcile has ended well.
+            Level::DEBUG => metadata.target() == "steersman_runtime::layers",
+            Level::TRACE => false,
+        }
+    }
+}
+
+/// Which object a span is about.
+struct About(String);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Screen {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        Self::shows(metadata)
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        let (Some(span), Some(controller), Some(key)) = (ctx.span(id), fields.take("controller"), fields.take("key"))
+        else {
+            return;
+        };
+        span.extensions_mut().insert(About(format!("{controller} {key}")));
+    }
+
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let object = ctx.lookup_current().and_then(|span| Some(span.extensions().get::<About>()?.0.clone()));
+        let (tone, what) = match *event.metadata().level() {
+            Level::ERROR | Level::WARN => (Tone::Warning, "warning"),
+            Level::INFO => (Tone::Operator, "operator"),
+            _ => (Tone::Quiet, "operator"),
+        };
+        self.line(tone, what, &object.unwrap_or_default(), &fields.into_text());
+    }
+}
+
+/// The fields of an event or a span.
+#[derive(Default)]
+struct Fields {
+    all: Vec<(&'static str, String)>,
+}
+
+impl Fields {
+    fn take(&mut self, name: &str) -> Option<String> {
+        let index = self.all.iter().position(|(other, _)| *other == name)?;
+        Some(self.all.remove(index).1)
+    }
+
+    /// The message, then the rest.
+    fn into_text(mut self) -> String {
+        let mut text = self.take("message").unwrap_or_default();
+        for (name, value) in self.all.into_iter().filter(|(_, value)| value != "None") {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "  {name}={}", legible(&value));
+        }
+        text
+    }
+}
+
+/// A value as people would write it: `Some(10s)` is `10s`, and `5.693326ms` is `5.7ms`.
+fn legible(value: &str) -> String {
+    let value = value.strip_prefix("Some(").and_then(|value| value.strip_suffix(')')).unwrap_or(value);
+    let unit = value.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');
+    match value.strip_suffix(unit).and_then(|number| number.parse::<f64>().ok()) {
+        Some(number) if ["ns", "µs", "ms", "s"].contains(&unit) && number.fract() != 0.0 => {
+            format!("{number:.1}{unit}")
+        }
+        _ => value.to_owned(),
+    }
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.all.push((field.name(), value.to_owned()));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.all.push((field.name(), format!("{value:?}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::legible;
+
+    #[test]
+    fn values_are_shown_as_people_write_them() {
+        let cases =
+            [("5.693326ms", "5.7ms"), ("Some(10s)", "10s"), ("156.601µs", "156.6µs"), ("10.1.0.0/24", "10.1.0.0/24")];
+        for (value, shown) in cases {
+            assert_eq!(legible(value), shown);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Namespace;
+use neutron::Neutron;
+use steersman::workqueue::ItemExponentialFailureRateLimiter;
+use steersman::{Client, Controller, GenerationChanged, Manager, kind};
+
+use crate::deployments::{DeploymentReconciler, NETWORK_LABEL};
+use crate::provider::Provider;
+use crate::reconciler::NetworkReconciler;
+use crate::sweep::{Sweep, uid_index};
+use crate::timings::Timings;
+use crate::{ClusterId, Error, Network, Pool};
+
+/// How long a key waits after its first failure. It doubles each time.
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+/// The longest that a key waits: after an outage of Neutron everything is tried again within this time.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The namespace that every cluster has, and whose uid is therefore taken for the cluster's.
+const CLUSTER_NAMESPACE: &str = "kube-system";
+
+/// How the operator works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whose networks they are in Neutron: [`cluster_id`] gives a good one.
+    pub cluster_id: ClusterId,
+    /// The project to create in, where nobody is logged in.
+    pub project_id: Option<String>,
+    /// After this time each Network is compared with Neutron again, though nothing has changed.
+    pub resync: Duration,
+    /// How many Networks are worked on at the same time.
+    pub workers: usize,
+    /// Whether each Deployment gets a Network, or only those with the label [`NETWORK_LABEL`]. When it is switched off, the Networks
+    /// of the others go.
+    pub all_deployments: bool,
+    /// Where the addresses for Deployments come from.
+    pub pool: Pool,
+}
+
+/// The id of a cluster that has not been given one: the uid of its namespace `kube-system`.
+pub async fn cluster_id(client: &Client) -> Result<ClusterId, Error> {
+    let namespace = client.cluster::<Namespace>().get(CLUSTER_NAMESPACE).await?;
+    namespace.metadata.uid.unwrap_or_default().parse()
+}
+
+/// The operator: a manager with a controller of Networks, one of Deployments, and the sweep.
+#[derive(Debug)]
+pub struct Operator {
+    manager: Manager,
+    controllers: [Controller; 2],
+    timings: Timings,
+}
+
+impl Operator {
+    /// Sets it up. Nothing runs yet.
+    pub fn new(client: Client, neutron: Neutron, options: Options) -> Result<Self, Error> {
+        let Options { cluster_id: cluster, project_id, resync, workers, all_deployments, pool } = options;
+        if resync.is_zero() {
+            return Err(Error::Options("the resync period is more than nothing".to_owned()));
+        }
+        let provider = Provider { neutron, cluster, project_id };
+        let manager = Manager::new(client);
+        let timings = Timings::default();
+        let limiter = || ItemExponentialFailureRateLimiter::new(BACKOFF_FIRST, BACKOFF_MAX);
+
+        let ((by_uid, uids), (by_block, blocks)) = (uid_index(), pool.index());
+        let networks = manager
+            .controller(kind::<Network>().index(by_uid, uids).index(by_block, blocks).predicate(GenerationChanged))
+            .max_concurrent(workers)
+            .rate_limiter(limiter())
+            .layer(timings.clone())
+            .complete(NetworkReconciler::new(provider.clone(), resync)?)?;
+
+        let wanted = kind::<Deployment>().predicate(GenerationChanged);
+        let wanted = if all_deployments { wanted } else { wanted.labels(format!("{NETWORK_LABEL}=true")) };
+        // One worker, so that each choice of addresses sees the one before.
+        let deployments = manager
+            .controller(wanted)
+            .owns(kind::<Network>().predicate(GenerationChanged))
+            .rate_limiter(limiter())
+            .layer(timings.clone())
+            .complete(DeploymentReconciler { all: all_deployments, pool, resync })?;
+
+        let sweep = Sweep { provider, client: manager.client().clone(), every: resync };
+        manager.add("sweep", |stop| sweep.run(stop))?;
+        Ok(Self { manager, controllers: [networks, deployments], timings })
+    }
+
+    /// Works until `shutdown` ends, and then finishes what it is doing.
+    pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        Ok(self.manager.start(shutdown).await?)
+    }
+
+    /// What it has done so far.
+    pub fn summary(&self) -> Summary {
+        let metrics = self.controllers.each_ref().map(Controller::metrics);
+        Summary {
+            reconciles: metrics.iter().map(|metrics| metrics.reconciles_total).sum(),
+            errors: metrics.iter().map(|metrics| metrics.errors_total).sum(),
+            p50: self.timings.quantile(0.5),
+            p99: self.timings.quantile(0.99),
+        }
+    }
+}
+
+/// What an operator has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// How many reconciles have ended.
+    pub reconciles: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// Half of the last reconciles took at most this long.
+    pub p50: Duration,
+    /// 99 of 100 of the last reconciles took at most this long.
+    pub p99: Duration,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+        write!(
+            f,
+            "{} reconciles, {} errors, p50 {:.1} ms, p99 {:.1} ms",
+            self.reconciles,
+            self.errors,
+            milliseconds(self.p50),
+            milliseconds(self.p99)
+        )
+    }
+}

@@ -1,0 +1,75 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use steersman::{Context, DynReconciler, Layer, Object, ObjectKey, ReconcileFuture};
+
+/// How many of the last reconciles are remembered.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// How long reconciles take: a layer around them. Clones share what they have seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timings {
+    last: Arc<Mutex<VecDeque<Duration>>>,
+}
+
+impl Timings {
+    fn add(&self, took: Duration) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.len() == REMEMBERED_MAX {
+            last.pop_front();
+        }
+        last.push_back(took);
+    }
+
+    /// The time within which this share of the last reconciles was done, by nearest rank; zero if there was none.
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
+        let mut all: Vec<_> = self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        all.sort_unstable();
+        let rank = (share * all.len() as f64).ceil() as usize;
+        all.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    }
+}
+
+impl<K: Object> Layer<K> for Timings {
+    fn around<'a>(
+        &'a self,
+        inner: &'a dyn DynReconciler<K>,
+        ctx: &'a Context<K>,
+        key: &'a ObjectKey,
+    ) -> ReconcileFuture<'a> {
+        Box::pin(async move {
+            let started = Instant::now();
+            let result = inner.reconcile(ctx, key).await;
+            self.add(started.elapsed());
+            result
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_by_nearest_rank() {
+        let timings = Timings::default();
+        assert_eq!(timings.quantile(0.5), Duration::ZERO);
+        for milliseconds in (1..=100).rev() {
+            timings.add(Duration::from_millis(milliseconds));
+        }
+        assert_eq!(timings.quantile(0.5), Duration::from_millis(50));
+        assert_eq!(timings.quantile(0.99), Duration::from_millis(99));
+        assert_eq!(timings.quantile(1.0), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn no_more_are_remembered_than_are_needed() {
+        let timings = Timings::default();
+        timings.add(Duration::from_secs(1));
+        for _ in 0..REMEMBERED_MAX {
+            timings.add(Duration::from_millis(1));
+        }
+        assert_eq!(timings.quantile(1.0), Duration::from_millis(1), "the oldest is forgotten");
+    }
+}

@@ -1,0 +1,156 @@
+//! The program with no flags.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use network_operator::Network;
+use neutron::NetworkFilter;
+use neutron::embedded::EmbeddedNeutron;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use steersman::client::config_from_flags;
+use steersman::{Client, ListParams};
+use tokio::sync::mpsc;
+
+use crate::common::{PATIENCE, ready};
+
+/// The program while it runs. It is killed when this is dropped.
+struct Program {
+    child: Child,
+    lines: mpsc::UnboundedReceiver<String>,
+    seen: Vec<String>,
+    started: Instant,
+}
+
+impl Program {
+    fn start(flags: &[&str]) -> Self {
+        let started = Instant::now();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_network-operator"))
+            .args(flags)
+            .stdout(Stdio::piped())
+            .env("KUBECONFIG", "/nowhere/in/particular")
+            .spawn()
+            .unwrap();
+        let (sender, lines) = mpsc::unbounded_channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, lines, seen: Vec::new(), started }
+    }
+
+    /// The next line.
+    async fn line(&mut self) -> Option<String> {
+        let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("it goes on printing")?;
+        self.seen.push(line.clone());
+        Some(line)
+    }
+
+    /// Waits for a line that has all of these in it.
+    async fn until(&mut self, parts: &[&str]) -> String {
+        let is_it = |line: &String| parts.iter().all(|part| line.contains(part));
+        if let Some(line) = self.seen.iter().find(|line| is_it(line)) {
+            return line.clone();
+        }
+        while let Some(line) = self.line().await {
+            if is_it(&line) {
+                return line;
+            }
+        }
+        panic!("no line has {parts:?}:\n{}", self.seen.join("\n"));
+    }
+
+    async fn client(&mut self) -> Client {
+        let line = self.until(&["export KUBECONFIG="]).await;
+        let path = PathBuf::from(line.trim().strip_prefix("export KUBECONFIG=").unwrap());
+        Client::builder(config_from_flags(None, Some(&path)).await.unwrap()).build().unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn what_it_prints_is_what_the_server_says() {
+    let mut program = Program::start(&[]);
+    let client = program.client().await;
+    let networks = client.namespaced::<Network>("default");
+    let mut ids = BTreeMap::new();
+    for name in ["blue", "green", "web"] {
+        let status = ready(&networks, name).await;
+        let (network, subnet) = (status.network_id.unwrap(), status.subnet_id.unwrap());
+        let object = format!("network default/{name}");
+        program.until(&["applied", &object]).await;
+        program.until(&["finalizer", &object, "added"]).await;
+        program.until(&["created the network in Neutron", &object, &network]).await;
+        program.until(&["created the subnet in Neutron", &object, &subnet]).await;
+        program.until(&["status", &object, "Ready"]).await;
+        program.until(&["reconciled", &object]).await;
+        ids.insert(name, network);
+    }
+    let cidr = networks.get("web").await.unwrap().spec.cidr;
+    program.until(&["created a Network for the Deployment", "deployment default/web", &cidr]).await;
+
+    program.until(&["changed", "network default/blue", "10.10.0.254"]).await;
+    program.until(&["changed the subnet in Neutron", "gateway 10.10.0.1 → 10.10.0.254"]).await;
+    program.until(&["deleting", "network default/green", "samplecrd.k8s.io/neutron"]).await;
+    program.until(&["deleted the network in Neutron", &ids["green"]]).await;
+    program.until(&["deleted", "network default/green", "finalizer removed: samplecrd.k8s.io/neutron"]).await;
+    assert!(networks.get_opt("green").await.unwrap().is_none());
+    program.until(&["changed the network in Neutron", "name renamed by hand → default/blue"]).await;
+
+    // Every object in a line exists, or has existed: nothing is made up.
+    let left: Vec<_> = networks.list(&ListParams::default()).await.unwrap().items;
+    let mut left: Vec<_> = left.into_iter().filter_map(|network| network.metadata.name).collect();
+    left.sort();
+    assert_eq!(left, ["blue", "web"]);
+    for line in program.seen.iter().filter(|line| line.contains("network default/")) {
+        assert!(["blue", "green", "web"].iter().any(|name| line.contains(&format!("default/{name}"))), "{line}");
+    }
+    assert!(!program.seen.iter().any(|line| line.contains('\x1b')), "no colours where there is no terminal");
+
+    kill(Pid::from_raw(program.child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    let summary = program.until(&["reconciles", "errors", "p50", "p99"]).await;
+    assert!(summary.contains(" 0 errors"), "{summary}");
+    assert!(program.child.wait().unwrap().success());
+}
+
+#[tokio::test]
+async fn it_stops_by_itself_when_its_time_is_over() {
+    let mut program = Program::start(&["--duration", "1s"]);
+    program.until(&["reconciled"]).await;
+    let kubeconfig = program.until(&["export KUBECONFIG="]).await;
+    program.until(&["reconciles", "errors", "p50", "p99"]).await;
+    assert!(program.child.wait().unwrap().success());
+    assert!(program.started.elapsed() >= Duration::from_secs(1));
+    let path = PathBuf::from(kubeconfig.trim().strip_prefix("export KUBECONFIG=").unwrap());
+    assert!(!path.exists(), "its files go with it");
+}
+
+#[tokio::test]
+async fn in_a_neutron_that_was_named_nothing_is_left_over() {
+    let neutron = EmbeddedNeutron::start().await.unwrap();
+    let mut program = Program::start(&["--neutron-url", &neutron.url(), "--duration", "1s"]);
+    program.until(&["reconciled", "network default/web"]).await;
+    program.until(&["reconciles", "errors", "p50", "p99"]).await;
+    assert!(program.child.wait().unwrap().success());
+    assert!(neutron.client().networks(&NetworkFilter::default()).await.unwrap().is_empty());
+    assert!(neutron.take_log().iter().any(|exchange| exchange.method == "POST"), "there was something");
+}
+
+#[test]
+fn without_a_neutron_it_does_nothing_in_a_cluster() {
+    let output = Command::new(env!("CARGO_BIN_EXE_network-operator"))
+        .args(["--kubeconfig", "/nowhere/in/particular"])
+        .env("OS_AUTH_URL", "http://keystone.test")
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("--neutron-url, --os-cloud or --os-env"), "{stderr}");
+}
