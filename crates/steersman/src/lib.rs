@@ -114,3 +114,8 @@ pub use steersman_client::{
     PostParams,
 };
 pub use steersman_runtime::*;
+
+/// The controller in the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
