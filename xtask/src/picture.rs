@@ -34,8 +34,8 @@ fn draw(text: &str) -> String {
     let height = lines.len() * LINE_HEIGHT + 2 * MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height}\" role=\"img\" aria-label=\"What cargo run shows\">\n\
-         <style>text {{ font: 12px ui-monospace, Menlo, Consolas, monospace; fill: #d8dee9; white-space: pre }}</style>\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#20242c\"/>\n"
+         <style>text {{ font: 12px ui-monospace, Menlo, Consolas, monospace; white-space: pre }}</style>\n\
+         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#20242c\"/>\n<g fill=\"#d8dee9\">\n"
     );
     for (index, line) in lines.iter().enumerate() {
         let (colour, line) = colour(line);
@@ -44,7 +44,7 @@ fn draw(text: &str) -> String {
         let _ =
             writeln!(svg, "<text x=\"{MARGIN}\" y=\"{y}\"{colour} xml:space=\"preserve\">{}</text>", escaped(&line));
     }
-    svg.push_str("</svg>\n");
+    svg.push_str("</g>\n</svg>\n");
     svg
 }
 

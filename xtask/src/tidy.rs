@@ -43,8 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 /// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
-const PROGRAMS: &[&str] =
-    &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager", "network-operator"];
+const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager", "network-operator"];
 /// Past this length a file probably holds two ideas.
 const LINES_MAX: usize = 700;
 
