@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// more than most keys take to come.
 const BURST: usize = 32;
 
-/// After the timer has gone off it does not do so again for this long. Where delayed keys become ready one after the other,
-/// a worker wakes for a handful of them at a time: waking costs several times what a key does.
+/// After the timer has gone off twice in a row, it does not do so again for this long. Where delayed keys become ready one after the
+/// other, a worker wakes for a handful of them at a time: waking costs several times what a key does.
 const TIMER_REST: Duration = Duration::from_millis(8);
 
 /// A worker that waits. Earlier ones have smaller numbers.
@@ -33,6 +33,8 @@ pub(crate) struct Waiters {
     next: WaiterId,
     /// Who sleeps, and until when: one timer serves all.
     timer: Option<(WaiterId, Instant)>,
+    /// When the timer last went off.
+    went_off: Option<Instant>,
     /// The timer does not go off before this.
     rests_until: Option<Instant>,
 }
@@ -74,7 +76,9 @@ impl Waiters {
     pub(crate) fn look(&mut self, id: WaiterId, now: Instant) {
         if self.timer.is_some_and(|(owner, until)| owner == id && until <= now) {
             self.timer = None;
-            self.rests_until = now.checked_add(TIMER_REST);
+            let before = self.went_off.replace(now);
+            let in_a_row = before.is_some_and(|before| now.saturating_duration_since(before) <= 2 * TIMER_REST);
+            self.rests_until = if in_a_row { now.checked_add(TIMER_REST) } else { None };
         }
     }
 

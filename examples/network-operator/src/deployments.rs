@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use steersman::client::Preconditions;
 use steersman::{
@@ -15,8 +17,13 @@ use crate::{Network, NetworkSpec, Pool, event};
 
 /// The label of Deployments that want a Network: `true`.
 pub const NETWORK_LABEL: &str = "samplecrd.k8s.io/network";
+/// Why there is no Network: all addresses are taken.
+const EXHAUSTED: &str = "CIDRPoolExhausted";
 /// The annotation of automatic Networks: the block that it was given.
 pub const ALLOCATED_ANNOTATION: &str = "samplecrd.k8s.io/allocated-cidr";
+
+/// The condition of Deployments that could not be given a Network.
+pub const ALLOCATED_CONDITION: &str = "NetworkAllocated";
 
 /// Gives Deployments a Network of their own: of the same name, owned by them, its addresses from a [`Pool`].
 ///
@@ -24,8 +31,8 @@ pub const ALLOCATED_ANNOTATION: &str = "samplecrd.k8s.io/allocated-cidr";
 /// choice sees this one in the cache. Two operators can choose the same at once: then the younger Network is deleted and made anew,
 /// by whoever sees both first.
 ///
-/// A Deployment's conditions are its controller's: why it has no Network is told by an Event, as people find it with
-/// `kubectl describe`.
+/// Why a Deployment has no Network is told by an Event, and by the condition [`ALLOCATED_CONDITION`] of the Deployment, which says when
+/// that is over, too. Its other conditions are its controller's, which in turn leaves alone those that it does not know.
 #[derive(Debug)]
 pub(crate) struct DeploymentReconciler {
     /// Whether those without the label want one too.
@@ -53,6 +60,10 @@ impl Reconciler<Deployment> for DeploymentReconciler {
             }
             (Some(deployment), Some(network)) if is_controlled_by(&network, deployment.meta().uid()) => {
                 self.resolve_collision(client, &network).await?;
+                let deployment = deployment.get()?;
+                if told(&deployment).is_some() {
+                    tell(client, &deployment, "True", "Allocated", "it has a Network").await?;
+                }
                 Ok(Action::requeue_after(self.resync))
             }
             // Of one that had the same name. When it is gone, this is called again.
@@ -70,8 +81,12 @@ impl DeploymentReconciler {
     async fn create(&self, client: &CachedClient, deployment: &Deployment) -> Result<(), Failure> {
         let Some(block) = self.free_block(client).await? else {
             let message = format!("no addresses are left for its Network: all of {} is taken", self.pool);
-            event::warn(client.live(), deployment, "CIDRPoolExhausted", &message).await?;
-            return Err(Failure::message(message));
+            event::warn(client.live(), deployment, EXHAUSTED, &message).await?;
+            match tell(client, deployment, "False", EXHAUSTED, &message).await {
+                // It is tried again anyhow.
+                Err(error) if !error.is_conflict() => return Err(error.into()),
+                _ => return Err(Failure::message(message)),
+            }
         };
         let metadata = ObjectMeta {
             name: Some(deployment.name_any()),
@@ -133,6 +148,43 @@ impl DeploymentReconciler {
         }
         Ok(())
     }
+}
+
+/// What the Deployment's status says of its Network so far.
+fn told(deployment: &Deployment) -> Option<&DeploymentCondition> {
+    let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == ALLOCATED_CONDITION)
+}
+
+/// Says in the Deployment's status whether it has a Network, unless it says so already.
+async fn tell(
+    client: &CachedClient,
+    deployment: &Deployment,
+    status: &str,
+    reason: &str,
+    message: &str,
+) -> Result<(), steersman::Error> {
+    let before = told(deployment);
+    let (reason, message) = (Some(reason.to_owned()), Some(message.to_owned()));
+    if before.is_some_and(|before| (&*before.status, &before.reason, &before.message) == (status, &reason, &message)) {
+        return Ok(());
+    }
+    let now = Some(Time(Timestamp::now()));
+    let since = before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
+    let condition = DeploymentCondition {
+        type_: ALLOCATED_CONDITION.to_owned(),
+        status: status.to_owned(),
+        reason,
+        message,
+        last_transition_time: since.or_else(|| now.clone()),
+        last_update_time: now,
+    };
+    let mut wanted = deployment.clone();
+    let conditions = wanted.status.get_or_insert_default().conditions.get_or_insert_default();
+    conditions.retain(|other| other.type_ != ALLOCATED_CONDITION);
+    conditions.push(condition);
+    client.update_status(&wanted).await?;
+    Ok(())
 }
 
 async fn is_taken(client: &CachedClient, block: IpNet) -> Result<bool, steersman::Error> {

@@ -87,7 +87,7 @@ mod status;
 mod sweep;
 mod timings;
 
-pub use deployments::{ALLOCATED_ANNOTATION, NETWORK_LABEL};
+pub use deployments::{ALLOCATED_ANNOTATION, ALLOCATED_CONDITION, NETWORK_LABEL};
 pub use desired::{Desired, Difference, InvalidSpec};
 pub use error::Error;
 pub use handle::{ClusterId, Handle};

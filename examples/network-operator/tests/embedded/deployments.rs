@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
 use kube_client::client::Body;
-use network_operator::{ALLOCATED_ANNOTATION, NETWORK_LABEL, Network, Options};
+use network_operator::{ALLOCATED_ANNOTATION, ALLOCATED_CONDITION, NETWORK_LABEL, Network, Options};
 use serde_json::json;
 use steersman::{
     Api, Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams, set_controller_reference,
@@ -121,7 +121,7 @@ async fn addresses_stay_the_same_across_restarts() {
 }
 
 #[tokio::test]
-async fn when_no_addresses_are_left_an_event_says_so_until_some_are_free() {
+async fn when_no_addresses_are_left_an_event_and_a_condition_say_so_until_some_are_free() {
     let world = World::new().await;
     let operator = world.operator(NEVER);
     for name in ["a", "b", "c", "d"] {
@@ -132,6 +132,20 @@ async fn when_no_addresses_are_left_an_event_says_so_until_some_are_free() {
     let (message, _) = event(&world, "CIDRPoolExhausted").await;
     assert_eq!(message, "no addresses are left for its Network: all of 10.100.0.0/22 in blocks of /24 is taken");
     assert!(world.networks.get_opt("e").await.unwrap().is_none());
+    let told = |status: &'static str, reason: &'static str| {
+        let deployments = deployments(&world);
+        eventually("the condition says so", move || {
+            let deployments = deployments.clone();
+            async move {
+                let conditions = deployments.get("e").await.unwrap().status.unwrap_or_default().conditions;
+                let conditions = conditions.unwrap_or_default();
+                let said = conditions.iter().find(|condition| condition.type_ == ALLOCATED_CONDITION);
+                let same = said.is_some_and(|said| said.status == status && said.reason.as_deref() == Some(reason));
+                if same { Ok(()) } else { Err(format!("{conditions:?}")) }
+            }
+        })
+    };
+    told("False", "CIDRPoolExhausted").await;
     eventually("it is tried again, and counted", || async {
         let (_, count) = event(&world, "CIDRPoolExhausted").await;
         if count > 1 { Ok(()) } else { Err(count.to_string()) }
@@ -139,6 +153,7 @@ async fn when_no_addresses_are_left_an_event_says_so_until_some_are_free() {
     .await;
     deployments(&world).delete("b", &DeleteParams::default()).await.unwrap();
     assert_eq!(cidr(&world, "e").await, "10.100.1.0/24");
+    told("True", "Allocated").await;
     operator.stop().await;
 }
 

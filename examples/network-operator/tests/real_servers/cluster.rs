@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
-use network_operator::{NETWORK_LABEL, Network, NetworkSpec, Options};
+use network_operator::{ALLOCATED_CONDITION, NETWORK_LABEL, Network, NetworkSpec, Options};
 use neutron::embedded::EmbeddedNeutron;
 use serde_json::json;
 use steersman::{Client, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -86,6 +86,9 @@ async fn with_the_rights_of_the_manifest_the_operator_can_do_all_it_does() {
         said.filter(|event| event.count > Some(1)).map(drop).ok_or_else(|| format!("{listed:?}"))
     })
     .await;
+    let conditions = deployments.get("late").await.unwrap().status.unwrap().conditions.unwrap();
+    let said = conditions.iter().find(|condition| condition.type_ == ALLOCATED_CONDITION).unwrap();
+    assert_eq!((&*said.status, said.reason.as_deref()), ("False", Some("CIDRPoolExhausted")));
     // There is no garbage collector here: the operator itself removes the Network.
     deployments.delete("web", &DeleteParams::default()).await.unwrap();
     ready(&networks, "late").await;
