@@ -21,8 +21,8 @@ pub(crate) type WaiterId = u64;
 ///
 /// - of the workers that wait, one for every [`BURST`] ready keys has been told to look again (or all, if there are fewer);
 ///   whoever takes a key settles anew, so that each tells the next for as long as there are keys;
-/// - if a key is delayed, one worker sleeps no longer than until its time (or for [`TIMER_REST`] after the last time it
-///   slept), or some worker has been told to look again.
+/// - if a key is delayed, one worker sleeps no longer than until its time (or for [`TIMER_REST`] after the last time, where keys
+///   come in a row), or some worker has been told to look again.
 ///
 /// A worker that goes away, with a key or because its future was dropped, leaves; what it was told goes to another one by
 /// the same rule. So no wake-up is lost.
@@ -155,5 +155,28 @@ impl Wake {
             first.wake();
             self.others.into_iter().for_each(Waker::wake);
         }
+    }
+}
+
+#[cfg(all(test, not(steersman_loom)))]
+mod tests {
+    use super::*;
+
+    /// When the timer goes off that is set at `now` for a key which is ready then.
+    fn goes_off(waiters: &mut Waiters, now: Instant) -> Instant {
+        let id = waiters.wait(None, Waker::noop());
+        let until = waiters.sleeps_until(id, Some(now)).expect("it sleeps");
+        waiters.look(id, until);
+        waiters.leave(id);
+        until
+    }
+
+    #[test]
+    fn the_timer_rests_where_keys_come_in_a_row_and_only_there() {
+        let (mut waiters, start) = (Waiters::default(), Instant::now());
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let went_off: Vec<_> = [0, 1, 2, 3, 500, 505].map(|ready| goes_off(&mut waiters, at(ready))).into();
+        // The first two alone, then every eight; after a while alone again.
+        assert_eq!(went_off, [0, 1, 9, 17, 500, 505].map(at));
     }
 }

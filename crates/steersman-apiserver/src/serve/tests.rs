@@ -19,7 +19,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{CipherSuite, ClientConfig, RootCertStore};
 
 use super::{STOP_TIMEOUT, ServeError, Serving};
 use crate::ApiServer;
@@ -53,6 +53,14 @@ async fn tls(serving: &Serving, protocol: &str) -> TlsStream<TcpStream> {
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     let name = ServerName::from(address(serving).ip());
     TlsConnector::from(Arc::new(config)).connect(name, tcp(serving).await).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_shorter_key_is_preferred_as_in_servers_of_go() {
+    let serving = ApiServer::new().serve().start().await.unwrap();
+    let stream = tls(&serving, "h2").await;
+    let suite = stream.get_ref().1.negotiated_cipher_suite().unwrap().suite();
+    assert_eq!(suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
 }
 
 /// Sends a request with these header lines, and reads the status and the body of the answer.

@@ -75,6 +75,37 @@ impl Drop for Program {
     }
 }
 
+/// What the program prints with these flags and variables, to its end.
+fn printed(flags: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_network-operator"));
+    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
+    let output = command.args(flags).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_help_names_the_choices() {
+    let help = printed(&["--help"], &[]);
+    for choice in
+        ["--master", "--kubeconfig", "--neutron-url", "--os-cloud", "--os-env", "--duration", "--all-deployments"]
+    {
+        assert!(help.contains(choice), "{choice}:\n{help}");
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_insist() {
+    let coloured = |variables| {
+        let shown = printed(&["--duration", "1s"], variables);
+        assert!(shown.contains("applied"), "{shown}");
+        shown.contains("\x1b[")
+    };
+    assert!(!coloured(&[]), "this is no terminal");
+    assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+}
+
 #[tokio::test]
 async fn what_it_prints_is_what_the_server_says() {
     let mut program = Program::start(&[]);
