@@ -15,6 +15,7 @@ use std::thread;
 use self::dictionary::Samples;
 pub(crate) use self::dictionary::{Corrupt, Dictionary};
 use crate::cached::{Entry, Object};
+use crate::memory;
 use crate::storage::Shared;
 
 /// So many objects are a makeshift dictionary: without one, those that come while the first is trained would take many times the
@@ -79,6 +80,7 @@ pub(crate) struct CompressionMetrics {
 
 impl<K> Compression<K> {
     pub(crate) fn new() -> Self {
+        memory::keep_little();
         let state = State {
             dictionary: None,
             dictionaries: Vec::new(),

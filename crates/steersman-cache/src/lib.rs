@@ -54,6 +54,7 @@ mod key;
 mod lister;
 mod lister_watcher;
 mod memo;
+mod memory;
 mod queued;
 mod reflector;
 mod source;

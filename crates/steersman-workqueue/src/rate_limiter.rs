@@ -58,6 +58,8 @@ struct Failures<T> {
     counts: Vec<Count<T>>,
     /// Places in `counts` that are free again.
     free: Vec<u32>,
+    /// Where the key is expected that fails next: behind the last one, as the time before.
+    next: usize,
     hasher: DefaultHashBuilder,
 }
 
@@ -77,7 +79,13 @@ struct Count<T> {
 
 impl<T> Failures<T> {
     fn new() -> Self {
-        Self { table: HashTable::new(), counts: Vec::new(), free: Vec::new(), hasher: DefaultHashBuilder::default() }
+        Self {
+            table: HashTable::new(),
+            counts: Vec::new(),
+            free: Vec::new(),
+            next: 0,
+            hasher: DefaultHashBuilder::default(),
+        }
     }
 }
 
@@ -101,11 +109,14 @@ impl<T: Hash + Eq + Clone> Failures<T> {
 
     /// Counts one more failure and says how many there were before.
     fn count(&mut self, key: &T) -> u32 {
+        // Keys that failed one after the other are tried again one after the other. Then none need be hashed.
+        let expected = self.counts.get(self.next).and_then(|count| count.key.as_ref());
+        if expected.is_some_and(|expected| expected == key) {
+            return self.count_at(self.next);
+        }
         let hash = self.hash(key);
         if let Some(index) = self.find(hash, key) {
-            let before = self.counts[index].failures;
-            self.counts[index].failures = before.saturating_add(1);
-            return before;
+            return self.count_at(index);
         }
         let first = Count { key: Some(key.clone()), failures: 1 };
         let index = if let Some(index) = self.free.pop() {
@@ -117,6 +128,13 @@ impl<T: Hash + Eq + Clone> Failures<T> {
         };
         self.table.insert_unique(widen(hash), Place { hash, index }, |place| widen(place.hash));
         0
+    }
+
+    fn count_at(&mut self, index: usize) -> u32 {
+        self.next = if index + 1 < self.counts.len() { index + 1 } else { 0 };
+        let before = self.counts[index].failures;
+        self.counts[index].failures = before.saturating_add(1);
+        before
     }
 
     fn forget(&mut self, key: &T) {
