@@ -15,14 +15,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
-use kube_client::client::{Body, ConfigExt};
 use steersman_client::{Client, config_from_flags};
 use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, Reconciler, kind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tower::{Layer, service_fn};
+use tower::service_fn;
 
 use crate::contestant::{Ask, Counter, FIRST_VERSION, Outcome, Stopwatch, latencies, memory, start_events};
 use crate::reconcile::Running;
@@ -88,7 +87,6 @@ impl<S> Connection for Stamped<S> {
 /// A client of the replay whose connections are stamped.
 async fn stamped_client(ask: &Ask, stamps: &Stamps) -> Result<Client> {
     let config = config_from_flags(Some(ask.url()?), None).await?;
-    let base = config.base_uri_layer();
     let stamps = stamps.clone();
     let connector = service_fn(move |uri: Uri| {
         let stamps = stamps.clone();
@@ -99,8 +97,7 @@ async fn stamped_client(ask: &Ask, stamps: &Stamps) -> Result<Client> {
             Ok::<_, io::Error>(TokioIo::new(Stamped { stream, stamps, last: 0 }))
         })
     });
-    let hyper = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
-    Ok(Client::builder(config).build_over(base.layer(hyper))?)
+    Ok(Client::builder(config).build_with_connector(connector)?)
 }
 
 /// Notes when the reconcile of each event was entered.

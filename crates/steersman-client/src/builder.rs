@@ -7,7 +7,6 @@ use http::{Request, Uri};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
-use hyper_util::rt::TokioExecutor;
 use kube_client::Config;
 use kube_client::client::{AuthError, Body, ConfigExt};
 use tower::util::BoxCloneSyncService;
@@ -23,6 +22,7 @@ use crate::layers::timeouts::{Timeouts, WithTimeouts};
 use crate::layers::token_file::{TokenFile, WithTokenFile};
 use crate::layers::{AnswerBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
+use crate::watch_connection::Connections;
 use crate::{Client, Error};
 
 /// How often a request is sent again at the most, see [`ClientBuilder::retries`].
@@ -147,6 +147,19 @@ impl ClientBuilder {
         self.over(inner)
     }
 
+    /// Sets the client up over another way to make connections: TLS is on top of it where the server's address begins with `https`, and
+    /// the proxy of the configuration is not used.
+    pub fn build_with_connector<C>(self, connector: C) -> Result<Client, Error>
+    where
+        C: Service<Uri> + Clone + Send + Sync + 'static,
+        C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+        C::Future: Send + 'static,
+        C::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let inner = hyper(&self.config, connector)?;
+        self.over(inner)
+    }
+
     /// Sets the client up over a service that reaches the server by itself, such as a server in this process. The server's
     /// address and the credentials of the configuration do not matter then.
     pub fn build_over<S, B>(self, service: S) -> Result<Client, Error>
@@ -201,10 +214,6 @@ fn without_credentials(error: BoxError) -> BoxError {
     }
 }
 
-/// As much is read from a connection at a time. hyper would go up to several times that, and keep it for each watch; heads of
-/// answers are far smaller.
-const READ_BYTES_MAX: usize = 64 << 10;
-
 /// hyper over `connector`, with what the configuration adds to each request.
 fn hyper<C>(config: &Config, connector: C) -> Result<Transport, Error>
 where
@@ -216,15 +225,12 @@ where
     let mut config = config.clone();
     let token_file = TokenFile::take(&mut config.auth_info)?;
     let connector = config.rustls_https_connector_with_connector(connector).map_err(config_error)?;
-    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .http1_max_buf_size(READ_BYTES_MAX)
-        .build::<_, Body>(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(config_error)?)
         .layer(config.extra_headers_layer().map_err(config_error)?)
         .map_err(BoxError::from)
-        .service(client);
+        .service(Connections::new(connector));
     let transport = boxed(service.map_err(without_credentials));
     Ok(match token_file {
         None => transport,

@@ -24,6 +24,7 @@ mod rest_mapper;
 mod stream;
 mod text;
 mod warning;
+mod watch_connection;
 
 pub use kube_client::Config;
 pub use kube_core::discovery::ApiResource;
