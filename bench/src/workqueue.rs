@@ -121,7 +121,7 @@ async fn dedup(ask: &Ask) -> Outcome {
     for batch in keys.chunks(BATCH) {
         for key in batch {
             for _ in 0..ADDS_PER_KEY {
-                queue.add(Arc::clone(key));
+                queue.add_ref(key);
                 adds += 1;
             }
         }

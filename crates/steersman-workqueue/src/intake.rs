@@ -34,13 +34,16 @@ impl<T: Eq> Intake<T> {
         Self { arrivals: Arrivals::new(), direct }
     }
 
+    /// Whether an add of `key` was the last thing to be put down, as in a burst of events of one object. Then there is nothing to do:
+    /// who put it down sees to it.
+    pub(crate) fn ends_with(&self, key: &T) -> bool {
+        matches!(self.arrivals.back(), Some(Arrival::Add(last)) if last == key)
+    }
+
     /// Puts down an add. Returns whether the caller has to take it in.
     #[must_use]
     pub(crate) fn put_down_add(&mut self, key: T) -> bool {
-        // A burst of events of one object.
-        if !matches!(self.arrivals.back(), Some(Arrival::Add(last)) if *last == key) {
-            self.arrivals.push_back(Arrival::Add(key));
-        }
+        self.arrivals.push_back(Arrival::Add(key));
         self.has_to_be_taken_in()
     }
 

@@ -115,7 +115,18 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
 
     /// Adds `key`, now. Does nothing if it is ready already, or if the queue is shut down.
     pub fn add(&self, key: T) {
-        if lock(&self.shared.intake).put_down_add(key) {
+        let mut intake = lock(&self.shared.intake);
+        if !intake.ends_with(&key) && intake.put_down_add(key) {
+            drop(intake);
+            self.change(false, |_, _| ());
+        }
+    }
+
+    /// [`add`](Self::add) for a key that the caller keeps. In a burst of adds of one key, only the first clones it.
+    pub fn add_ref(&self, key: &T) {
+        let mut intake = lock(&self.shared.intake);
+        if !intake.ends_with(key) && intake.put_down_add(key.clone()) {
+            drop(intake);
             self.change(false, |_, _| ());
         }
     }

@@ -36,6 +36,24 @@ fn no_wake_up_is_lost() {
 }
 
 #[test]
+fn no_wake_up_is_lost_when_two_add_the_same_key() {
+    model(|| {
+        let queue = WorkQueue::new();
+        let add = |queue: &WorkQueue<&'static str>| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add_ref(&"a"))
+        };
+        let producers = [add(&queue), add(&queue)];
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        assert_eq!(*item, "a");
+        item.done();
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        // The second add may have come while the first was worked on, or after.
+        assert!(queue.len() <= 1);
+    });
+}
+
+#[test]
 fn two_workers_share_two_keys() {
     model(|| {
         let queue = WorkQueue::new();

@@ -49,6 +49,20 @@ async fn a_worker_waits_for_a_key() {
     assert_eq!(worker.await.unwrap(), Some("a"));
 }
 
+#[tokio::test]
+async fn a_burst_of_adds_by_reference_clones_the_key_once() {
+    let key: Arc<str> = "a".into();
+    let queue = WorkQueue::new();
+    (0..10).for_each(|_| queue.add_ref(&key));
+    assert_eq!(Arc::strong_count(&key), 2);
+    let item = queue.get().await.expect("it is ready");
+    queue.add_ref(&key);
+    item.done();
+    let item = queue.get().await.expect("it was added while it was worked on");
+    item.done();
+    assert!(queue.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_delayed_key_comes_at_its_time_and_one_worker_sleeps_for_all() {
     let queue = WorkQueue::<&str>::new();
