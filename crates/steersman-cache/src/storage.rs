@@ -1,5 +1,8 @@
 //! In which form objects of a kind are kept.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -170,7 +173,8 @@ pub struct StorageMetrics {
     pub memo_bytes: usize,
     /// How many states are held by anybody, in a cache or elsewhere.
     pub objects: usize,
-    /// How many bytes their bodies are kept in, those of decoded ones not counted.
+    /// How many bytes their bodies are kept in, those of decoded ones not counted. What an object's metadata holds is kept there, and not
+    /// in its body.
     pub body_bytes: usize,
     /// How many of them are kept compressed.
     pub compressed_objects: usize,

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_core::DynamicObject;
@@ -436,91 +435,6 @@ fn nothing_of_the_buffer_that_an_object_came_in_is_held() {
         let expected = if mode == StorageMode::Decoded { 0 } else { remainder.len() };
         assert_eq!(storage.metrics().body_bytes, expected, "{mode:?}: exactly its size");
         assert_eq!(cached.view::<Value>().expect("JSON"), config_map(1));
-    }
-}
-
-/// An object with everything in its metadata that is kept there only.
-fn full(index: usize) -> Value {
-    json!({
-        "metadata": {
-            "name": format!("full-{index}"), "namespace": "shop", "uid": format!("u-{index}"), "resourceVersion": "7",
-            "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
-            "labels": {"app.kubernetes.io/name": "full", "index": index.to_string(), "empty": ""},
-            "annotations": {"example.com/json": "{\"a\":\"\\\\é\\n\"}", "index": index.to_string()},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "o", "controller": true}],
-            "finalizers": ["example.com/stay"], "generateName": "full-",
-        },
-        "spec": {"index": index, "text": "the same in all of them, so that there is something to compress"},
-    })
-}
-
-/// Every way to read it gives all of it.
-#[track_caller]
-fn assert_whole(cached: &Cached<Value>, expected: &Value) {
-    assert_eq!(*cached.get().expect("it decodes"), *expected);
-    assert_eq!(cached.with(Value::clone).expect("it decodes"), *expected);
-    assert_eq!(cached.view::<Value>().expect("it decodes"), *expected);
-    let json = cached.to_json().expect("JSON");
-    assert_eq!(serde_json::from_slice::<Value>(&json).expect("JSON"), *expected);
-    for field in ["kind", "apiVersion", "metadata.name", "metadata.annotations['example.com/json']", "spec.text"] {
-        let value = path(field).names().fold(expected, |value, name| &value[name]).as_str().map(str::to_owned);
-        assert_eq!(cached.read(&path(field)).expect("it reads"), value, "{field}");
-    }
-    for field in ["metadata", "metadata.labels", "metadata.ownerReferences", "metadata.generation", "spec"] {
-        let json = cached.read(&path(field)).expect("it reads").expect("it is there");
-        let expected = path(field).names().fold(expected, |value, name| &value[name]).clone();
-        assert_eq!(serde_json::from_str::<Value>(&json).expect("JSON"), expected, "{field}");
-    }
-    assert_eq!(cached.read(&path("metadata.labels.missing")).expect("it reads"), None);
-}
-
-#[test]
-fn what_the_metadata_holds_is_kept_once_and_read_everywhere() {
-    let types = TypeMeta { api_version: "example.com/v1".to_owned(), kind: "Full".to_owned() };
-    let whole = |index| {
-        let mut object = full(index);
-        object["apiVersion"] = types.api_version.as_str().into();
-        object["kind"] = types.kind.as_str().into();
-        object
-    };
-    for mode in MODES {
-        let storage = storage::<Value>(mode);
-        let item = |index| Item::new(index, full(index as usize).to_string().into_bytes().into());
-        let keep = |index| storage.store_item(&item(index), Some(&types)).expect("it is kept");
-        let mut objects: Vec<_> = (0..10).map(keep).collect();
-        let check = |objects: &[Cached<Value>]| {
-            (0..).zip(objects).for_each(|(index, cached)| assert_whole(cached, &whole(index)));
-        };
-        check(&objects);
-        let sizes = (0..10).map(|index| whole(index).to_string().len());
-        assert!(storage.metrics().body_bytes < sizes.sum::<usize>() / 2, "{mode:?}");
-        objects.extend((10..400).map(keep));
-        check(&objects);
-        let start = Instant::now();
-        while mode == StorageMode::Compressed && storage.metrics().dictionary_training {
-            assert!(start.elapsed() < Duration::from_secs(120), "a dictionary is still being trained");
-            thread::sleep(Duration::from_millis(5));
-        }
-        objects.extend((400..450).map(keep));
-        check(&objects);
-        assert_eq!(storage.metrics().dictionary_version, u64::from(mode == StorageMode::Compressed));
-    }
-}
-
-#[test]
-fn what_a_transform_gives_is_whole_too() {
-    for mode in MODES {
-        let options = StorageOptions { mode, ..StorageOptions::default() };
-        let storage = Storage::new(options.transform(|object: &mut Value| {
-            object["metadata"]["labels"] = json!({"added": "é\"", "other": "label"});
-        }));
-        let mut expected = full(1);
-        let cached = store(&storage, &expected);
-        assert_eq!(cached.meta().label("added"), Some("é\""));
-        expected["metadata"]["labels"] = json!({"added": "é\"", "other": "label"});
-        let found = cached.view::<Value>().expect("it decodes");
-        assert_eq!((&found["metadata"], &found["spec"]), (&expected["metadata"], &expected["spec"]), "{mode:?}");
-        assert!(storage.metrics().body_bytes < expected.to_string().len() / 2, "{mode:?}");
     }
 }
 

@@ -79,23 +79,31 @@ fn are_plain_owners(value: &[u8]) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// The head for these fields, which are left out at these places, in the order of the places.
-pub(super) fn head(fields: &[(Field, usize)]) -> Vec<u8> {
-    let mut head = Vec::with_capacity(2 * Field::ALL.len());
-    if fields.is_empty() {
-        return head;
-    }
-    head.push(MARK | fields.len() as u8);
-    let mut before = 0;
-    for (field, place) in fields {
-        let distance = place - before;
-        before = *place;
-        head.push((*field as u8) << 4 | distance.min(FAR) as u8);
+/// The head of a remainder: empty until something is left out.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    bytes: Vec<u8>,
+    place: usize,
+}
+
+impl Head {
+    /// The next field, in the order of their places, and where it is left out.
+    pub(super) fn push(&mut self, field: Field, place: usize) {
+        if self.bytes.is_empty() {
+            self.bytes.reserve(2 * Field::ALL.len());
+            self.bytes.push(MARK);
+        }
+        self.bytes[0] += 1;
+        let distance = place - std::mem::replace(&mut self.place, place);
+        self.bytes.push((field as u8) << 4 | distance.min(FAR) as u8);
         if let Some(rest) = distance.checked_sub(FAR) {
-            push_number(&mut head, rest);
+            push_number(&mut self.bytes, rest);
         }
     }
-    head
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 fn push_number(out: &mut Vec<u8>, mut number: usize) {
@@ -185,7 +193,7 @@ pub(super) fn restore<'a>(remainder: &'a [u8], metadata: &Metadata) -> Option<Co
 fn push_rest(whole: &mut Vec<u8>, part: &[u8], follows: &[u8]) {
     let next = || follows.iter().find(|byte| !is_white_space(**byte));
     // Before the members that have stayed, there is no comma.
-    if !part.is_empty() && !whole.is_empty() && !matches!(next(), Some(b',' | b'}')) {
+    if !whole.is_empty() && !matches!(next(), Some(b',' | b'}')) {
         whole.push(b',');
     }
     whole.extend_from_slice(part);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::cursor::Cursor;
-use super::remainder::{self, is_held};
+use super::remainder::{Head, is_held};
 use super::text::unescape;
 use crate::codec::{Scanned, TypeMeta};
 use crate::metadata::{Field, Metadata, MetadataBuilder, OwnerReference};
@@ -16,6 +16,8 @@ use crate::outline::Outline;
 use crate::strip::{Cut, Node, Strip};
 
 const FIELDS: usize = Field::ALL.len();
+/// Few remainders have more cuts.
+const CUTS: usize = 16;
 /// From so many labels or annotations on, a table finds those that are there twice.
 const PAIRS_FEW: usize = 16;
 const OWNERS: &str = "metadata.ownerReferences";
@@ -25,7 +27,7 @@ const OWNERS: &str = "metadata.ownerReferences";
 pub(super) enum Wanted {
     /// All of it.
     Whole,
-    /// What its metadata does not hold: see [`remainder`].
+    /// What its metadata does not hold: see [`super::remainder`].
     Remainder,
 }
 
@@ -98,13 +100,14 @@ enum Level {
 
 impl<'a> Walk<'a> {
     fn new(object: &'a [u8], strip: &'a Strip, wanted: Wanted) -> Self {
+        let cuts = if wanted == Wanted::Remainder { CUTS } else { 0 };
         Self {
             object,
             strip,
             wanted,
             places: Default::default(),
-            cuts: Vec::new(),
-            held: Vec::new(),
+            cuts: Vec::with_capacity(cuts),
+            held: Vec::with_capacity(cuts),
             ambiguous: false,
             has_metadata: false,
             inside: 0,
@@ -327,12 +330,12 @@ impl<'a> Walk<'a> {
     /// The object without what is left out, and with its type or as a remainder, in an allocation of exactly its size.
     fn copy(&self, type_meta: Option<&TypeMeta>) -> Bytes {
         let (head, types) = match self.wanted {
-            Wanted::Whole => (Vec::new(), self.written_types(type_meta)),
-            Wanted::Remainder => (remainder::head(&self.held_places(type_meta)), Vec::new()),
+            Wanted::Whole => (Head::default(), self.written_types(type_meta)),
+            Wanted::Remainder => (self.head(type_meta), Vec::new()),
         };
         let left_out: usize = self.cuts.iter().map(ExactSizeIterator::len).sum();
-        let mut copy = Vec::with_capacity(head.len() + self.object.len() - left_out + types.len());
-        copy.extend_from_slice(&head);
+        let mut copy = Vec::with_capacity(head.bytes().len() + self.object.len() - left_out + types.len());
+        copy.extend_from_slice(head.bytes());
         copy.extend_from_slice(&self.object[..self.inside]);
         copy.extend_from_slice(&types);
         let mut copied = self.inside;
@@ -360,20 +363,20 @@ impl<'a> Walk<'a> {
         types
     }
 
-    /// The fields that the copy lacks because the metadata holds them, and their places in the copy. What is filled in for the
-    /// object's type is in the metadata only.
-    fn held_places(&self, type_meta: Option<&TypeMeta>) -> Vec<(Field, usize)> {
-        let mut places = Vec::with_capacity(FIELDS);
+    /// Which fields the copy lacks because the metadata holds them, and where. What is filled in for the object's type is in the
+    /// metadata only.
+    fn head(&self, type_meta: Option<&TypeMeta>) -> Head {
+        let mut head = Head::default();
         let filled_in = self.types(type_meta).into_iter().filter(|(_, value)| value.is_some());
-        places.extend(filled_in.map(|(field, _)| (field, self.inside)));
+        filled_in.for_each(|(field, _)| head.push(field, self.inside));
         let (mut cuts, mut left_out) = (self.cuts.iter().peekable(), 0);
         for (field, start) in &self.held {
             while let Some(cut) = cuts.next_if(|cut| cut.start < *start) {
                 left_out += cut.len();
             }
-            places.push((*field, start - left_out));
+            head.push(*field, start - left_out);
         }
-        places
+        head
     }
 }
 
