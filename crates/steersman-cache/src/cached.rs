@@ -40,7 +40,7 @@ pub(crate) enum Body<K> {
     /// Decoded when somebody asks for it. The fields are here, and not in a struct of their own, because they fit beside the tag.
     Bytes {
         bytes: Mutex<Bytes<K>>,
-        /// How long the JSON is.
+        /// How long the remainder is.
         length: u32,
         /// Whether somebody has asked since the memo last looked.
         used: AtomicBool,
@@ -51,7 +51,8 @@ pub(crate) enum Body<K> {
 }
 
 pub(crate) struct Bytes<K> {
-    /// The JSON, compressed if there is a dictionary.
+    /// The object's remainder ([`Codec::scan_remainder`]) or all of its JSON, compressed if there is a dictionary. What the entry's
+    /// metadata holds is not kept twice.
     kept: Box<[u8]>,
     dictionary: Option<Arc<Dictionary>>,
     decoded: Weak<K>,
@@ -59,10 +60,10 @@ pub(crate) struct Bytes<K> {
 
 impl<K> Body<K> {
     /// Compressed if there is a dictionary.
-    pub(crate) fn new(json: Box<[u8]>, dictionary: Option<&Arc<Dictionary>>) -> Self {
+    pub(crate) fn new(remainder: Box<[u8]>, dictionary: Option<&Arc<Dictionary>>) -> Self {
         // What is too long to tell is not compressed: see `Bytes::compress`.
-        let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
-        let mut bytes = Bytes { kept: json, dictionary: None, decoded: Weak::new() };
+        let length = u32::try_from(remainder.len()).unwrap_or(u32::MAX);
+        let mut bytes = Bytes { kept: remainder, dictionary: None, decoded: Weak::new() };
         if let Some(dictionary) = dictionary {
             bytes.compress(dictionary, length);
         }
@@ -77,7 +78,7 @@ impl<K> Bytes<K> {
         if settled || length == u32::MAX {
             return false;
         }
-        let compressed = self.json(length).ok().and_then(|json| dictionary.compress(&json));
+        let compressed = self.remainder(length).ok().and_then(|remainder| dictionary.compress(&remainder));
         let Some(compressed) = compressed.filter(|compressed| compressed.len() < self.kept.len()) else { return false };
         self.kept = compressed;
         self.dictionary = Some(Arc::clone(dictionary));
@@ -93,10 +94,20 @@ impl<K> Bytes<K> {
         self.kept.len()
     }
 
-    fn json(&self, length: u32) -> Result<Cow<'_, [u8]>, Corrupt> {
+    fn remainder(&self, length: u32) -> Result<Cow<'_, [u8]>, Corrupt> {
         match &self.dictionary {
             None => Ok(Cow::Borrowed(&*self.kept)),
             Some(dictionary) => dictionary.decompress(&self.kept, length as usize).map(Cow::Owned),
+        }
+    }
+
+    /// The whole object, with what `metadata` holds of it.
+    fn json(&self, length: u32, metadata: &Metadata) -> Result<Cow<'_, [u8]>, Corrupt> {
+        match self.remainder(length)? {
+            Cow::Borrowed(remainder) => Json.restore(remainder, metadata).ok_or(Corrupt),
+            Cow::Owned(remainder) => {
+                Json.restore(&remainder, metadata).ok_or(Corrupt).map(|json| Cow::Owned(json.into_owned()))
+            }
         }
     }
 }
@@ -120,10 +131,18 @@ impl<K> Entry<K> {
         }
     }
 
-    /// Calls `f` with the JSON, if that is what is kept and it can be decompressed. Others who want the body wait meanwhile.
-    pub(crate) fn with_json<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Option<Result<R, Corrupt>> {
+    /// Calls `f` with the JSON, if bytes are what is kept and they can be decompressed. Others who want the body wait meanwhile.
+    fn with_json<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Option<Result<R, Corrupt>> {
         match &self.body {
-            Body::Bytes { bytes, length, .. } => Some(lock(bytes).json(*length).map(|json| f(&json))),
+            Body::Bytes { bytes, length, .. } => Some(lock(bytes).json(*length, &self.metadata).map(|json| f(&json))),
+            Body::Decoded(_) => None,
+        }
+    }
+
+    /// The same with the remainder: for those who compress it, and for nobody who wants to know what is in the object.
+    pub(crate) fn with_remainder<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Option<Result<R, Corrupt>> {
+        match &self.body {
+            Body::Bytes { bytes, length, .. } => Some(lock(bytes).remainder(*length).map(|remainder| f(&remainder))),
             Body::Decoded(_) => None,
         }
     }
@@ -251,13 +270,13 @@ impl<K: Object> Cached<K> {
             return Ok(object);
         }
         self.0.storage.count_decode();
-        let object = {
-            let json = bytes.json(length).map_err(|corrupt| self.corrupt(corrupt))?;
-            Arc::new(self.decode(&json)?)
+        let (object, length) = {
+            let json = bytes.json(length, self.meta()).map_err(|corrupt| self.corrupt(corrupt))?;
+            (Arc::new(self.decode(&json)?), json.len())
         };
         bytes.decoded = Arc::downgrade(&object);
         drop(bytes);
-        self.0.storage.memo.keep(&self.0, &object, length as usize);
+        self.0.storage.memo.keep(&self.0, &object, length);
         Ok(object)
     }
 
@@ -277,7 +296,7 @@ impl<K: Object> Cached<K> {
 
     /// One field; `None` if it is not there. Texts and numbers are given as they are, anything else as JSON.
     pub fn read(&self, path: &FieldPath) -> Result<Option<String>, DecodeError> {
-        self.with_bytes(|bytes| {
+        self.with_bytes_of(path, |bytes| {
             let value = Json.read(bytes, path).map_err(|_| self.error("JSON object", 0, 0))?;
             Ok(value.map(|value| match value {
                 Value::Null => "null".to_owned(),
@@ -295,13 +314,24 @@ impl<K: Object> Cached<K> {
     }
 
     /// Calls `f` with the object in JSON. Others who want the body wait meanwhile.
-    pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R, DecodeError> {
+    fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R, DecodeError> {
         if let Body::Decoded(object) = &self.0.body {
             let bytes = serde_json::to_vec(&**object)
                 .map_err(|error| self.error(std::any::type_name::<K>(), error.line(), error.column()))?;
             return Ok(f(&bytes));
         }
         self.0.with_json(f).unwrap_or(Err(Corrupt)).map_err(|corrupt| self.corrupt(corrupt))
+    }
+
+    /// Calls `f` with an object in JSON that has the field at `path` if this one has it. Others who want the body wait meanwhile.
+    pub(crate) fn with_bytes_of<R>(&self, path: &FieldPath, f: impl FnOnce(&[u8]) -> R) -> Result<R, DecodeError> {
+        let is_held = path.names().next().is_none_or(|name| matches!(name, "metadata" | "apiVersion" | "kind"));
+        if is_held || matches!(self.0.body, Body::Decoded(_)) {
+            return self.with_bytes(f);
+        }
+        // The remainder has it, and indexes read a field of every object.
+        let read = |remainder: &[u8]| Json.rest(remainder).map(f).ok_or(Corrupt);
+        self.0.with_remainder(read).unwrap_or(Err(Corrupt)).flatten().map_err(|corrupt| self.corrupt(corrupt))
     }
 }
 

@@ -125,7 +125,7 @@ impl<K> Compression<K> {
         let mut samples = Samples::default();
         for entry in entries.iter().step_by(entries.len().div_ceil(SAMPLES).max(1)) {
             let Some(entry) = entry.upgrade() else { continue };
-            entry.with_json(|json| samples.push(&json[..json.len().min(SAMPLE_BYTES_MAX)]));
+            entry.with_remainder(|kept| samples.push(&kept[..kept.len().min(SAMPLE_BYTES_MAX)]));
         }
         samples
     }
@@ -218,7 +218,7 @@ impl<K> State<K> {
     fn make_shift(&self) -> Option<Arc<Dictionary>> {
         let mut objects = Vec::new();
         for entry in self.waiting.iter().rev().take(MAKESHIFT).filter_map(Weak::upgrade) {
-            entry.with_json(|json| objects.extend_from_slice(&json[..json.len().min(SAMPLE_BYTES_MAX)]));
+            entry.with_remainder(|kept| objects.extend_from_slice(&kept[..kept.len().min(SAMPLE_BYTES_MAX)]));
         }
         (!objects.is_empty()).then(|| Arc::new(Dictionary::makeshift(&objects)))
     }

@@ -1,5 +1,8 @@
 //! In which form objects of a kind are kept.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -170,7 +173,8 @@ pub struct StorageMetrics {
     pub memo_bytes: usize,
     /// How many states are held by anybody, in a cache or elsewhere.
     pub objects: usize,
-    /// How many bytes their bodies are kept in, those of decoded ones not counted.
+    /// How many bytes their bodies are kept in, those of decoded ones not counted. What an object's metadata holds is kept there, and not
+    /// in its body.
     pub body_bytes: usize,
     /// How many of them are kept compressed.
     pub compressed_objects: usize,
@@ -219,12 +223,30 @@ impl<K: Object> Storage<K> {
 
     /// Keeps an item of a list. Where it does not say its own type, `type_meta` is filled in.
     pub fn store_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
-        self.keep(Json.scan_item(item, &self.shared.options.strip, type_meta)?)
+        let strip = &self.shared.options.strip;
+        let scanned = if self.reads_it_whole() {
+            Json.scan_item(item, strip, type_meta)
+        } else {
+            Json.scan_item_remainder(item, strip, type_meta)
+        };
+        self.keep(scanned?)
     }
 
     /// Keeps an object given as JSON.
     pub fn store(&self, object: &[u8], type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
-        self.keep(Json.scan(object, &self.shared.options.strip, type_meta)?)
+        let strip = &self.shared.options.strip;
+        let scanned = if self.reads_it_whole() {
+            Json.scan(object, strip, type_meta)
+        } else {
+            Json.scan_remainder(object, strip, type_meta)
+        };
+        self.keep(scanned?)
+    }
+
+    /// Whether an object is decoded before it is kept.
+    fn reads_it_whole(&self) -> bool {
+        let StorageOptions { mode, transform, .. } = &self.shared.options;
+        *mode == StorageMode::Decoded || transform.is_some()
     }
 
     pub(crate) fn options(&self) -> &StorageOptions<K> {
@@ -256,6 +278,7 @@ impl<K: Object> Storage<K> {
         &self.shared
     }
 
+    /// Keeps an object, or a remainder if it is kept as bytes: what is whole is its own remainder.
     fn keep(&self, mut scanned: Scanned) -> Result<Cached<K>, ObjectError> {
         if scanned.metadata.name().is_empty() {
             return Err(Fault::WrongType { field: "metadata.name", expected: "a name" }.into());
@@ -285,10 +308,10 @@ impl<K: Object> Storage<K> {
         Json.decode(&object).map_or_else(|_| encoded(object), |object| Body::Decoded(Arc::new(object)))
     }
 
-    fn keep_compressed(&self, compression: &Compression<K>, metadata: Metadata, json: Box<[u8]>) -> Arc<Entry<K>> {
+    fn keep_compressed(&self, compression: &Compression<K>, metadata: Metadata, kept: Box<[u8]>) -> Arc<Entry<K>> {
         let dictionary = compression.dictionary();
-        let before = json.len();
-        let entry = self.entry(metadata, Body::new(json, dictionary.as_ref()));
+        let before = kept.len();
+        let entry = self.entry(metadata, Body::new(kept, dictionary.as_ref()));
         match dictionary {
             Some(_) => compression.came(&entry, before),
             None => compression.wait_for_dictionary(&entry),
@@ -307,7 +330,11 @@ impl<K: Object> Storage<K> {
         let Ok(bytes) = serde_json::to_vec(&object) else { return Ok(scanned) };
         let before = &scanned.metadata;
         let type_meta = TypeMeta { api_version: before.api_version().to_owned(), kind: before.kind().to_owned() };
-        let transformed = Json.scan(&bytes, &self.shared.options.strip, Some(&type_meta))?;
+        let (strip, type_meta) = (&self.shared.options.strip, Some(&type_meta));
+        let transformed = match self.shared.options.mode {
+            StorageMode::Decoded => Json.scan(&bytes, strip, type_meta)?,
+            StorageMode::Encoded | StorageMode::Compressed => Json.scan_remainder(&bytes, strip, type_meta)?,
+        };
         check_identity(before, &transformed.metadata)?;
         Ok(transformed)
     }

@@ -43,6 +43,31 @@ pub trait Codec: Clone + Send + Sync + 'static {
     /// item it is.
     fn scan_item(&self, item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError>;
 
+    /// The same as [`Codec::scan`], but what it gives of the object is its remainder: what the metadata holds is not in it, so that
+    /// it need not be kept twice. A remainder is no object. [`Codec::restore`] makes one of it.
+    fn scan_remainder(
+        &self,
+        object: &[u8],
+        strip: &Strip,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<Scanned, ObjectError>;
+
+    /// The same as [`Codec::scan_item`], but what it gives of the object is its remainder.
+    fn scan_item_remainder(
+        &self,
+        item: &Item,
+        strip: &Strip,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<Scanned, ObjectError>;
+
+    /// The object that [`Codec::scan`] would have given, of its remainder and its metadata: it means the same, but what the metadata
+    /// holds may be written in another way. A whole object stays as it is. None if the remainder is broken.
+    fn restore<'a>(&self, remainder: &'a [u8], metadata: &Metadata) -> Option<Cow<'a, [u8]>>;
+
+    /// Of a remainder, an object with all fields but those in the metadata and of the type: enough to read any other one from.
+    /// None if the remainder is broken.
+    fn rest<'a>(&self, remainder: &'a [u8]) -> Option<&'a [u8]>;
+
     /// Reads an object's metadata only.
     fn metadata(&self, object: &[u8]) -> Result<Metadata, ObjectError>;
 
@@ -167,7 +192,7 @@ impl ListMeta {
 pub struct Scanned {
     /// The metadata, without what was to be left out.
     pub metadata: Metadata,
-    /// The object, without what was to be left out.
+    /// The object, without what was to be left out; or its remainder, if that was asked for.
     pub object: Bytes,
 }
 

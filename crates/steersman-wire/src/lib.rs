@@ -3,7 +3,8 @@
 //! Objects arrive in lists and watch streams. A [`Codec`] knows one encoding of them; [`Json`] is the first. Its splitters are given
 //! a body chunk by chunk and give the bytes of one object after the other, most of them without a copy. What a cache wants to
 //! know of an object is read from those bytes without decoding them: its [`Metadata`], and single fields by their
-//! [`FieldPath`]; on the same way what nobody reads is left out ([`Strip`]).
+//! [`FieldPath`]; on the same way what nobody reads is left out ([`Strip`]), and what the metadata holds, if it is to be
+//! kept once ([`Codec::scan_remainder`]).
 //!
 //! ```
 //! use steersman_wire::{Codec, Json, Limits, ListSplitter, Strip};

@@ -53,6 +53,49 @@ pub(crate) enum Field {
     Annotations,
 }
 
+impl Field {
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Name,
+        Self::Namespace,
+        Self::ResourceVersion,
+        Self::Uid,
+        Self::Labels,
+        Self::OwnerReferences,
+        Self::Generation,
+        Self::DeletionTimestamp,
+        Self::Finalizers,
+        Self::ApiVersion,
+        Self::Kind,
+        Self::CreationTimestamp,
+        Self::Annotations,
+    ];
+
+    /// Where it is in an object.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Name => "metadata.name",
+            Self::Namespace => "metadata.namespace",
+            Self::ResourceVersion => "metadata.resourceVersion",
+            Self::Uid => "metadata.uid",
+            Self::Labels => "metadata.labels",
+            Self::OwnerReferences => "metadata.ownerReferences",
+            Self::Generation => "metadata.generation",
+            Self::DeletionTimestamp => "metadata.deletionTimestamp",
+            Self::Finalizers => "metadata.finalizers",
+            Self::ApiVersion => "apiVersion",
+            Self::Kind => "kind",
+            Self::CreationTimestamp => "metadata.creationTimestamp",
+            Self::Annotations => "metadata.annotations",
+        }
+    }
+
+    /// The name of the member that it is.
+    pub(crate) fn name(self) -> &'static str {
+        let path = self.path();
+        path.strip_prefix("metadata.").unwrap_or(path)
+    }
+}
+
 impl Metadata {
     /// `metadata.name`.
     pub fn name(&self) -> &str {
@@ -191,7 +234,13 @@ impl Metadata {
         })
     }
 
-    fn field(&self, field: Field) -> &str {
+    /// How long all its texts are together, about.
+    pub(crate) fn length(&self) -> usize {
+        self.own.len() + self.shared.iter().map(|text| text.get().len()).sum::<usize>()
+    }
+
+    /// A field as it is kept: one that is a single text, as that.
+    pub(crate) fn field(&self, field: Field) -> &str {
         texts(&self.own).nth(field as usize).unwrap_or_default()
     }
 
@@ -301,7 +350,7 @@ impl MetadataBuilder {
     }
 
     pub(crate) fn build(self) -> Metadata {
-        debug_assert_eq!(self.written, Field::Annotations as usize + 1, "a field is missing");
+        debug_assert_eq!(self.written, Field::ALL.len(), "a field is missing");
         Metadata { own: self.text.into_boxed_str(), shared: Box::default() }
     }
 
@@ -400,6 +449,11 @@ mod tests {
         let mut out = String::new();
         written.iter().for_each(|text| push_text(&mut out, text));
         assert_eq!(texts(&out).collect::<Vec<_>>(), written);
+    }
+
+    #[test]
+    fn fields_are_in_their_order() {
+        assert!(Field::ALL.iter().enumerate().all(|(place, field)| *field as usize == place));
     }
 
     fn pod(number: u32) -> String {

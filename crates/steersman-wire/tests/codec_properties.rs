@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value as Document, json};
-use steersman_wire::{Codec, FieldPath, Json, Metadata, Strip, WatchEvent};
+use steersman_wire::{Codec, FieldPath, Json, Metadata, Strip, TypeMeta, WatchEvent};
 
-use targets::{check_read, remove, split_list, split_watch};
+use targets::{check_read, check_remainder, remove, split_list, split_watch};
 
 /// Any text, often with what has to be escaped.
 fn text() -> impl Strategy<Value = String> {
@@ -86,6 +86,60 @@ fn object() -> impl Strategy<Value = Document> {
             object
         },
     )
+}
+
+/// A field of the metadata or the type, and a value that is unusual there.
+fn odd_field() -> impl Strategy<Value = (Vec<&'static str>, Document)> {
+    let places = [
+        "metadata",
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.generation",
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.ownerReferences",
+        "metadata.finalizers",
+    ];
+    let plain =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "\"\u{1}é", "uid": "u", "controller": true});
+    let (mut flagged, mut more) = (plain.clone(), plain.clone());
+    flagged["controller"] = false.into();
+    more["else"] = 1.into();
+    let values = [
+        json!(null),
+        json!(""),
+        json!("x\"\n\u{1}é😀"),
+        json!({}),
+        json!([]),
+        json!(0),
+        json!(-7),
+        json!({"a": null}),
+        json!({"a": "b", "c": null}),
+        json!({"a": "b", "c": ""}),
+        json!([plain, plain]),
+        json!([plain, null]),
+        json!([flagged]),
+        json!([more]),
+        json!([{"kind": "Node", "name": "n"}]),
+    ];
+    let place = prop::sample::select(places.to_vec()).prop_map(|place| place.split('.').collect());
+    (place, prop::sample::select(values.to_vec()))
+}
+
+/// Puts a value where it is unusual, if there is a place for it.
+fn put(object: &mut Document, path: &[&str], value: Document) {
+    let place = path.iter().try_fold(object, |at, name| {
+        at.as_object_mut().map(|members| members.entry(name.to_owned()).or_insert_with(|| json!({})))
+    });
+    if let Some(place) = place {
+        *place = value;
+    }
 }
 
 /// Choices of how to write a document, the same for the same seed.
@@ -320,6 +374,22 @@ proptest! {
         let scanned = Json.scan(text.as_bytes(), &strip, None).expect("an object");
         prop_assert_eq!(parsed(&scanned.object), expected.clone());
         prop_assert_eq!(found_metadata(&scanned.metadata), expected_metadata(&expected));
+    }
+
+    #[test]
+    fn what_is_left_out_because_the_metadata_holds_it_comes_back(
+        object in object(), odd in prop::collection::vec(odd_field(), 0..4), seed in any::<u64>(),
+        paths in prop::collection::vec(any::<u64>(), 0..3), types in prop::option::of((text(), text())),
+    ) {
+        let mut object = object;
+        for (path, value) in odd {
+            put(&mut object, &path, value);
+        }
+        let text = written(&object, seed);
+        let paths = paths.into_iter().map(|seed| path_into(&object, seed));
+        let strip = paths.fold(Strip::default(), |strip, path| strip.and(&path));
+        let types = types.map(|(api_version, kind)| TypeMeta { api_version, kind });
+        check_remainder(text.as_bytes(), &strip, types.as_ref());
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl<K: Object> Index<K> {
 
 fn read_path<K: Object>(object: &Cached<K>, path: &FieldPath, values: &mut Values) {
     // One whose bytes cannot be read has no values, and its readers are told.
-    let _ = object.with_bytes(|bytes| match Json.read(bytes, path) {
+    let _ = object.with_bytes_of(path, |bytes| match Json.read(bytes, path) {
         Ok(Some(Value::String(text))) => values.push(&text),
         Ok(Some(Value::Number(text))) => values.push(text),
         Ok(Some(Value::Bool(value))) => values.push(if value { "true" } else { "false" }),

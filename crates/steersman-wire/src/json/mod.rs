@@ -1,7 +1,7 @@
 //! JSON.
 //!
 //! [`list`] and [`watch`] split bodies; both gather values that come in pieces with [`gather`], which finds their ends with
-//! [`extent`]. [`scan`] and [`read`] walk over one object with a [`cursor`]. All of them pass over strings and brackets 64
+//! [`extent`]. [`scan`] and [`read`] walk over one object with a [`cursor`]; [`remainder`] makes one whole again. All of them pass over strings and brackets 64
 //! bytes at a time ([`block`]).
 
 mod block;
@@ -10,6 +10,7 @@ mod extent;
 mod gather;
 mod list;
 mod read;
+mod remainder;
 mod scan;
 mod text;
 mod watch;
@@ -17,8 +18,11 @@ mod watch;
 pub use list::JsonListSplitter;
 pub use watch::JsonWatchSplitter;
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 
+use self::scan::Wanted;
 use crate::codec::{Codec, Item, Limits, Scanned, TypeMeta, Value};
 use crate::object_error::{Fault, ObjectError};
 use crate::outline::Outline;
@@ -51,13 +55,37 @@ impl Codec for Json {
     }
 
     fn scan(&self, object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
-        let outline = Outline::default();
-        scan::scan(object, &outline, strip, type_meta).map_err(|fault| error(object, fault))
+        scan(object, strip, type_meta, Wanted::Whole)
     }
 
     fn scan_item(&self, item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
-        scan::scan(&item.object, &item.outline, strip, type_meta)
-            .map_err(|fault| error(&item.object, fault).at_index(item.index))
+        scan_item(item, strip, type_meta, Wanted::Whole)
+    }
+
+    fn scan_remainder(
+        &self,
+        object: &[u8],
+        strip: &Strip,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<Scanned, ObjectError> {
+        scan(object, strip, type_meta, Wanted::Remainder)
+    }
+
+    fn scan_item_remainder(
+        &self,
+        item: &Item,
+        strip: &Strip,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<Scanned, ObjectError> {
+        scan_item(item, strip, type_meta, Wanted::Remainder)
+    }
+
+    fn restore<'a>(&self, remainder: &'a [u8], metadata: &Metadata) -> Option<Cow<'a, [u8]>> {
+        remainder::restore(remainder, metadata)
+    }
+
+    fn rest<'a>(&self, remainder: &'a [u8]) -> Option<&'a [u8]> {
+        remainder::rest(remainder)
     }
 
     fn metadata(&self, object: &[u8]) -> Result<Metadata, ObjectError> {
@@ -76,6 +104,15 @@ impl Codec for Json {
             error(object, Fault::Decode { message: fault.to_string(), line, column })
         })
     }
+}
+
+fn scan(object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>, wanted: Wanted) -> Result<Scanned, ObjectError> {
+    scan::scan(object, &Outline::default(), strip, type_meta, wanted).map_err(|fault| error(object, fault))
+}
+
+fn scan_item(item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>, wanted: Wanted) -> Result<Scanned, ObjectError> {
+    scan::scan(&item.object, &item.outline, strip, type_meta, wanted)
+        .map_err(|fault| error(&item.object, fault).at_index(item.index))
 }
 
 /// The error of an object, with its key if that can be told.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::cursor::Cursor;
+use super::remainder::{Head, is_held};
 use super::text::unescape;
 use crate::codec::{Scanned, TypeMeta};
 use crate::metadata::{Field, Metadata, MetadataBuilder, OwnerReference};
@@ -14,10 +15,21 @@ use crate::object_error::Fault;
 use crate::outline::Outline;
 use crate::strip::{Cut, Node, Strip};
 
-const FIELDS: usize = Field::Annotations as usize + 1;
+const FIELDS: usize = Field::ALL.len();
+/// Few remainders have more cuts.
+const CUTS: usize = 16;
 /// From so many labels or annotations on, a table finds those that are there twice.
 const PAIRS_FEW: usize = 16;
 const OWNERS: &str = "metadata.ownerReferences";
+
+/// What is wanted of an object beside its metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All of it.
+    Whole,
+    /// What its metadata does not hold: see [`super::remainder`].
+    Remainder,
+}
 
 /// The metadata, and the object without what is left out.
 pub(super) fn scan(
@@ -25,8 +37,13 @@ pub(super) fn scan(
     outline: &Outline,
     strip: &Strip,
     type_meta: Option<&TypeMeta>,
+    wanted: Wanted,
 ) -> Result<Scanned, Fault> {
-    let walk = Walk::over(object, outline, strip)?;
+    let mut walk = Walk::over(object, outline, strip, wanted)?;
+    if walk.ambiguous && wanted == Wanted::Remainder {
+        // What was taken first is not what the metadata holds.
+        walk = Walk::over(object, outline, strip, Wanted::Whole)?;
+    }
     let metadata = walk.metadata(type_meta)?;
     let object = walk.copy(type_meta);
     Ok(Scanned { metadata, object })
@@ -34,14 +51,14 @@ pub(super) fn scan(
 
 /// The metadata only.
 pub(super) fn metadata(object: &[u8]) -> Result<Metadata, Fault> {
-    Walk::over(object, &Outline::default(), &Strip::nothing())?.metadata(None)
+    Walk::over(object, &Outline::default(), &Strip::nothing(), Wanted::Whole)?.metadata(None)
 }
 
 /// An object's key, for a message about what else is wrong with it: none if that cannot be told. The object may be cut off.
 pub(super) fn key(object: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(object);
     let strip = Strip::nothing();
-    let mut walk = Walk::new(text.as_bytes(), &strip);
+    let mut walk = Walk::new(text.as_bytes(), &strip, Wanted::Whole);
     // What was found before it went wrong is what can be told.
     let _ = walk.root(&Outline::default());
     let name = walk.text(Field::Name).ok().filter(|name| !name.is_empty())?;
@@ -54,10 +71,17 @@ pub(super) fn key(object: &[u8]) -> Option<String> {
 struct Walk<'a> {
     object: &'a [u8],
     strip: &'a Strip,
+    wanted: Wanted,
     /// Where the value of each field of the metadata is.
     places: [Option<Range<usize>>; FIELDS],
     /// What is left out, in its order.
     cuts: Vec<Range<usize>>,
+    /// The fields that are left out because the metadata holds them, and where the cut begins.
+    held: Vec<(Field, usize)>,
+    /// Whether one of the fields is there twice, or the metadata is.
+    ambiguous: bool,
+    /// Whether there is a member `metadata`.
+    has_metadata: bool,
     /// Behind the bracket that opens the object.
     inside: usize,
     /// Whether anything of the object stays.
@@ -75,19 +99,24 @@ enum Level {
 }
 
 impl<'a> Walk<'a> {
-    fn new(object: &'a [u8], strip: &'a Strip) -> Self {
+    fn new(object: &'a [u8], strip: &'a Strip, wanted: Wanted) -> Self {
+        let cuts = if wanted == Wanted::Remainder { CUTS } else { 0 };
         Self {
             object,
             strip,
+            wanted,
             places: Default::default(),
-            cuts: Vec::new(),
+            cuts: Vec::with_capacity(cuts),
+            held: Vec::with_capacity(cuts),
+            ambiguous: false,
+            has_metadata: false,
             inside: 0,
             kept: false,
             wrong_metadata: false,
         }
     }
 
-    fn over(object: &'a [u8], outline: &Outline, strip: &'a Strip) -> Result<Self, Fault> {
+    fn over(object: &'a [u8], outline: &Outline, strip: &'a Strip, wanted: Wanted) -> Result<Self, Fault> {
         if outline.too_deep {
             return Err(Fault::TooDeep);
         }
@@ -95,7 +124,7 @@ impl<'a> Walk<'a> {
         if !object.is_ascii() {
             std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
         }
-        let mut walk = Self::new(object, strip);
+        let mut walk = Self::new(object, strip, wanted);
         walk.root(outline)?;
         if walk.wrong_metadata {
             return Err(Fault::WrongType { field: "metadata", expected: "an object" });
@@ -123,21 +152,29 @@ impl<'a> Walk<'a> {
                 self.cuts.push(start..member.name.start);
             }
             let name = member.name.text()?;
+            let mut held = None;
             match node.and_then(|node| node.at(&name)) {
                 Some(Cut::Whole) => {
                     cursor.skip()?;
-                    end = cursor.at();
-                    match member.comma {
-                        Some(comma) if kept => self.cuts.push(comma..end),
-                        _ => cut_from = Some(member.name.start),
-                    }
                 }
                 cut => {
-                    kept = true;
                     let within = if let Some(Cut::Within(node)) = cut { Some(node) } else { None };
-                    self.value(cursor, within, level, &name)?;
+                    held = self.value(cursor, within, level, &name)?;
+                    if held.is_none() {
+                        kept = true;
+                        continue;
+                    }
                 }
             }
+            end = cursor.at();
+            let cut = match member.comma {
+                Some(comma) if kept => {
+                    self.cuts.push(comma..end);
+                    comma
+                }
+                _ => *cut_from.insert(member.name.start),
+            };
+            self.held.extend(held.map(|field| (field, cut)));
         }
         if let Some(start) = cut_from {
             self.cuts.push(start..end);
@@ -145,25 +182,39 @@ impl<'a> Walk<'a> {
         Ok(kept)
     }
 
-    /// Walks over a member's value, which stays, and notes where it is if it is of interest.
+    /// Walks over a member's value, and notes where it is if it is of interest. If it is left out because the metadata holds it,
+    /// says which field it is.
     #[inline]
-    fn value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level, name: &[u8]) -> Result<(), Fault> {
+    fn value(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        node: Option<&Node>,
+        level: Level,
+        name: &[u8],
+    ) -> Result<Option<Field>, Fault> {
         if level == Level::Root && name == b"metadata" {
-            return self.metadata_value(cursor, node);
+            self.metadata_value(cursor, node)?;
+            return Ok(None);
         }
-        let start = cursor.at();
+        let (start, cuts) = (cursor.at(), self.cuts.len());
         if node.is_some() && cursor.peek() == Some(b'{') {
             self.members(cursor, node, Level::Other)?;
         } else {
             cursor.skip()?;
         }
-        if let Some(field) = field(level, name) {
-            self.places[field as usize] = Some(start..cursor.at());
+        let Some(field) = field(level, name) else { return Ok(None) };
+        let place = start..cursor.at();
+        self.ambiguous |= self.places[field as usize].replace(place.clone()).is_some();
+        if self.wanted == Wanted::Whole || !is_held(field, &self.object[place]) {
+            return Ok(None);
         }
-        Ok(())
+        // It goes with all that is within.
+        self.cuts.truncate(cuts);
+        Ok(Some(field))
     }
 
     fn metadata_value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>) -> Result<(), Fault> {
+        self.ambiguous |= std::mem::replace(&mut self.has_metadata, true);
         // When there are two, the last one counts, and all of it.
         for (place, field) in self.places.iter_mut().enumerate() {
             if place != Field::ApiVersion as usize && place != Field::Kind as usize {
@@ -184,7 +235,7 @@ impl<'a> Walk<'a> {
     }
 
     fn text(&self, field: Field) -> Result<Cow<'a, str>, Fault> {
-        self.raw(field).map_or(Ok(Cow::Borrowed("")), |raw| string(raw, path(field)))
+        self.raw(field).map_or(Ok(Cow::Borrowed("")), |raw| string(raw, field.path()))
     }
 
     fn metadata(&self, type_meta: Option<&TypeMeta>) -> Result<Metadata, Fault> {
@@ -223,7 +274,7 @@ impl<'a> Walk<'a> {
     fn generation(&self) -> Result<&'a str, Fault> {
         let Some(raw) = self.raw(Field::Generation) else { return Ok("") };
         let number = std::str::from_utf8(raw).ok().filter(|text| text.parse::<i64>().is_ok());
-        number.ok_or(Fault::WrongType { field: path(Field::Generation), expected: "a whole number" })
+        number.ok_or(Fault::WrongType { field: Field::Generation.path(), expected: "a whole number" })
     }
 
     fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
@@ -231,7 +282,7 @@ impl<'a> Walk<'a> {
         if let Some(raw) = self.raw(field) {
             let node = self.strip.root().within("metadata").and_then(|node| node.within(name));
             let mut cursor = Cursor::new(raw);
-            let wrong = Fault::WrongType { field: path(field), expected: "an object" };
+            let wrong = Fault::WrongType { field: field.path(), expected: "an object" };
             let mut object = cursor.object().map_err(|_| wrong)?;
             while let Some(member) = cursor.member(&mut object)? {
                 let key = member.name.text()?;
@@ -244,7 +295,7 @@ impl<'a> Walk<'a> {
         drop_duplicates(&mut pairs);
         for (key, value) in &pairs {
             metadata.part(key);
-            metadata.part(&string_or_null(value, path(field))?);
+            metadata.part(&string_or_null(value, field.path())?);
         }
         metadata.parts(field);
         Ok(())
@@ -253,10 +304,10 @@ impl<'a> Walk<'a> {
     fn finalizers(&self, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
         if let Some(raw) = self.raw(Field::Finalizers) {
             let mut cursor = Cursor::new(raw);
-            let wrong = Fault::WrongType { field: path(Field::Finalizers), expected: "a list" };
+            let wrong = Fault::WrongType { field: Field::Finalizers.path(), expected: "a list" };
             let mut list = cursor.list().map_err(|_| wrong)?;
             while cursor.element(&mut list)? {
-                metadata.part(&string(&raw[cursor.skip()?], path(Field::Finalizers))?);
+                metadata.part(&string(&raw[cursor.skip()?], Field::Finalizers.path())?);
             }
         }
         metadata.parts(Field::Finalizers);
@@ -266,7 +317,7 @@ impl<'a> Walk<'a> {
     fn owner_references(&self, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
         if let Some(raw) = self.raw(Field::OwnerReferences) {
             let mut cursor = Cursor::new(raw);
-            let wrong = Fault::WrongType { field: path(Field::OwnerReferences), expected: "a list" };
+            let wrong = Fault::WrongType { field: Field::OwnerReferences.path(), expected: "a list" };
             let mut list = cursor.list().map_err(|_| wrong)?;
             while cursor.element(&mut list)? {
                 owner_reference(raw, &mut cursor, metadata)?;
@@ -276,20 +327,15 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The object without what is left out and with its type, in an allocation of exactly its size.
+    /// The object without what is left out, and with its type or as a remainder, in an allocation of exactly its size.
     fn copy(&self, type_meta: Option<&TypeMeta>) -> Bytes {
-        let mut types = Vec::new();
-        for (name, value) in ["apiVersion", "kind"].into_iter().zip(self.types(type_meta).map(|(_, value)| value)) {
-            if let Some(value) = value {
-                let comma = if types.is_empty() { "" } else { "," };
-                types.extend_from_slice(format!("{comma}\"{name}\":{}", serde_json::Value::from(value)).as_bytes());
-            }
-        }
-        if !types.is_empty() && self.kept {
-            types.push(b',');
-        }
+        let (head, types) = match self.wanted {
+            Wanted::Whole => (Head::default(), self.written_types(type_meta)),
+            Wanted::Remainder => (self.head(type_meta), Vec::new()),
+        };
         let left_out: usize = self.cuts.iter().map(ExactSizeIterator::len).sum();
-        let mut copy = Vec::with_capacity(self.object.len() - left_out + types.len());
+        let mut copy = Vec::with_capacity(head.bytes().len() + self.object.len() - left_out + types.len());
+        copy.extend_from_slice(head.bytes());
         copy.extend_from_slice(&self.object[..self.inside]);
         copy.extend_from_slice(&types);
         let mut copied = self.inside;
@@ -300,6 +346,37 @@ impl<'a> Walk<'a> {
         copy.extend_from_slice(&self.object[copied..]);
         debug_assert_eq!(copy.len(), copy.capacity());
         Bytes::from(copy)
+    }
+
+    /// The members that are filled in for the object's type.
+    fn written_types(&self, type_meta: Option<&TypeMeta>) -> Vec<u8> {
+        let mut types = Vec::new();
+        for (field, value) in self.types(type_meta) {
+            if let Some(value) = value {
+                let (comma, name) = (if types.is_empty() { "" } else { "," }, field.name());
+                types.extend_from_slice(format!("{comma}\"{name}\":{}", serde_json::Value::from(value)).as_bytes());
+            }
+        }
+        if !types.is_empty() && self.kept {
+            types.push(b',');
+        }
+        types
+    }
+
+    /// Which fields the copy lacks because the metadata holds them, and where. What is filled in for the object's type is in the
+    /// metadata only.
+    fn head(&self, type_meta: Option<&TypeMeta>) -> Head {
+        let mut head = Head::default();
+        let filled_in = self.types(type_meta).into_iter().filter(|(_, value)| value.is_some());
+        filled_in.for_each(|(field, _)| head.push(field, self.inside));
+        let (mut cuts, mut left_out) = (self.cuts.iter().peekable(), 0);
+        for (field, start) in &self.held {
+            while let Some(cut) = cuts.next_if(|cut| cut.start < *start) {
+                left_out += cut.len();
+            }
+            head.push(*field, start - left_out);
+        }
+        head
     }
 }
 
@@ -322,25 +399,6 @@ fn field(level: Level, name: &[u8]) -> Option<Field> {
         (Level::Metadata, b"finalizers") => Field::Finalizers,
         _ => return None,
     })
-}
-
-/// What the field is called in messages.
-fn path(field: Field) -> &'static str {
-    match field {
-        Field::Name => "metadata.name",
-        Field::Namespace => "metadata.namespace",
-        Field::ResourceVersion => "metadata.resourceVersion",
-        Field::Uid => "metadata.uid",
-        Field::Labels => "metadata.labels",
-        Field::OwnerReferences => OWNERS,
-        Field::Generation => "metadata.generation",
-        Field::DeletionTimestamp => "metadata.deletionTimestamp",
-        Field::Finalizers => "metadata.finalizers",
-        Field::ApiVersion => "apiVersion",
-        Field::Kind => "kind",
-        Field::CreationTimestamp => "metadata.creationTimestamp",
-        Field::Annotations => "metadata.annotations",
-    }
 }
 
 /// The text that a string means.

@@ -8,8 +8,8 @@
 use bytes::Bytes;
 use serde_json::Value as Document;
 use steersman_wire::{
-    Codec, Fault, FieldPath, Item, Json, Limits, ListMeta, ListSplitter, ObjectError, Scanned, Strip, Value,
-    WatchEvent, WatchSplitter, WireError,
+    Codec, Fault, FieldPath, Item, Json, Limits, ListMeta, ListSplitter, Metadata, ObjectError, Scanned, SharedTexts,
+    Strip, TypeMeta, Value, WatchEvent, WatchSplitter, WireError,
 };
 
 type Objects<T> = Vec<Result<T, ObjectError>>;
@@ -63,6 +63,13 @@ pub(crate) fn object(data: &[u8]) {
     let applied: FieldPath = "metadata.annotations['a.b/c']".parse().expect("a path");
     let status: FieldPath = "status".parse().expect("a path");
     let strip = Strip::default().and(&applied).and(&status);
+    let types = TypeMeta { api_version: "v1".to_owned(), kind: "Thing".to_owned() };
+    for type_meta in [None, Some(&types)] {
+        check_remainder(data, &strip, type_meta);
+        check_remainder(data, &Strip::nothing(), type_meta);
+    }
+    // What is broken is told, or at least harms nobody.
+    let _ = (Json.restore(data, &Metadata::default()), Json.rest(data));
     let scanned = Json.scan(data, &strip, None);
     let metadata = Json.metadata(data);
     let Ok(document) = serde_json::from_slice::<Document>(data) else {
@@ -96,6 +103,33 @@ pub(crate) fn object(data: &[u8]) {
         }
         (Err(error), Ok(_)) => panic!("{error}, but without stripping there is none: {document}"),
     }
+}
+
+/// An object becomes whole again of what its metadata does not hold and its metadata, shared or not.
+pub(crate) fn check_remainder(data: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) {
+    let plain = |error: ObjectError| (error.key, error.fault);
+    let (whole, remainder) = match (
+        Json.scan(data, strip, type_meta).map_err(plain),
+        Json.scan_remainder(data, strip, type_meta).map_err(plain),
+    ) {
+        (Ok(whole), Ok(remainder)) => (whole, remainder),
+        (whole, remainder) => return assert_eq!(whole.map(|_| ()), remainder.map(|_| ())),
+    };
+    assert_eq!(remainder.metadata, whole.metadata);
+    assert!(remainder.object.len() <= whole.object.len());
+    // What is within the fields that are passed over may be anything.
+    let document = |json: &[u8]| serde_json::from_slice::<Document>(json).ok();
+    let expected = document(&whole.object);
+    let texts = SharedTexts::new();
+    for metadata in (0..3).map(|_| remainder.metadata.clone().share(&texts)) {
+        let restored = Json.restore(&remainder.object, &metadata).expect("a remainder can be restored");
+        assert_eq!(document(&restored), expected, "{}", String::from_utf8_lossy(&remainder.object));
+    }
+    let (mut rest, mut expected) = (document(Json.rest(&remainder.object).expect("it is not broken")), expected);
+    for document in [&mut rest, &mut expected].into_iter().flatten() {
+        ["apiVersion", "kind", "metadata"].iter().for_each(|name| remove(document, &[name]));
+    }
+    assert_eq!(rest, expected, "all other fields can be read without restoring");
 }
 
 /// Reading a field gives what `serde_json` gives.
