@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use arc_swap::ArcSwapOption;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use steersman_wire::{Codec, Fault, FieldPath, Json, Metadata, ObjectError, Value};
@@ -40,6 +41,8 @@ pub(crate) enum Body<K> {
     /// Decoded when somebody asks for it. The fields are here, and not in a struct of their own, because they fit beside the tag.
     Bytes {
         bytes: Mutex<Bytes<K>>,
+        /// Decoded, as long as the memo keeps it.
+        memoized: ArcSwapOption<K>,
         /// How long the remainder is.
         length: u32,
         /// Whether somebody has asked since the memo last looked.
@@ -67,7 +70,13 @@ impl<K> Body<K> {
         if let Some(dictionary) = dictionary {
             bytes.compress(dictionary, length);
         }
-        Self::Bytes { bytes: Mutex::new(bytes), length, used: AtomicBool::new(false), decoded_at: AtomicU16::new(0) }
+        Self::Bytes {
+            bytes: Mutex::new(bytes),
+            memoized: ArcSwapOption::empty(),
+            length,
+            used: AtomicBool::new(false),
+            decoded_at: AtomicU16::new(0),
+        }
     }
 }
 
@@ -158,6 +167,13 @@ impl<K> Entry<K> {
         })
     }
 
+    /// The decoded object that the memo keeps from now on.
+    pub(crate) fn set_memoized(&self, object: Option<Arc<K>>) {
+        if let Body::Bytes { memoized, .. } = &self.body {
+            memoized.store(object);
+        }
+    }
+
     /// Notes that the object is decoded now, and tells when it was the last time.
     pub(crate) fn decoded_at(&self, now: u16) -> Option<u16> {
         match &self.body {
@@ -174,6 +190,13 @@ impl<K> Entry<K> {
             Body::Bytes { used, .. } => used.swap(false, Ordering::Relaxed),
             Body::Decoded(_) => false,
         }
+    }
+}
+
+/// Most of the time it is set, and a look leaves it with the other processors.
+fn set(flag: &AtomicBool) {
+    if !flag.load(Ordering::Relaxed) {
+        flag.store(true, Ordering::Relaxed);
     }
 }
 
@@ -257,16 +280,18 @@ impl<K> Cached<K> {
 impl<K: Object> Cached<K> {
     /// The whole object. An error says which one does not fit `K`, and harms nobody else.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
-        let (bytes, length, used) = match &self.0.body {
+        let (bytes, length) = match &self.0.body {
             Body::Decoded(object) => return Ok(Arc::clone(object)),
-            Body::Bytes { bytes, length, used, .. } => (bytes, *length, used),
+            Body::Bytes { memoized, used, bytes, length, .. } => {
+                if let Some(object) = memoized.load_full() {
+                    set(used);
+                    return Ok(object);
+                }
+                (bytes, *length)
+            }
         };
         let mut bytes = lock(bytes);
         if let Some(object) = bytes.decoded.upgrade() {
-            // Most of the time it is set, and a look leaves it with the other processors.
-            if !used.load(Ordering::Relaxed) {
-                used.store(true, Ordering::Relaxed);
-            }
             return Ok(object);
         }
         self.0.storage.count_decode();
@@ -284,7 +309,14 @@ impl<K: Object> Cached<K> {
     pub fn with<R>(&self, look: impl FnOnce(&K) -> R) -> Result<R, DecodeError> {
         match &self.0.body {
             Body::Decoded(object) => Ok(look(object)),
-            Body::Bytes { .. } => self.get().map(|object| look(&object)),
+            Body::Bytes { memoized, used, .. } => {
+                // Without counting one more who holds it: where the same objects are read all the time, that is most of the time it takes.
+                if let Some(object) = &*memoized.load() {
+                    set(used);
+                    return Ok(look(object));
+                }
+                self.get().map(|object| look(&object))
+            }
         }
     }
 
@@ -349,7 +381,8 @@ mod tests {
 
     #[test]
     fn what_was_read_leaves_no_memory_behind() {
-        let storage = Storage::<Json>::default();
+        // So small a memo keeps nothing that is read once.
+        let storage = Storage::<Json>::new(StorageOptions { memo_bytes_max: 1024, ..Default::default() });
         let object = |index| format!(r#"{{"kind":"A","metadata":{{"name":"a{index}"}}}}"#);
         let objects: Vec<_> =
             (0..1000).map(|index| storage.store(object(index).as_bytes(), None).expect("it is kept")).collect();
@@ -363,7 +396,7 @@ mod tests {
     #[test]
     fn an_entry_is_small() {
         let counters = 2 * size_of::<usize>();
-        assert!(size_of::<Entry<Pod>>() + counters <= 104, "{}", size_of::<Entry<Pod>>() + counters);
+        assert!(size_of::<Entry<Pod>>() + counters <= 112, "{}", size_of::<Entry<Pod>>() + counters);
     }
 
     #[test]

@@ -209,8 +209,13 @@ impl<K: Object> Default for Storage<K> {
 impl<K: Object> Storage<K> {
     /// A storage with these options.
     pub fn new(options: StorageOptions<K>) -> Self {
+        let memo = Memo::new(options.memo_bytes_max);
+        Self::with_memo(options, memo)
+    }
+
+    pub(crate) fn with_memo(options: StorageOptions<K>, memo: Memo<K>) -> Self {
         let shared = Shared {
-            memo: Memo::new(options.memo_bytes_max),
+            memo,
             texts: SharedTexts::new(),
             compression: (options.mode == StorageMode::Compressed).then(Compression::new),
             gauges: Gauges::default(),

@@ -116,12 +116,13 @@ fn those_that_came_before_the_dictionary_are_all_compressed() {
 #[test]
 fn the_memo_works_as_for_encoded_objects() {
     let (storage, objects) = trained();
-    drop(objects[7].get().expect("it decodes"));
+    (0..2).for_each(|_| drop(objects[7].get().expect("it decodes")));
+    let before = storage.metrics().decodes_total;
     let object = objects[7].get().expect("it decodes");
     let json = objects[7].to_json().expect("JSON").len();
     assert!(Arc::ptr_eq(&object, &objects[7].get().expect("it decodes")));
     let StorageMetrics { decodes_total, memo_objects, memo_bytes, .. } = storage.metrics();
-    assert_eq!((decodes_total, memo_objects, memo_bytes), (2, 1, json));
+    assert_eq!((decodes_total, memo_objects, memo_bytes), (before, 1, json));
 }
 
 #[test]
