@@ -210,8 +210,8 @@ impl<K: Send + Sync + 'static> Listener<K> {
     }
 }
 
-/// After so many calls, other tasks are let run.
-const TOLD_AT_ONCE: usize = 256;
+/// After so many calls, other tasks are let run. As many as the informer brings in its turn, or its handlers would fall behind.
+const TOLD_AT_ONCE: usize = 512;
 
 async fn tell<K>(
     mut handler: impl EventHandler<K>,

@@ -382,19 +382,21 @@ fn process<K: Object>(inner: &Inner<K>, index: usize, batch: Batch<Cached<K>>, s
 async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Source<K>>) -> Infallible {
     loop {
         source.filled().await;
+        let full = source.is_full();
         let Some((batch, synced)) = source.take() else { continue };
         let processed = process(&inner, index, batch, synced);
-        source.applied();
         inner.progress.send_modify(|progress| {
             progress.batches += 1;
             progress.changes += u64::from(processed.changed);
             progress.synced |= processed.synced;
         });
-        // Others want to run as well, however much there is to do. Where there is no more, a needless wake-up would only call another
-        // thread to help.
-        if source.pending() > 0 {
+        // Others want to run as well, however much there is to do: handlers first of all, or what they have not been told piles up. Where
+        // there is no more, a needless wake-up would only call another thread to help.
+        if full || source.pending() > 0 {
             tokio::task::yield_now().await;
         }
+        // Only now: it wakes the reflector, and with it this task.
+        source.applied();
     }
 }
 

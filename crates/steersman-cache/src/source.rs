@@ -11,10 +11,11 @@ use crate::delta_fifo::{Batch, DeltaFifo};
 use crate::informer::Inner;
 use crate::reflector::ReflectorStore;
 
-/// So many deltas may wait; then the reflector does.
-const DELTAS_MAX: usize = 10_000;
+/// So many deltas may wait; then the reflector does. Each keeps a state in memory, and as it is applied, so does the event that holds
+/// the state before; what a burst has once taken, allocators do not give back.
+const DELTAS_MAX: usize = 512;
 /// So many keys are taken at once.
-const KEYS_MAX: usize = 1_000;
+const KEYS_MAX: usize = 512;
 
 /// The objects of one namespace, or all.
 pub(crate) struct Source<K> {
@@ -48,6 +49,11 @@ impl<K: Object> Source<K> {
     /// How many deltas wait to be applied.
     pub(crate) fn pending(&self) -> usize {
         self.fifo().deltas.deltas()
+    }
+
+    /// Whether the reflector waits until some of it is applied.
+    pub(crate) fn is_full(&self) -> bool {
+        self.pending() >= DELTAS_MAX
     }
 
     /// Waits until there is something to take. Nobody wakes who waits here: it is polled each time after the only one who puts in,

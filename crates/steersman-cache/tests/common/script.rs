@@ -95,7 +95,8 @@ impl ListerWatcher for Script {
 
 impl WatchStream for ScriptedWatch {
     async fn next(&mut self) -> Result<Option<Scripted>, Error> {
-        Ok(self.0.recv().await)
+        // As the events of one chunk of a real watch do, all come that there are before anybody else has his turn.
+        Ok(tokio::task::coop::unconstrained(self.0.recv()).await)
     }
 }
 

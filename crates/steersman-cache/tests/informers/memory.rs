@@ -1,5 +1,6 @@
 //! What is decoded, and what is held.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -101,6 +102,31 @@ async fn updates_of_the_same_objects_leave_nothing_behind() {
     informer.lister().wait_for_version("200999", LONG).await.unwrap();
     settle().await;
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_events_does_not_pile_up_in_memory() {
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    let most = Arc::new(AtomicUsize::new(0));
+    let (seen, held) = (Arc::clone(&most), informer.clone());
+    let count = move |_: &Event<ConfigMap>| {
+        seen.fetch_max(held.metrics().storage.objects, Ordering::Relaxed);
+    };
+    informer.add_event_handler(handler(count)).unwrap();
+    informer.start().unwrap();
+    until("it watches", || script.is_watched()).await;
+    for number in 0..100 {
+        script.added(&map_json(&format!("map-{number}"), 1 + number, ""));
+    }
+    script.listed(2_000);
+    informer.wait_for_sync(LONG).await.unwrap();
+    for number in 0..10_000 {
+        script.modified(&map_json(&format!("map-{}", number % 100), 10_000 + number, ""));
+    }
+    informer.lister().wait_for_version("19999", LONG).await.unwrap();
+    settle().await;
+    let most = most.load(Ordering::Relaxed);
+    assert!((100..2_000).contains(&most), "{most} states were held at a time");
 }
 
 #[tokio::test(start_paused = true)]

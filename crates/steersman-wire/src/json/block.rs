@@ -3,6 +3,8 @@
 //! Most of what is read is only passed over, so the cost of a byte that does not matter is the cost of everything. Bits of
 //! 64 bytes let strings and nesting be followed without a branch for each token.
 
+use wide::u8x16;
+
 /// How many bytes a block has.
 pub(super) const BLOCK: usize = 64;
 
@@ -18,54 +20,26 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Not inlined: only where its answer goes to memory does the compiler swap all bits with vectors (a third faster).
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn of(bytes: &[u8; BLOCK]) -> Self {
-        let [a, b] = columns(bytes, 0, [b'"', b'\\']);
+        let (rows, _) = bytes.as_chunks::<16>();
+        let rows: [u8x16; 4] = std::array::from_fn(|row| u8x16::new(rows[row]));
         // `[` and `]` differ from `{` and `}` in this bit only, and no other byte becomes one of those by it.
-        let [c, d] = columns(bytes, 0x20, [b'{', b'}']);
-        // All four at once, as the compiler makes vectors of that.
-        let [a, b, c, d] = transpose([a, b, c, d]);
-        let ([quotes, backslashes], [opens, closes]) = (rows(a, b), rows(c, d));
-        Self { quotes, backslashes, opens, closes }
-    }
-}
-
-/// Where each of two bytes is, after `bits` have been set in all bytes of the block.
-///
-/// The loop is written for the compiler to make vectors of it: the block is four rows of 16 columns, and each column gathers
-/// what its four bytes are in one byte, two bits a row. The left and the right half of the columns are the answer.
-#[inline(always)]
-fn columns(bytes: &[u8; BLOCK], bits: u8, wanted: [u8; 2]) -> [u64; 2] {
-    let mut columns = [0_u8; 16];
-    for (column, found) in columns.iter_mut().enumerate() {
-        let is = |row: usize, which: usize| {
-            if bytes[row * 16 + column] | bits == wanted[which] { 1 << (2 * row + which) } else { 0_u8 }
-        };
-        *found = is(0, 0) | is(1, 0) | is(2, 0) | is(3, 0) | is(0, 1) | is(1, 1) | is(2, 1) | is(3, 1);
-    }
-    let (halves, _) = columns.as_chunks::<8>();
-    [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
-}
-
-/// Takes the bits of each for a square of 8 by 8 and swaps rows and columns.
-#[inline(always)]
-fn transpose(mut squares: [u64; 4]) -> [u64; 4] {
-    for (distance, mask) in [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_0000_CCCC), (28, 0x0000_0000_F0F0_F0F0)] {
-        let differing: [u64; 4] = squares.map(|bits| (bits ^ (bits >> distance)) & mask);
-        for (bits, differing) in squares.iter_mut().zip(differing) {
-            *bits ^= differing ^ (differing << distance);
+        let braces = rows.map(|row| row | u8x16::splat(0x20));
+        Self {
+            quotes: places(&rows, b'"'),
+            backslashes: places(&rows, b'\\'),
+            opens: places(&braces, b'{'),
+            closes: places(&braces, b'}'),
         }
     }
-    squares
 }
 
-/// Puts together what the left and the right columns know, of each of the two bytes: in each half, byte 2 × row + which, bit
-/// column.
+/// Where the byte is.
 #[inline(always)]
-fn rows(left: u64, right: u64) -> [u64; 2] {
-    const EVEN_BYTES: u64 = 0x00FF_00FF_00FF_00FF;
-    [(left & EVEN_BYTES) | (right & EVEN_BYTES) << 8, (left >> 8 & EVEN_BYTES) | (right & !EVEN_BYTES)]
+fn places(rows: &[u8x16; 4], byte: u8) -> u64 {
+    let in_row = |row: u8x16| u64::from(row.simd_eq(u8x16::splat(byte)).to_bitmask());
+    in_row(rows[0]) | in_row(rows[1]) << 16 | in_row(rows[2]) << 32 | in_row(rows[3]) << 48
 }
 
 /// The first `"` or `\` of `bytes` at or after `from`.
