@@ -49,6 +49,7 @@ mod queue;
 mod rate_limiter;
 mod slots;
 mod sync;
+mod table;
 mod waiters;
 
 pub use crate::core::{AddOptions, Core, Ticket, Verdict};

@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
 use crate::Error;
-use crate::slots::widen;
+use crate::table::Table;
 
 /// Decides how long a key that failed waits before its next try.
 ///
@@ -54,20 +54,13 @@ pub fn controller_runtime_default<T>() -> ItemExponentialFailureRateLimiter<T> {
 /// beside it, in the order in which they first failed, which is roughly that in which they fail again.
 #[derive(Clone)]
 struct Failures<T> {
-    table: HashTable<Place>,
+    table: Table,
     counts: Vec<Count<T>>,
     /// Places in `counts` that are free again.
     free: Vec<u32>,
     /// Where the key is expected that fails next: behind the last one, as the time before.
     next: usize,
     hasher: DefaultHashBuilder,
-}
-
-/// Where the count of a key is. The hash is kept, so that few other keys are looked at and the table grows without any.
-#[derive(Clone, Copy)]
-struct Place {
-    hash: u32,
-    index: u32,
 }
 
 /// How often a key has failed. Without a key once that is forgotten.
@@ -80,7 +73,7 @@ struct Count<T> {
 impl<T> Failures<T> {
     fn new() -> Self {
         Self {
-            table: HashTable::new(),
+            table: Table::default(),
             counts: Vec::new(),
             free: Vec::new(),
             next: 0,
@@ -100,11 +93,9 @@ impl<T: Hash + Eq + Clone> Failures<T> {
         self.hasher.hash_one(key) as u32
     }
 
-    fn find(&self, hash: u32, key: &T) -> Option<usize> {
-        let is_key = |place: &Place| {
-            place.hash == hash && self.counts[place.index as usize].key.as_ref().is_some_and(|other| other == key)
-        };
-        self.table.find(widen(hash), is_key).map(|place| place.index as usize)
+    fn find(&self, hash: u32, key: &T) -> Option<u32> {
+        let is_key = |index: u32| self.counts[index as usize].key.as_ref().is_some_and(|other| other == key);
+        self.table.find(hash, is_key)
     }
 
     /// Counts one more failure and says how many there were before.
@@ -116,7 +107,7 @@ impl<T: Hash + Eq + Clone> Failures<T> {
         }
         let hash = self.hash(key);
         if let Some(index) = self.find(hash, key) {
-            return self.count_at(index);
+            return self.count_at(index as usize);
         }
         let first = Count { key: Some(key.clone()), failures: 1 };
         let index = if let Some(index) = self.free.pop() {
@@ -124,9 +115,9 @@ impl<T: Hash + Eq + Clone> Failures<T> {
             index
         } else {
             self.counts.push(first);
-            u32::try_from(self.counts.len() - 1).expect("memory holds fewer than 2³² keys")
+            u32::try_from(self.counts.len()).expect("memory holds fewer than 2³² keys") - 1
         };
-        self.table.insert_unique(widen(hash), Place { hash, index }, |place| widen(place.hash));
+        self.table.insert(hash, index);
         0
     }
 
@@ -144,14 +135,13 @@ impl<T: Hash + Eq + Clone> Failures<T> {
         }
         let hash = self.hash(key);
         let Some(index) = self.find(hash, key) else { return };
-        if let Ok(place) = self.table.find_entry(widen(hash), |place| place.index as usize == index) {
-            self.free.push(place.remove().0.index);
-            self.counts[index].key = None;
-        }
+        self.table.remove(hash, index);
+        self.free.push(index);
+        self.counts[index as usize].key = None;
     }
 
     fn get(&self, key: &T) -> u32 {
-        self.find(self.hash(key), key).map_or(0, |index| self.counts[index].failures)
+        self.find(self.hash(key), key).map_or(0, |index| self.counts[index as usize].failures)
     }
 }
 

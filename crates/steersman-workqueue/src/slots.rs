@@ -2,7 +2,9 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
+use hashbrown::DefaultHashBuilder;
+
+use crate::table::Table;
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
@@ -72,41 +74,26 @@ impl List {
     }
 }
 
-/// A key in the table. With its hash beside it, the table grows, and most wrong keys are told apart, without a look at the
-/// slot, which would be anywhere in memory.
-struct Entry {
-    id: u32,
-    hash: u32,
-}
-
-/// What the table asks for: the lower bits choose the place and the seven highest tell neighbours apart, so that both must
-/// be well mixed. They are different bits of the half that is kept as long as there are fewer than 2^25 places.
-pub(crate) fn widen(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
-}
-
 /// The slots.
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
-    by_key: HashTable<Entry>,
+    by_key: Table,
     hasher: DefaultHashBuilder,
     free: u32,
 }
 
 impl<T: Hash + Eq> Slots<T> {
     pub(crate) fn new() -> Self {
-        Self { slots: Vec::new(), by_key: HashTable::new(), hasher: DefaultHashBuilder::default(), free: NONE }
+        Self { slots: Vec::new(), by_key: Table::default(), hasher: DefaultHashBuilder::default(), free: NONE }
     }
 
     /// The slot of `key`, in use or made for it. A key that was there before is kept, and the new one dropped.
     pub(crate) fn find_or_insert(&mut self, key: T) -> SlotId {
         let Self { slots, by_key, hasher, free } = self;
         let hash = hasher.hash_one(&key) as u32;
-        let is_key = |entry: &Entry| entry.hash == hash && *slots[entry.id as usize].key() == key;
-        let vacant = match by_key.entry(widen(hash), is_key, |entry| widen(entry.hash)) {
-            hash_table::Entry::Occupied(found) => return SlotId(found.get().id),
-            hash_table::Entry::Vacant(vacant) => vacant,
-        };
+        if let Some(id) = by_key.find(hash, |id| *slots[id as usize].key() == key) {
+            return SlotId(id);
+        }
         let slot = Slot {
             key: Some(key),
             hash,
@@ -128,7 +115,7 @@ impl<T: Hash + Eq> Slots<T> {
             slots[id as usize] = slot;
             id
         };
-        vacant.insert(Entry { id, hash });
+        by_key.insert(hash, id);
         SlotId(id)
     }
 
@@ -147,12 +134,9 @@ impl<T: Hash + Eq> Slots<T> {
         self.by_key.len() > LARGE
     }
 
-    /// Looks at the places of keys with these hashes, and does nothing. The places are anywhere in memory; looked at one
-    /// right after the other they come all together, and are there when they are needed one by one.
+    /// Fetches the places of keys with these hashes.
     pub(crate) fn look_ahead(&self, hashes: &[u32]) {
-        let found =
-            hashes.iter().filter(|hash| self.by_key.find(widen(**hash), |entry| entry.hash == **hash).is_some());
-        std::hint::black_box(found.count());
+        self.by_key.look_ahead(hashes);
     }
 
     /// Frees a slot that is in no list, and gives its key back.
@@ -161,12 +145,10 @@ impl<T: Hash + Eq> Slots<T> {
         let key = slot.key.take().expect("only slots in use are removed");
         slot.next = self.free;
         self.free = id.0;
-        if let Ok(found) = self.by_key.find_entry(widen(slot.hash), |entry| entry.id == id.0) {
-            found.remove();
-        }
+        self.by_key.remove(slot.hash, id.0);
         if self.by_key.is_empty() && self.slots.capacity() > KEPT_WHEN_EMPTY {
             self.slots = Vec::new();
-            self.by_key = HashTable::new();
+            self.by_key = Table::default();
             self.free = NONE;
         }
         key
