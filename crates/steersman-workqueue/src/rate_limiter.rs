@@ -343,6 +343,33 @@ mod tests {
         assert_eq!(waits(&mut limiter, "one", 1), [ms(1)]);
     }
 
+    proptest::proptest! {
+        /// Keys fail in turn, as the limiter guesses, and out of turn; those that are forgotten make room for others.
+        #[test]
+        fn per_item_exponential_counts_as_a_slow_map_does(
+            operations in proptest::collection::vec((0_u32..8, 0..4), 0..300),
+        ) {
+            let mut limiter = ItemExponentialFailureRateLimiter::new(ms(1), ms(1 << 20));
+            let mut model = std::collections::HashMap::<u32, u32>::new();
+            let mut last = 0;
+            for (number, what) in operations {
+                let key = if what == 0 { number } else { (last + 1) % 8 };
+                last = key;
+                if what == 3 && number % 2 == 0 {
+                    limiter.forget(&key);
+                    model.remove(&key);
+                } else {
+                    let failures = model.entry(key).or_default();
+                    proptest::prop_assert_eq!(limiter.when(&key, Instant::now()), ms(1 << *failures).min(ms(1 << 20)));
+                    *failures += 1;
+                }
+                for key in 0..8 {
+                    proptest::prop_assert_eq!(limiter.retries(&key), model.get(&key).copied().unwrap_or(0));
+                }
+            }
+        }
+    }
+
     #[test]
     fn per_item_exponential_never_overflows() {
         let max = Duration::from_secs(1000);

@@ -40,26 +40,31 @@ pub(super) fn each_half_for_one_and_for_all_handlers(asked: &Asked, answer: &Ans
     expect("the count", answer.count, asked.events / 2 * (1 + asked.workers))
 }
 
-pub(super) fn count_is_half_of_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    expect("the count", answer.count, asked.size / 2)
+pub(super) fn count_is_half_of_size_times_repeats(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    let repeats = repeats(answer)?;
+    expect(&format!("the count of {repeats} repetitions"), answer.count, asked.size / 2 * repeats)
 }
 
 pub(super) fn count_is_size_times_repeats(asked: &Asked, answer: &Answer) -> Result<(), String> {
-    let repeats = answer.whole("repeats").ok_or("the figure repeats, a whole number, is missing")?;
-    if repeats < 1 {
-        return Err("nothing was repeated even once".to_owned());
-    }
+    let repeats = repeats(answer)?;
     expect(&format!("the count of {repeats} repetitions"), answer.count, asked.size * repeats)
 }
 
 pub(super) fn ten_adds_per_key(asked: &Asked, answer: &Answer) -> Result<(), String> {
+    let keys = asked.size * repeats(answer)?;
     let adds = answer.whole("adds").ok_or("the figure adds, a whole number, is missing")?;
-    expect("the number of adds", adds, asked.size * 10)?;
-    if (asked.size..=asked.size * 10).contains(&answer.count) {
+    expect("the number of adds", adds, keys * 10)?;
+    if (keys..=keys * 10).contains(&answer.count) {
         Ok(())
     } else {
-        Err(format!("the count is {}, not between {} and {}", answer.count, asked.size, asked.size * 10))
+        Err(format!("the count is {}, not between {keys} and {}", answer.count, keys * 10))
     }
+}
+
+/// How often the job was done.
+fn repeats(answer: &Answer) -> Result<u64, String> {
+    let repeats = answer.whole("repeats").ok_or("the figure repeats, a whole number, is missing")?;
+    if repeats < 1 { Err("nothing was repeated even once".to_owned()) } else { Ok(repeats) }
 }
 
 #[cfg(test)]
@@ -85,8 +90,9 @@ mod tests {
         assert!(check("watch", &answer(100, &[])).is_err());
         assert_eq!(check("apiserver-watch", &answer(3000, &[])), Ok(()));
         assert!(check("apiserver-watch", &answer(2999, &[])).is_err());
-        assert_eq!(check("workqueue-ratelimit", &answer(50, &[])), Ok(()));
-        assert!(check("workqueue-ratelimit", &answer(100, &[])).is_err());
+        assert_eq!(check("workqueue-ratelimit", &answer(150, &[("repeats", 3.0)])), Ok(()));
+        assert!(check("workqueue-ratelimit", &answer(300, &[("repeats", 3.0)])).is_err());
+        assert!(check("workqueue-ratelimit", &answer(50, &[])).is_err());
         assert_eq!(check("cache-read-children", &answer(100_000, &[])), Ok(()));
         assert!(check("cache-read-children", &answer(99_999, &[])).is_err());
         assert_eq!(check("cache-handlers", &answer(15 * 11, &[])), Ok(()));
@@ -125,11 +131,16 @@ mod tests {
     #[test]
     fn a_deduplicating_job_must_add_all_and_lose_none() {
         let asked = Asked { size: 100, events: 0, workers: 1 };
-        let check = |count, adds| (job("workqueue-dedup-4").check)(&asked, &answer(count, &[("adds", adds)]));
-        assert_eq!(check(100, 1000.0), Ok(()));
-        assert_eq!(check(1000, 1000.0), Ok(()));
-        assert!(check(99, 1000.0).is_err());
-        assert!(check(1001, 1000.0).is_err());
-        assert!(check(500, 999.0).is_err());
+        let check = |count, adds, repeats| {
+            (job("workqueue-dedup-4").check)(&asked, &answer(count, &[("adds", adds), ("repeats", repeats)]))
+        };
+        assert_eq!(check(100, 1000.0, 1.0), Ok(()));
+        assert_eq!(check(1000, 1000.0, 1.0), Ok(()));
+        assert_eq!(check(300, 3000.0, 3.0), Ok(()));
+        assert!(check(99, 1000.0, 1.0).is_err());
+        assert!(check(1001, 1000.0, 1.0).is_err());
+        assert!(check(500, 999.0, 1.0).is_err());
+        assert!(check(299, 3000.0, 3.0).is_err());
+        assert!(check(0, 0.0, 0.0).is_err());
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::checks::{
-    count_is_children_read, count_is_events, count_is_half_of_size, count_is_size, count_is_size_times_events,
-    count_is_size_times_repeats, count_is_ten_times_size, each_half_for_one_and_for_all_handlers,
-    hundred_hits_per_lookup, ten_adds_per_key,
+    count_is_children_read, count_is_events, count_is_half_of_size_times_repeats, count_is_size,
+    count_is_size_times_events, count_is_size_times_repeats, count_is_ten_times_size,
+    each_half_for_one_and_for_all_handlers, hundred_hits_per_lookup, ten_adds_per_key,
 };
 use super::figures::Answer;
 
@@ -515,7 +515,7 @@ pub(crate) const JOBS: &[Job] = &[
         workers: 1,
         full: Scale::of(&[100_000]),
         quick: Scale::of(&[100_000]),
-        check: count_is_half_of_size,
+        check: count_is_half_of_size_times_repeats,
         ..WORKQUEUE
     },
     Job {
