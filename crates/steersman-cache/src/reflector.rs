@@ -243,7 +243,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
                 Ok(WatchEvent::Error(_)) => return Err(Unstreamed::Unfinished),
                 Err(error) => Raw::Unreadable(error),
             };
-            self.list_stored(storing.push(raw).await, &mut listing);
+            storing.push(raw);
+            while let Some(stored) = storing.next_stored().await {
+                self.list_stored(stored, &mut listing);
+            }
         }
     }
 
@@ -287,7 +290,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             if std::mem::take(&mut is_first) {
                 storing.set_item_type(page.meta().item_type().or_else(|| self.options.type_meta.clone()));
             }
-            self.list_stored(storing.push(raw).await, listing);
+            storing.push(raw);
+            while let Some(stored) = storing.next_stored().await {
+                self.list_stored(stored, listing);
+            }
         }
         self.list_rest(storing, listing).await;
         Ok(page.meta().clone())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::header::HeaderValue;
+use http::uri::Scheme;
 use http::{Request, Uri};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
@@ -214,7 +215,7 @@ fn without_credentials(error: BoxError) -> BoxError {
     }
 }
 
-/// hyper over `connector`, with what the configuration adds to each request.
+/// hyper over `connector`, with TLS where the server's address asks for it.
 fn hyper<C>(config: &Config, connector: C) -> Result<Transport, Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
@@ -222,9 +223,23 @@ where
     C::Future: Send + 'static,
     C::Error: std::error::Error + Send + Sync + 'static,
 {
+    // Where there is no TLS, the certificates of the system need not be read.
+    if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
+        return requests_over(config, connector.map_future(Box::pin));
+    }
+    requests_over(config, config.rustls_https_connector_with_connector(connector).map_err(config_error)?)
+}
+
+/// Requests over these connections, with what the configuration adds to each.
+fn requests_over<C>(config: &Config, connector: C) -> Result<Transport, Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    C::Future: Send + Unpin + 'static,
+    C::Error: Into<BoxError>,
+{
     let mut config = config.clone();
     let token_file = TokenFile::take(&mut config.auth_info)?;
-    let connector = config.rustls_https_connector_with_connector(connector).map_err(config_error)?;
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(config_error)?)

@@ -9,10 +9,11 @@ use tokio::task::JoinHandle;
 use crate::cached::{Cached, Object};
 use crate::{ObjectKey, Storage};
 
-/// So many objects are stored together, on whichever thread has nothing to do.
+/// So many objects are stored together.
 const BATCH: usize = 64;
-/// More batches than that do not wait to be stored: what has been read takes memory until then.
-const BATCHES_MAX: usize = 2;
+/// So many batches are left to other threads. What is read meanwhile is stored by its reader, so that nobody waits for anybody, and
+/// no more than this is in memory as it came.
+const ELSEWHERE_MAX: usize = 3;
 
 /// Makes cached objects of one kind out of bytes.
 pub(super) struct Reader<K> {
@@ -78,7 +79,22 @@ pub(super) struct Storing<K> {
     /// The type of those items that do not say it.
     item_type: Option<TypeMeta>,
     batch: Vec<Raw>,
-    batches: VecDeque<JoinHandle<Vec<Stored<K>>>>,
+    batches: VecDeque<Batch<K>>,
+}
+
+enum Batch<K> {
+    Stored(Vec<Stored<K>>),
+    /// On whichever thread has nothing to do.
+    Elsewhere(JoinHandle<Vec<Stored<K>>>),
+}
+
+impl<K> Batch<K> {
+    fn is_stored(&self) -> bool {
+        match self {
+            Self::Stored(_) => true,
+            Self::Elsewhere(task) => task.is_finished(),
+        }
+    }
 }
 
 impl<K: Object> Storing<K> {
@@ -91,16 +107,28 @@ impl<K: Object> Storing<K> {
         self.item_type = item_type;
     }
 
-    /// Takes the next of the list, and gives what has been stored, if there is more under way than should be.
-    pub(super) async fn push(&mut self, raw: Raw) -> Vec<Stored<K>> {
+    /// Takes the next of the list.
+    pub(super) fn push(&mut self, raw: Raw) {
         self.batch.push(raw);
         if self.batch.len() < BATCH {
-            return Vec::new();
+            return;
         }
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        let (reader, item_type) = (self.reader.clone(), self.item_type.clone());
-        self.batches.push_back(tokio::spawn(async move { store(&reader, item_type.as_ref(), batch) }));
-        if self.batches.len() > BATCHES_MAX { self.next_batch().await } else { Vec::new() }
+        let elsewhere = self.batches.iter().filter(|batch| !batch.is_stored()).count();
+        self.batches.push_back(if elsewhere < ELSEWHERE_MAX {
+            let (reader, item_type) = (self.reader.clone(), self.item_type.clone());
+            let task = tokio::spawn(async move { store(&reader, item_type.as_ref(), batch) });
+            // The task that was spawned last waits for this thread, and no other takes it. This one may.
+            tokio::spawn(async {});
+            Batch::Elsewhere(task)
+        } else {
+            Batch::Stored(store(&self.reader, self.item_type.as_ref(), batch))
+        });
+    }
+
+    /// The next batch that is stored, if it is by now.
+    pub(super) async fn next_stored(&mut self) -> Option<Vec<Stored<K>>> {
+        if self.batches.front()?.is_stored() { Some(self.next_batch().await) } else { None }
     }
 
     /// What is left, in batches; an empty one at the end.
@@ -113,8 +141,11 @@ impl<K: Object> Storing<K> {
 
     async fn next_batch(&mut self) -> Vec<Stored<K>> {
         // It stays where it is until it is ready: whoever waits for it may be dropped.
-        let Some(batch) = self.batches.front_mut() else { return Vec::new() };
-        let stored = batch.await;
+        let stored = match self.batches.front_mut() {
+            None => return Vec::new(),
+            Some(Batch::Stored(stored)) => Ok(std::mem::take(stored)),
+            Some(Batch::Elsewhere(task)) => task.await,
+        };
         self.batches.pop_front();
         match stored {
             Ok(stored) => stored,
@@ -135,4 +166,61 @@ fn store<K: Object>(reader: &Reader<K>, item_type: Option<&TypeMeta>, batch: Vec
         Raw::Gone(object) => Stored::Gone(reader.read(&object).map(|object| object.key())),
     };
     batch.into_iter().map(store).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Stores a list of so many objects, and says in which order they came out, and how many before the end.
+    async fn stored(count: usize) -> (Vec<String>, usize) {
+        let mut storing = Storing::<Value>::new(Reader::new(Storage::default(), None));
+        let mut names = Vec::new();
+        let mut note = |stored: Vec<Stored<Value>>| {
+            for stored in stored {
+                let Stored::There(Ok(object)) = stored else { panic!("all of them can be read") };
+                names.push(object.meta().name().to_owned());
+            }
+            names.len()
+        };
+        let mut before_the_end = 0;
+        for number in 0..count {
+            let json = format!(r#"{{"metadata":{{"name":"{number}"}}}}"#);
+            storing.push(Raw::Object(bytes::Bytes::from(json).into()));
+            while let Some(stored) = storing.next_stored().await {
+                before_the_end = note(stored);
+            }
+        }
+        loop {
+            let rest = storing.rest().await;
+            if rest.is_empty() {
+                return (names, before_the_end);
+            }
+            note(rest);
+        }
+    }
+
+    async fn check_order() {
+        for count in [0, 1, BATCH, 10 * BATCH + 7, 50 * BATCH] {
+            let (names, before_the_end) = stored(count).await;
+            assert!(names.iter().eq(&(0..count).map(|number| number.to_string()).collect::<Vec<_>>()), "{names:?}");
+            assert!(before_the_end <= count);
+        }
+    }
+
+    #[tokio::test]
+    async fn objects_come_out_in_their_order_on_one_thread() {
+        check_order().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn objects_come_out_in_their_order_on_several_threads() {
+        check_order().await;
+        // Most of a long list need not wait for its end: others are done, or we are.
+        let (names, before_the_end) = stored(1000 * BATCH).await;
+        assert_eq!(names.len(), 1000 * BATCH);
+        assert!(before_the_end > 0, "nothing was stored before the end");
+    }
 }
