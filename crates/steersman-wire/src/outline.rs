@@ -44,11 +44,15 @@ impl Outline {
     }
 
     /// What is known of the part that lies there.
-    pub(crate) fn of_part(&self, place: &Range<usize>) -> Self {
-        let after = self.parts.partition_point(|(start, _)| *start <= place.start);
-        let within = self.parts[after..].iter().take_while(|(start, _)| *start < place.end);
-        let parts = within.map(|(start, end)| (start - place.start, end.saturating_sub(place.start))).collect();
-        Self { parts, open: [None; EVENT_LEVELS], too_deep: self.too_deep }
+    pub(crate) fn into_part(mut self, place: &Range<usize>) -> Self {
+        self.parts.retain_mut(|(start, end)| {
+            let is_within = place.start < *start && *start < place.end;
+            if is_within {
+                (*start, *end) = (*start - place.start, end.saturating_sub(place.start));
+            }
+            is_within
+        });
+        Self { open: [None; EVENT_LEVELS], ..self }
     }
 
     /// The end of the part that begins there, if it is known.

@@ -47,7 +47,7 @@ impl JsonWatchSplitter {
             self.gather.begin(first, Wanted::Outlined(EVENT_LEVELS));
         }
         Some(match self.gather.proceed()? {
-            Gathered::Whole(event, outline) => read_event(&event, &outline, self.events),
+            Gathered::Whole(event, outline) => read_event(&event, outline, self.events),
             Gathered::TooLarge(beginning) => {
                 let mut parts = Parts::default();
                 // It is cut off, so this fails; what has begun before that is known.
@@ -121,9 +121,9 @@ impl Parts {
     }
 }
 
-fn read_event(event: &Bytes, outline: &Outline, index: usize) -> Result<WatchEvent, Whose> {
+fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEvent, Whose> {
     let mut parts = Parts::default();
-    let found = parts.find(event, outline);
+    let found = parts.find(event, &outline);
     let key = |parts: &Parts| parts.object.as_ref().and_then(|place| scan::key(&event[place.start..]));
     found.map_err(|fault| Whose { key: key(&parts), fault })?;
     let fault = |fault| Whose { key: key(&parts), fault };
@@ -131,7 +131,7 @@ fn read_event(event: &Bytes, outline: &Outline, index: usize) -> Result<WatchEve
         let found = if parts.object.is_some() { "no type" } else { "no object" };
         return Err(fault(Fault::Event { found: found.to_owned() }));
     };
-    let item = || Item { index, object: event.slice(object.clone()), outline: outline.of_part(object) };
+    let item = || Item { index, object: event.slice(object.clone()), outline: outline.into_part(object) };
     let object = || &event[object.clone()];
     match &event[kind.clone()] {
         br#""ADDED""# => Ok(WatchEvent::Added(item())),
