@@ -357,6 +357,9 @@ impl<T: Hash + Eq + Clone> Core<T> {
     fn take_due(&mut self, now: u64, then: impl Fn(&mut Self, SlotId, u64)) {
         let mut due = std::mem::take(&mut self.due);
         self.delays.take_due(now, &mut due);
+        if self.slots.is_large() {
+            self.slots.look_at(due.iter().map(|(_, _, id)| *id));
+        }
         for entry in due.drain(..) {
             if let Some((id, time)) = self.delays.end(&mut self.slots, entry) {
                 then(self, id, time);
