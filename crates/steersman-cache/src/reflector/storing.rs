@@ -174,53 +174,65 @@ mod tests {
 
     use super::*;
 
-    /// Stores a list of so many objects, and says in which order they came out, and how many before the end.
-    async fn stored(count: usize) -> (Vec<String>, usize) {
-        let mut storing = Storing::<Value>::new(Reader::new(Storage::default(), None));
-        let mut names = Vec::new();
-        let mut note = |stored: Vec<Stored<Value>>| {
-            for stored in stored {
-                let Stored::There(Ok(object)) = stored else { panic!("all of them can be read") };
-                names.push(object.meta().name().to_owned());
-            }
-            names.len()
-        };
-        let mut before_the_end = 0;
-        for number in 0..count {
+    fn storing() -> Storing<Value> {
+        Storing::new(Reader::new(Storage::default(), None))
+    }
+
+    fn push(storing: &mut Storing<Value>, numbers: std::ops::Range<usize>) {
+        for number in numbers {
             let json = format!(r#"{{"metadata":{{"name":"{number}"}}}}"#);
             storing.push(Raw::Object(bytes::Bytes::from(json).into()));
-            while let Some(stored) = storing.next_stored().await {
-                before_the_end = note(stored);
-            }
-        }
-        loop {
-            let rest = storing.rest().await;
-            if rest.is_empty() {
-                return (names, before_the_end);
-            }
-            note(rest);
         }
     }
 
-    async fn check_order() {
-        for count in [0, 1, BATCH, 10 * BATCH + 7, 50 * BATCH] {
-            let (names, before_the_end) = stored(count).await;
-            assert!(names.iter().eq(&(0..count).map(|number| number.to_string()).collect::<Vec<_>>()), "{names:?}");
-            assert!(before_the_end <= count);
+    fn names(stored: Vec<Stored<Value>>) -> Vec<String> {
+        let name = |stored| match stored {
+            Stored::There(Ok(object)) => object.meta().name().to_owned(),
+            _ => panic!("all of them can be read"),
+        };
+        stored.into_iter().map(name).collect()
+    }
+
+    async fn objects_come_out_in_their_order() {
+        for count in [0, 1, BATCH, 10 * BATCH + 7, 100 * BATCH] {
+            let (mut storing, mut out) = (storing(), Vec::new());
+            for number in 0..count {
+                push(&mut storing, number..number + 1);
+                while let Some(stored) = storing.next_stored().await {
+                    out.extend(names(stored));
+                }
+            }
+            loop {
+                let rest = storing.rest().await;
+                if rest.is_empty() {
+                    break;
+                }
+                out.extend(names(rest));
+            }
+            let expected: Vec<_> = (0..count).map(|number| number.to_string()).collect();
+            assert_eq!(out, expected);
         }
     }
 
     #[tokio::test]
     async fn objects_come_out_in_their_order_on_one_thread() {
-        check_order().await;
+        objects_come_out_in_their_order().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
     async fn objects_come_out_in_their_order_on_several_threads() {
-        check_order().await;
-        // Most of a long list need not wait for its end: others are done, or we are.
-        let (names, before_the_end) = stored(1000 * BATCH).await;
-        assert_eq!(names.len(), 1000 * BATCH);
-        assert!(before_the_end > 0, "nothing was stored before the end");
+        objects_come_out_in_their_order().await;
+    }
+
+    #[tokio::test]
+    async fn a_reader_stores_what_is_more_than_others_have_to_do() {
+        let mut storing = storing();
+        push(&mut storing, 0..(ELSEWHERE_MAX + 2) * BATCH);
+        let elsewhere = storing.batches.iter().filter(|batch| !batch.is_stored()).count();
+        assert_eq!((storing.batches.len(), elsewhere), (ELSEWHERE_MAX + 2, ELSEWHERE_MAX));
+        assert!(storing.next_stored().await.is_none(), "the first one has not had its turn");
+        tokio::task::yield_now().await;
+        let first = storing.next_stored().await.expect("it has had its turn");
+        assert_eq!(first.len(), BATCH);
     }
 }
