@@ -120,7 +120,7 @@ pub struct Core<T> {
     ready: usize,
     processing: Processing,
     delays: Delays,
-    /// Room for what is taken from there. Empty.
+    /// What is taken from there. Empty, unless a panic came in between.
     due: Vec<Entry>,
     /// Hashes of what comes next.
     ahead: Vec<u32>,
@@ -355,18 +355,19 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
     /// Ends the delays that are over by `now`, in order, and does `then` with each of their slots.
     fn take_due(&mut self, now: u64, then: impl Fn(&mut Self, SlotId, u64)) {
-        let mut due = std::mem::take(&mut self.due);
-        self.delays.take_due(now, &mut due);
+        self.delays.take_due(now, &mut self.due);
         if self.slots.is_large() {
-            self.slots.look_at(due.iter().map(|(_, _, id)| *id));
+            // Hashing a key may panic. What is due stays here then, for the next time; what was done of it is out of date.
+            self.slots.look_at(self.due.iter().map(|(_, _, id)| *id));
         }
-        for entry in due.drain(..) {
-            if let Some((id, time)) = self.delays.end(&mut self.slots, entry) {
+        for place in 0..self.due.len() {
+            if let Some((id, time)) = self.delays.end(&mut self.slots, self.due[place]) {
                 then(self, id, time);
             }
         }
-        if due.capacity() <= DUE_KEPT {
-            self.due = due;
+        self.due.clear();
+        if self.due.capacity() > DUE_KEPT {
+            self.due = Vec::new();
         }
     }
 

@@ -589,3 +589,33 @@ fn a_key_that_panics_when_hashed_harms_nobody_else() {
     core.finish(ticket, Verdict::Done, now);
     assert_eq!(core.keys(), 0);
 }
+
+thread_local! {
+    static HASHING_PANICS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Moody(u32);
+
+impl std::hash::Hash for Moody {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        assert!(!HASHING_PANICS.get(), "not now");
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn delayed_keys_survive_a_panic_while_they_are_made_ready() {
+    let now = Instant::now();
+    let mut core = Core::new();
+    for number in 0..20_000 {
+        core.add(Moody(number), AddOptions::new().after(Duration::from_secs(1)), now);
+    }
+    let later = now + Duration::from_secs(2);
+    HASHING_PANICS.set(true);
+    let advanced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| core.advance(later)));
+    HASHING_PANICS.set(false);
+    assert!(advanced.is_err(), "so many keys are looked at before");
+    core.advance(later);
+    assert_eq!((core.len(), core.delayed()), (20_000, 0));
+}
