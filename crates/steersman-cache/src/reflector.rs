@@ -243,10 +243,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
                 Ok(WatchEvent::Error(_)) => return Err(Unstreamed::Unfinished),
                 Err(error) => Raw::Unreadable(error),
             };
-            storing.push(raw);
-            while let Some(stored) = storing.next_stored().await {
-                self.list_stored(stored, &mut listing);
-            }
+            self.list_raw(raw, &mut storing, &mut listing).await;
         }
     }
 
@@ -290,13 +287,18 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             if std::mem::take(&mut is_first) {
                 storing.set_item_type(page.meta().item_type().or_else(|| self.options.type_meta.clone()));
             }
-            storing.push(raw);
-            while let Some(stored) = storing.next_stored().await {
-                self.list_stored(stored, listing);
-            }
+            self.list_raw(raw, &mut storing, listing).await;
         }
         self.list_rest(storing, listing).await;
         Ok(page.meta().clone())
+    }
+
+    /// Has the next of a list stored, and lists what is stored by now.
+    async fn list_raw(&self, raw: Raw, storing: &mut Storing<K>, listing: &mut Listing<K>) {
+        storing.push(raw);
+        while let Some(stored) = storing.next_stored().await {
+            self.list_stored(stored, listing);
+        }
     }
 
     async fn list_rest(&self, mut storing: Storing<K>, listing: &mut Listing<K>) {

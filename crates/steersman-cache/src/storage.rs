@@ -13,6 +13,7 @@ use steersman_wire::{Codec, Fault, Item, Json, Metadata, ObjectError, Scanned, S
 use crate::cached::{Body, Bytes, Cached, Entry, Object};
 use crate::compressed::Compression;
 use crate::memo::Memo;
+use crate::memory::make_room;
 
 /// In which form the bodies of objects are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -228,6 +229,7 @@ impl<K: Object> Storage<K> {
 
     /// Keeps an item of a list. Where it does not say its own type, `type_meta` is filled in.
     pub fn store_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
+        make_room(item.object.len());
         let strip = &self.shared.options.strip;
         let scanned = if self.reads_it_whole() {
             Json.scan_item(item, strip, type_meta)

@@ -1,5 +1,6 @@
 //! What is known of an object without decoding it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -24,7 +25,7 @@ use crate::shared_texts::{Scratch, SharedText, SharedTexts};
 /// Its size is held by the test `metadata_is_small`.
 #[derive(Clone, Default)]
 pub struct Metadata {
-    /// The fields in the order of [`Field`], each after its length (see [`push_length`]).
+    /// The fields in the order of [`Field`], each after its length (see [`length_chars`]).
     own: Box<str>,
     /// Labels, annotations and owners that are not in `own`: which of them, then the same as would be there.
     shared: Box<[SharedText]>,
@@ -307,34 +308,49 @@ pub struct OwnerReference<'a> {
 const CONTROLLER: u8 = b'c';
 const BLOCK_OWNER_DELETION: u8 = b'b';
 
+thread_local! {
+    /// Where the next metadata is put together.
+    static TEXT: Cell<String> = const { Cell::new(String::new()) };
+}
+
+/// A larger one is not kept: some objects are huge.
+const TEXT_MAX: usize = 16 << 10;
+
 /// Puts metadata together, field by field in their order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct MetadataBuilder {
     text: String,
-    section: String,
+    /// Where the field begins whose parts are being gathered.
+    section: usize,
     written: usize,
 }
 
 impl MetadataBuilder {
-    pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), section: String::with_capacity(bytes / 2), written: 0 }
+    pub(crate) fn new() -> Self {
+        // While a thread ends, there is none.
+        let mut text = TEXT.try_with(Cell::take).unwrap_or_default();
+        text.clear();
+        Self { text, section: 0, written: 0 }
     }
 
     /// The next field, a plain text.
     pub(crate) fn text(&mut self, field: Field, text: &str) {
         self.turn(field);
         push_text(&mut self.text, text);
+        self.section = self.text.len();
     }
 
     /// The next field, of several parts that [`Self::part`] and [`Self::owner`] have gathered.
     pub(crate) fn parts(&mut self, field: Field) {
         self.turn(field);
-        push_text(&mut self.text, &self.section);
-        self.section.clear();
+        for (place, char) in length_chars(self.text.len() - self.section).enumerate() {
+            self.text.insert(self.section + place, char);
+        }
+        self.section = self.text.len();
     }
 
     pub(crate) fn part(&mut self, text: &str) {
-        push_text(&mut self.section, text);
+        push_text(&mut self.text, text);
     }
 
     pub(crate) fn owner(&mut self, owner: &OwnerReference<'_>) {
@@ -351,7 +367,11 @@ impl MetadataBuilder {
 
     pub(crate) fn build(self) -> Metadata {
         debug_assert_eq!(self.written, Field::ALL.len(), "a field is missing");
-        Metadata { own: self.text.into_boxed_str(), shared: Box::default() }
+        let metadata = Metadata { own: self.text.as_str().into(), shared: Box::default() };
+        if self.text.capacity() <= TEXT_MAX {
+            let _ = TEXT.try_with(|text| text.set(self.text));
+        }
+        metadata
     }
 
     fn turn(&mut self, field: Field) {
@@ -375,18 +395,20 @@ fn push_unshared(out: &mut String, unshared: &mut String, text: &str, mut share:
 }
 
 fn push_text(out: &mut String, text: &str) {
-    push_length(out, text.len());
+    length_chars(text.len()).for_each(|char| out.push(char));
     out.push_str(text);
 }
 
 /// Six bits of the length in each byte, the lowest first; bit 6 says that more follow. So every byte is an ASCII character,
 /// and all of it a text.
-fn push_length(out: &mut String, mut length: usize) {
-    while length > 0x3f {
-        out.push(char::from(0x40 | (length & 0x3f) as u8));
-        length >>= 6;
-    }
-    out.push(char::from(length as u8));
+fn length_chars(length: usize) -> impl Iterator<Item = char> {
+    let mut rest = Some(length);
+    std::iter::from_fn(move || {
+        let length = rest.take()?;
+        let low = (length & 0x3f) as u8;
+        rest = (length > 0x3f).then_some(length >> 6);
+        Some(char::from(if rest.is_some() { 0x40 | low } else { low }))
+    })
 }
 
 /// The texts that stand one after the other, each after its length.

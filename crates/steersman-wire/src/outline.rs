@@ -2,16 +2,21 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 /// Where the parts of an object's first levels begin and end, noted while its own end was looked for, so that they can be passed
 /// over without reading them again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
-    /// Beginning and end of each part, in the order of their beginnings.
-    parts: Vec<(usize, usize)>,
+    /// Beginning and end of each part, in the order of their beginnings. Most objects have few enough of them to need no allocation,
+    /// which another thread would have to free.
+    parts: SmallVec<[(u32, u32); PARTS]>,
     /// The parts that have begun and not ended, by their level.
-    open: [Option<usize>; EVENT_LEVELS],
+    open: [Option<u32>; EVENT_LEVELS],
     /// Whether the object is nested too deep to be read.
     pub(crate) too_deep: bool,
+    /// Whether all of it is known to be ASCII.
+    pub(crate) is_ascii: bool,
 }
 
 /// How many levels are noted of an object: its members, and members of those.
@@ -19,36 +24,38 @@ pub(crate) const LEVELS: usize = 2;
 /// The same of an event, of which the object is a member.
 pub(crate) const EVENT_LEVELS: usize = LEVELS + 1;
 /// Smaller parts are read again as quickly as they are looked up.
-const SMALL: usize = 128;
+const SMALL: u32 = 128;
 /// Few objects have more large parts.
-const PARTS: usize = 16;
+const PARTS: usize = 14;
+/// The end of a part that has not ended, or is too far away to be noted.
+const UNKNOWN: u32 = u32::MAX;
 
 impl Outline {
     /// A part begins; the first level is 0.
     pub(crate) fn begin(&mut self, level: usize, place: usize) {
-        if self.parts.capacity() == 0 {
-            self.parts.reserve(PARTS);
-        }
-        self.open[level] = Some(self.parts.len());
-        self.parts.push((place, usize::MAX));
+        let Ok(place) = u32::try_from(place) else { return };
+        self.open[level] = Some(self.parts.len() as u32);
+        self.parts.push((place, UNKNOWN));
     }
 
     /// The part of that level that has begun last ends.
     pub(crate) fn end(&mut self, level: usize, place: usize) {
-        let Some(part) = self.open[level].take() else { return };
-        if part + 1 == self.parts.len() && place - self.parts[part].0 < SMALL {
+        let Some(part) = self.open[level].take().map(|part| part as usize) else { return };
+        let end = u32::try_from(place).unwrap_or(UNKNOWN);
+        if part + 1 == self.parts.len() && end - self.parts[part].0 < SMALL {
             self.parts.pop();
         } else {
-            self.parts[part].1 = place;
+            self.parts[part].1 = end;
         }
     }
 
     /// What is known of the part that lies there.
     pub(crate) fn into_part(mut self, place: &Range<usize>) -> Self {
-        self.parts.retain_mut(|(start, end)| {
-            let is_within = place.start < *start && *start < place.end;
+        let Ok(offset) = u32::try_from(place.start) else { return Self { parts: SmallVec::new(), ..self } };
+        self.parts.retain(|(start, end)| {
+            let is_within = offset < *start && (*start as usize) < place.end && *end != UNKNOWN;
             if is_within {
-                (*start, *end) = (*start - place.start, end.saturating_sub(place.start));
+                (*start, *end) = (*start - offset, *end - offset);
             }
             is_within
         });
@@ -58,7 +65,27 @@ impl Outline {
     /// The end of the part that begins there, if it is known.
     #[inline]
     pub(crate) fn end_of(&self, place: usize) -> Option<usize> {
+        let place = u32::try_from(place).ok()?;
         let part = self.parts.binary_search_by_key(&place, |(start, _)| *start).ok()?;
-        Some(self.parts[part].1)
+        Some(self.parts[part].1).filter(|end| *end != UNKNOWN).map(|end| end as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_far_away_is_not_known() {
+        let far = u32::MAX as usize;
+        let mut outline = Outline::default();
+        for (start, end) in [(10, 1_000), (2_000, far + 5), (far + 10, far + 1_000)] {
+            outline.begin(0, start);
+            outline.end(0, end);
+        }
+        assert_eq!([10, 2_000, far + 10].map(|place| outline.end_of(place)), [Some(1_000), None, None]);
+        let part = outline.clone().into_part(&(5..far));
+        assert_eq!([5, 1_995].map(|place| part.end_of(place)), [Some(995), None]);
+        assert_eq!(outline.into_part(&(far + 5..far + 2_000)).end_of(5), None);
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Block {
     pub(super) opens: u64,
     /// `}` and `]`.
     pub(super) closes: u64,
+    /// Not zero if any byte is not ASCII; which one it does not tell.
+    pub(super) beyond_ascii: u32,
 }
 
 impl Block {
@@ -31,6 +33,8 @@ impl Block {
             backslashes: places(&rows, b'\\'),
             opens: places(&braces, b'{'),
             closes: places(&braces, b'}'),
+            // The highest bit of each byte.
+            beyond_ascii: (rows[0] | rows[1] | rows[2] | rows[3]).to_bitmask(),
         }
     }
 }
@@ -78,9 +82,19 @@ mod tests {
             let bits = |wanted: &[u8]| {
                 bytes.iter().rev().fold(0_u64, |bits, byte| bits << 1 | u64::from(wanted.contains(byte)))
             };
-            let expected =
-                Block { quotes: bits(b"\""), backslashes: bits(b"\\"), opens: bits(b"{["), closes: bits(b"}]") };
-            assert_eq!(Block::of(&bytes), expected, "{bytes:?}");
+            let block = Block::of(&bytes);
+            let found = [block.quotes, block.backslashes, block.opens, block.closes];
+            assert_eq!(found, [bits(b"\""), bits(b"\\"), bits(b"{["), bits(b"}]")], "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn one_byte_beyond_ascii_is_seen_wherever_it_is() {
+        assert_eq!(Block::of(&[0x7f; BLOCK]).beyond_ascii, 0);
+        for place in 0..BLOCK {
+            let mut bytes = [b'a'; BLOCK];
+            bytes[place] = 0x80;
+            assert_ne!(Block::of(&bytes).beyond_ascii, 0, "at {place}");
         }
     }
 

@@ -6,6 +6,10 @@ use crate::outline::Outline;
 
 /// A value whose end has not come yet.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every value is a container, and a box would be an allocation for each"
+)]
 pub(super) enum Extent {
     /// A string; whether its opening quote has been seen, and whether a backslash was the last byte.
     String { opened: bool, escaped: bool },
@@ -79,14 +83,25 @@ pub(super) struct Nesting {
     in_string: u64,
     /// 1 when the next byte is escaped.
     escaped: u64,
+    /// Zero as long as every byte was ASCII.
+    beyond_ascii: u32,
     too_deep: bool,
 }
 
 impl Nesting {
     /// Starts before a bracket that stands within `floor` others.
     pub(super) fn new(floor: usize) -> Self {
-        let outline = Outline::default();
-        Self { depth: floor, floor, read: 0, outline, outlined: 0, in_string: 0, escaped: 0, too_deep: false }
+        Self {
+            depth: floor,
+            floor,
+            read: 0,
+            outline: Outline::default(),
+            outlined: 0,
+            in_string: 0,
+            escaped: 0,
+            beyond_ascii: 0,
+            too_deep: false,
+        }
     }
 
     /// Notes where the value's large parts are, on so many levels.
@@ -98,6 +113,7 @@ impl Nesting {
     pub(super) fn into_outline(self) -> Outline {
         let mut outline = self.outline;
         outline.too_deep = self.too_deep;
+        outline.is_ascii = self.beyond_ascii == 0;
         outline
     }
 
@@ -129,6 +145,7 @@ impl Nesting {
     /// `length` is how many bytes of the block are real.
     #[inline(always)]
     fn block(&mut self, block: &Block, length: usize) -> Option<usize> {
+        self.beyond_ascii |= block.beyond_ascii;
         let escaped = self.escaped(block.backslashes, length);
         let strings = prefix_xor(block.quotes & !escaped) ^ self.in_string;
         self.in_string = (strings.cast_signed() >> 63).cast_unsigned();

@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::cursor::Cursor;
 use super::extent::is_white_space;
 use crate::Metadata;
@@ -17,6 +19,8 @@ use crate::object_error::Fault;
 
 const MARK: u8 = 0x80;
 const FAR: usize = 15;
+/// Few heads are longer.
+const HEAD: usize = 32;
 /// What a member takes beside its texts, about.
 const MEMBER: usize = 32;
 
@@ -82,7 +86,7 @@ fn are_plain_owners(value: &[u8]) -> Result<bool, Fault> {
 /// The head of a remainder: empty until something is left out.
 #[derive(Debug, Default)]
 pub(super) struct Head {
-    bytes: Vec<u8>,
+    bytes: SmallVec<[u8; HEAD]>,
     place: usize,
 }
 
@@ -90,7 +94,6 @@ impl Head {
     /// The next field, in the order of their places, and where it is left out.
     pub(super) fn push(&mut self, field: Field, place: usize) {
         if self.bytes.is_empty() {
-            self.bytes.reserve(2 * Field::ALL.len());
             self.bytes.push(MARK);
         }
         self.bytes[0] += 1;
@@ -106,7 +109,7 @@ impl Head {
     }
 }
 
-fn push_number(out: &mut Vec<u8>, mut number: usize) {
+fn push_number(out: &mut SmallVec<[u8; HEAD]>, mut number: usize) {
     while number > 0x7f {
         out.push(0x80 | (number & 0x7f) as u8);
         number >>= 7;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::cursor::Cursor;
 use super::remainder::{Head, is_held};
@@ -39,10 +40,12 @@ pub(super) fn scan(
     type_meta: Option<&TypeMeta>,
     wanted: Wanted,
 ) -> Result<Scanned, Fault> {
-    let mut walk = Walk::over(object, outline, strip, wanted)?;
+    let mut walk = Walk::new(object, strip, wanted);
+    walk.walk(outline)?;
     if walk.ambiguous && wanted == Wanted::Remainder {
         // What was taken first is not what the metadata holds.
-        walk = Walk::over(object, outline, strip, Wanted::Whole)?;
+        walk = Walk::new(object, strip, Wanted::Whole);
+        walk.walk(outline)?;
     }
     let metadata = walk.metadata(type_meta)?;
     let object = walk.copy(type_meta);
@@ -51,7 +54,10 @@ pub(super) fn scan(
 
 /// The metadata only.
 pub(super) fn metadata(object: &[u8]) -> Result<Metadata, Fault> {
-    Walk::over(object, &Outline::default(), &Strip::nothing(), Wanted::Whole)?.metadata(None)
+    let strip = Strip::nothing();
+    let mut walk = Walk::new(object, &strip, Wanted::Whole);
+    walk.walk(&Outline::default())?;
+    walk.metadata(None)
 }
 
 /// An object's key, for a message about what else is wrong with it: none if that cannot be told. The object may be cut off.
@@ -75,9 +81,9 @@ struct Walk<'a> {
     /// Where the value of each field of the metadata is.
     places: [Option<Range<usize>>; FIELDS],
     /// What is left out, in its order.
-    cuts: Vec<Range<usize>>,
+    cuts: SmallVec<[Range<usize>; CUTS]>,
     /// The fields that are left out because the metadata holds them, and where the cut begins.
-    held: Vec<(Field, usize)>,
+    held: SmallVec<[(Field, usize); CUTS]>,
     /// Whether one of the fields is there twice, or the metadata is.
     ambiguous: bool,
     /// Whether there is a member `metadata`.
@@ -100,14 +106,13 @@ enum Level {
 
 impl<'a> Walk<'a> {
     fn new(object: &'a [u8], strip: &'a Strip, wanted: Wanted) -> Self {
-        let cuts = if wanted == Wanted::Remainder { CUTS } else { 0 };
         Self {
             object,
             strip,
             wanted,
             places: Default::default(),
-            cuts: Vec::with_capacity(cuts),
-            held: Vec::with_capacity(cuts),
+            cuts: SmallVec::new(),
+            held: SmallVec::new(),
             ambiguous: false,
             has_metadata: false,
             inside: 0,
@@ -116,20 +121,19 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn over(object: &'a [u8], outline: &Outline, strip: &'a Strip, wanted: Wanted) -> Result<Self, Fault> {
+    fn walk(&mut self, outline: &Outline) -> Result<(), Fault> {
         if outline.too_deep {
             return Err(Fault::TooDeep);
         }
         // Most objects are ASCII, which is checked several times faster.
-        if !object.is_ascii() {
-            std::str::from_utf8(object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
+        if !outline.is_ascii && !self.object.is_ascii() {
+            std::str::from_utf8(self.object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
         }
-        let mut walk = Self::new(object, strip, wanted);
-        walk.root(outline)?;
-        if walk.wrong_metadata {
+        self.root(outline)?;
+        if self.wrong_metadata {
             return Err(Fault::WrongType { field: "metadata", expected: "an object" });
         }
-        Ok(walk)
+        Ok(())
     }
 
     fn root(&mut self, outline: &Outline) -> Result<(), Fault> {
@@ -239,10 +243,7 @@ impl<'a> Walk<'a> {
     }
 
     fn metadata(&self, type_meta: Option<&TypeMeta>) -> Result<Metadata, Fault> {
-        let places = self.places.iter().flatten();
-        // Each text is written with two quotes, and kept with a byte or two of its length.
-        let size: usize = places.map(ExactSizeIterator::len).sum();
-        let mut metadata = MetadataBuilder::with_capacity(size + 4 * FIELDS);
+        let mut metadata = MetadataBuilder::new();
         for field in [Field::Name, Field::Namespace, Field::ResourceVersion, Field::Uid] {
             metadata.text(field, &self.text(field)?);
         }
@@ -278,7 +279,7 @@ impl<'a> Walk<'a> {
     }
 
     fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
-        let mut pairs: Vec<(Cow<'_, str>, &[u8])> = Vec::with_capacity(PAIRS_FEW);
+        let mut pairs = Pairs::new();
         if let Some(raw) = self.raw(field) {
             let node = self.strip.root().within("metadata").and_then(|node| node.within(name));
             let mut cursor = Cursor::new(raw);
@@ -423,8 +424,11 @@ fn plain_text(name: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Fault> {
     }
 }
 
+/// Keys, and their values as they are written.
+type Pairs<'a> = SmallVec<[(Cow<'a, str>, &'a [u8]); PAIRS_FEW]>;
+
 /// Leaves of each key the last.
-fn drop_duplicates(pairs: &mut Vec<(Cow<'_, str>, &[u8])>) {
+fn drop_duplicates(pairs: &mut Pairs<'_>) {
     let is_last: Vec<bool> = if pairs.len() <= PAIRS_FEW {
         let again = |place: usize| pairs[place + 1..].iter().any(|(key, _)| *key == pairs[place].0);
         if !(0..pairs.len()).any(again) {
