@@ -10,11 +10,11 @@ pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 /// How often the lock is tried before going to sleep, and how many pauses lie between two tries, doubled up to the maximum.
 /// A pause is some tens of nanoseconds.
 #[cfg(not(steersman_loom))]
-const TRIES: u32 = 5;
+const TRIES: u32 = 4;
 #[cfg(not(steersman_loom))]
-const PAUSES: u32 = 64;
+const PAUSES: u32 = 256;
 #[cfg(not(steersman_loom))]
-const PAUSES_MAX: u32 = 256;
+const PAUSES_MAX: u32 = 1024;
 
 /// Locks `mutex`, after trying for a moment without going to sleep: it is held for some tens of nanoseconds, and a thread
 /// that sleeps costs whoever releases the lock a call into the kernel.
@@ -27,7 +27,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     lock_contended(mutex)
 }
 
-/// The pauses are long on purpose. Who has the lock will want it again at once, and does a dozen operations with the queue
+/// The pauses are long on purpose. Who has the lock will want it again at once, and does dozens of operations with the queue
 /// in its cache while the other one pauses; taking turns after each costs both of them more.
 #[cold]
 fn lock_contended<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
