@@ -92,7 +92,10 @@ async fn flow(ask: &Ask, shape: Shape) -> Outcome {
         let stopwatch = Stopwatch::start();
         for batch in keys.chunks(BATCH) {
             batch.iter().for_each(|key| queue.add(Arc::clone(key)));
-            tokio::task::yield_now().await;
+            // While there is no worker yet, nobody wants to run.
+            if let Shape::Together = shape {
+                tokio::task::yield_now().await;
+            }
         }
         queue.shut_down(); // What is in the queue is still handed out.
         let queued = Instant::now();

@@ -29,7 +29,7 @@ use serde_json::Value;
 use crate::real_server::RealServer;
 use crate::step::{self, Progress};
 use figures::{Answer, Row};
-use jobs::Server;
+use jobs::{Scale, Server};
 use plan::{Plan, Planned};
 use programs::Programs;
 use run::Setting;
@@ -89,8 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (mut rows, mut tables) = (Vec::new(), Vec::new());
     for planned in &plan.jobs {
         let scale = scale(planned, args.quick);
-        for size in scale.sizes {
-            let measured = measure(&setting, planned, args.quick, *size, rounds)?;
+        for (size, measured) in scale.sizes.iter().zip(measure(&setting, planned, scale, rounds)?) {
             let mut table = Table::of(planned.job, scale, &measured.iter().collect::<Vec<_>>());
             rows.extend(measured);
             if scale.sizes.last() == Some(size) {
@@ -119,27 +118,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn scale(planned: &Planned, quick: bool) -> &'static jobs::Scale {
+fn scale(planned: &Planned, quick: bool) -> &'static Scale {
     if quick { &planned.job.quick } else { &planned.job.full }
 }
 
-/// Everyone does the job in turn, round after round.
-fn measure(setting: &Setting<'_>, planned: &Planned, quick: bool, size: u64, rounds: u32) -> Result<Vec<Row>> {
-    let job = planned.job;
-    let mut answers: Vec<Vec<Answer>> = vec![Vec::new(); planned.contestants.len()];
-    let runs = u64::from(rounds) * planned.contestants.len() as u64;
-    let progress = Progress::start(format!("{}, {size}", job.name), Some(runs));
+/// Everyone does the job in turn, round after round, each time at all sizes: a machine that becomes slower meanwhile must not look
+/// like a cost that grows with the size. Gives the rows of one size after the other.
+fn measure(setting: &Setting<'_>, planned: &Planned, scale: &Scale, rounds: u32) -> Result<Vec<Vec<Row>>> {
+    let (job, contestants) = (planned.job, planned.contestants.len());
+    let mut answers: Vec<Vec<Vec<Answer>>> = vec![vec![Vec::new(); contestants]; scale.sizes.len()];
+    let runs = u64::from(rounds) * (contestants * scale.sizes.len()) as u64;
+    let progress = Progress::start(job.name.to_owned(), Some(runs));
     let mut done = 0;
     for round in 0..rounds as usize {
-        for (index, contestant) in planned.in_round(round) {
-            answers[index].push(setting.run(job, scale(planned, quick), size, contestant)?);
-            done += 1;
-            progress.set(done);
+        for (size, answers) in scale.sizes.iter().zip(&mut answers) {
+            for (index, contestant) in planned.in_round(round) {
+                answers[index].push(setting.run(job, scale, *size, contestant)?);
+                done += 1;
+                progress.set(done);
+            }
         }
     }
     progress.finish();
-    let rows = planned.contestants.iter().zip(&answers);
-    Ok(rows.map(|(contestant, answers)| Row::of(job.name, contestant.name, size, answers)).collect())
+    let rows_of = |(size, answers): (&u64, &Vec<Vec<Answer>>)| {
+        let rows = planned.contestants.iter().zip(answers);
+        rows.map(|(contestant, answers)| Row::of(job.name, contestant.name, *size, answers)).collect()
+    };
+    Ok(scale.sizes.iter().zip(&answers).map(rows_of).collect())
 }
 
 /// Fails now when a file could not be written after all the work.
