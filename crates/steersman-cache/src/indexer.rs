@@ -22,6 +22,9 @@ pub use self::snapshot::Snapshot;
 /// The name of the index that is always there: by namespace, empty for objects in none.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
+/// Of so many objects of a list the keys are hashed before they are put in.
+const AHEAD: usize = 64;
+
 /// The objects of one kind by their keys and by named indexes, and the version they have reached.
 ///
 /// It does what it is told, at once: no lock, no task, no clock. What it gives is in no particular order.
@@ -191,11 +194,18 @@ impl<K: Object> Indexer<K> {
         let (mut added, mut updated) = (Vec::new(), Vec::new());
         let (mut listed, mut repeated) = (Marks::default(), false);
         self.slots.reserve(objects.len());
-        for object in objects {
+        let (mut objects, mut hashes) = (objects.into_iter(), Vec::with_capacity(AHEAD));
+        loop {
+            if hashes.is_empty() {
+                // Some at a time are looked at together, so that their memory is waited for once.
+                let ahead = objects.as_slice().iter().take(AHEAD);
+                hashes.extend(ahead.map(|object| self.slots.hash_of(object)).rev());
+            }
+            let Some((object, hash)) = objects.next().zip(hashes.pop()) else { break };
             if namespace.is_some_and(|namespace| object.meta().namespace() != namespace) {
                 continue;
             }
-            let (slot, old) = self.put(object.clone());
+            let (slot, old) = self.put_hashed(object.clone(), hash);
             if !listed.insert(slot) {
                 repeated = true;
             } else if let Some(old) = old {
@@ -305,7 +315,13 @@ impl<K: Object> Indexer<K> {
     }
 
     fn put(&mut self, object: Cached<K>) -> (SlotId, Option<Cached<K>>) {
-        if let Some(slot) = self.slots.find(object.meta().namespace(), object.meta().name())
+        let hash = self.slots.hash_of(&object);
+        self.put_hashed(object, hash)
+    }
+
+    fn put_hashed(&mut self, object: Cached<K>, hash: u32) -> (SlotId, Option<Cached<K>>) {
+        let found = self.slots.find_same(&object, hash);
+        if let Some(slot) = found
             && let Some(held) = self.slots.get(slot)
             && Arc::ptr_eq(&held.0, &object.0)
         {
@@ -319,7 +335,7 @@ impl<K: Object> Indexer<K> {
                 None => index.index.read(&object, &mut index.values),
             }
         }
-        let (slot, old) = self.slots.put(object);
+        let (slot, old) = self.slots.put(found, object, hash);
         for index in &mut self.indexes {
             index.postings.set(slot, &index.values);
         }

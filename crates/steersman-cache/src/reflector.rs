@@ -327,6 +327,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     /// Takes an object into a list: in the state that is kept already, if it is the same.
     fn list_object(&self, object: Cached<K>, listing: &mut Listing<K>) {
+        // Before the first list nothing is kept.
+        if self.version.is_empty() {
+            return listing.add(object);
+        }
         let known = self.store.known(object.meta().namespace(), object.meta().name());
         listing.add(known.filter(|known| known.is_same_state(&object)).unwrap_or(object));
     }

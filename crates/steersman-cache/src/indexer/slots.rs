@@ -88,11 +88,14 @@ impl<K> Slots<K> {
         (0..self.end).filter_map(|id| Some((id, self.get(id)?)))
     }
 
-    /// Puts an object in place of the one of the same key, which is given back, or in a slot that is free.
-    pub(super) fn put(&mut self, object: Cached<K>) -> (SlotId, Option<Cached<K>>) {
-        let (namespace, name) = (object.meta().namespace(), object.meta().name());
-        let hash = self.hash(namespace, name);
-        if let Some(id) = self.find_hashed(namespace, name, hash) {
+    /// The slot of the object with the same key as this one, whose hash that is.
+    pub(super) fn find_same(&self, object: &Cached<K>, hash: u32) -> Option<SlotId> {
+        self.find_hashed(object.meta().namespace(), object.meta().name(), hash)
+    }
+
+    /// Puts an object in place of the one of the same key, which was found and is given back, or in a slot that is free.
+    pub(super) fn put(&mut self, found: Option<SlotId>, object: Cached<K>, hash: u32) -> (SlotId, Option<Cached<K>>) {
+        if let Some(id) = found {
             return (id, self.set(id, Some(object)));
         }
         let id = self.free.pop().unwrap_or_else(|| {
@@ -111,7 +114,7 @@ impl<K> Slots<K> {
     /// Frees a slot, and gives its object back.
     pub(super) fn remove(&mut self, id: SlotId) -> Option<Cached<K>> {
         let object = self.set(id, None)?;
-        let hash = self.hash(object.meta().namespace(), object.meta().name());
+        let hash = self.hash_of(&object);
         if let Ok(found) = self.by_key.find_entry(widen(hash), |place| place.id == id) {
             found.remove();
         }
@@ -131,6 +134,11 @@ impl<K> Slots<K> {
     fn set(&mut self, id: SlotId, object: Option<Cached<K>>) -> Option<Cached<K>> {
         let chunk = self.chunks.get_mut(id as usize / CHUNK)?;
         std::mem::replace(&mut Arc::make_mut(chunk).0[id as usize % CHUNK], object)
+    }
+
+    /// The hash of an object's key.
+    pub(super) fn hash_of(&self, object: &Cached<K>) -> u32 {
+        self.hash(object.meta().namespace(), object.meta().name())
     }
 
     fn hash(&self, namespace: &str, name: &str) -> u32 {
@@ -156,16 +164,22 @@ mod tests {
         Storage::default().store(object.as_bytes(), None).expect("a name is all it takes")
     }
 
+    fn put(slots: &mut Slots<Value>, name: u32) -> SlotId {
+        let object = object(name);
+        let hash = slots.hash_of(&object);
+        slots.put(slots.find_same(&object, hash), object, hash).0
+    }
+
     #[test]
     fn a_slot_that_is_free_is_used_again() {
         let mut slots = Slots::new();
         for name in 0..100 {
-            slots.put(object(name));
+            put(&mut slots, name);
         }
         for name in 100..1_000 {
             let slot = slots.find("", &(name - 100).to_string()).expect("it was put there");
             slots.remove(slot);
-            assert_eq!(slots.put(object(name)).0, slot);
+            assert_eq!(put(&mut slots, name), slot);
         }
         assert_eq!((slots.len(), slots.end, slots.chunks.len()), (100, 100, 2));
     }
@@ -174,7 +188,7 @@ mod tests {
     fn an_empty_store_gives_its_memory_back() {
         let mut slots = Slots::new();
         for name in 0..1_000 {
-            slots.put(object(name));
+            put(&mut slots, name);
         }
         for slot in 0..1_000 {
             slots.remove(slot);
@@ -187,11 +201,11 @@ mod tests {
     fn only_what_is_written_to_is_copied_while_a_snapshot_is_held() {
         let mut slots = Slots::new();
         for name in 0..200 {
-            slots.put(object(name));
+            put(&mut slots, name);
         }
         let snapshot = slots.snapshot();
-        slots.put(object(0));
-        slots.put(object(1));
+        put(&mut slots, 0);
+        put(&mut slots, 1);
         let shared = slots.chunks.iter().filter(|chunk| Arc::strong_count(chunk) == 2).count();
         assert_eq!((slots.chunks.len(), shared, snapshot.len()), (4, 3, 200));
     }
