@@ -24,8 +24,8 @@ use storing::{Raw, Reader, Stored, Storing};
 
 /// Where a [`Reflector`] puts what it reads: usually a [`DeltaFifo`](crate::DeltaFifo).
 pub trait ReflectorStore<K>: Send + Sync {
-    /// The state of an object that is kept at the moment. A list that brings the same state again keeps this one, so that it is
-    /// not in memory twice.
+    /// The state of an object that is kept at the moment. A list that brings the same state again, any but the reflector's first,
+    /// keeps this one, so that it is not in memory twice.
     fn known(&self, namespace: &str, name: &str) -> Option<Cached<K>>;
 
     /// An object is there.
@@ -327,7 +327,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     /// Takes an object into a list: in the state that is kept already, if it is the same.
     fn list_object(&self, object: Cached<K>, listing: &mut Listing<K>) {
-        // Before the first list nothing is kept.
+        // Before the first list nothing is kept, and not to ask saves a look at the memory of each object.
         if self.version.is_empty() {
             return listing.add(object);
         }
