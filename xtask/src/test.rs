@@ -1,5 +1,6 @@
 //! Everything CI does, in the order in which it fails soonest.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -90,18 +91,18 @@ fn needs_real_server(test: &str) -> bool {
 }
 
 /// Runs each test that needs a real control plane, and makes sure that all of them did run.
+///
+/// All at once, like the other tests: package by package, Cargo would build what they share again for each, with the features
+/// that this one package asks for.
 fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) -> Result<Counts> {
-    let mut counts = Counts::default();
-    let mut expected = 0;
-    for package in packages {
-        for name in package.integration_tests().filter(|name| needs_real_server(name)) {
-            let arguments = ["--package", &package.name, "--test", name];
-            let listed = process::output(test(&arguments).args(["--", "--list", "--format=terse"]))?;
-            expected += listed.lines().filter(|line| line.ends_with(": test")).count();
-            counts += count(&mut test(&arguments))?;
-        }
-    }
-    ensure!(expected > 0, "there is no test on a real server: no integration test is named {REAL_SERVER_PREFIX}…");
+    let names: BTreeSet<&str> =
+        packages.iter().flat_map(Package::integration_tests).filter(|name| needs_real_server(name)).collect();
+    ensure!(!names.is_empty(), "there is no test on a real server: no integration test is named {REAL_SERVER_PREFIX}…");
+    let mut arguments = vec!["--workspace"];
+    arguments.extend(names.into_iter().flat_map(|name| ["--test", name]));
+    let listed = process::output(test(&arguments).args(["--", "--list", "--format=terse"]))?;
+    let expected = listed.lines().filter(|line| line.ends_with(": test")).count();
+    let counts = count(&mut test(&arguments))?;
     println!("real servers: {} of {expected} tests ran", counts.passed);
     ensure!(counts.passed == expected, "{} tests on real servers did not run", expected - counts.passed);
     Ok(counts)

@@ -195,6 +195,29 @@ fn watch_events_are_told_apart() {
 }
 
 #[test]
+fn a_chunk_that_has_been_read_is_let_go() {
+    let event = "{\"type\":\"ADDED\",\"object\":{}}\n";
+    for (text, events) in [(event.to_owned(), 1), (format!("{event}{event}"), 2), (format!("{event}<html>"), 2)] {
+        for beginning in ["", &event[..9]] {
+            let chunk = Bytes::from(format!("{text}{beginning}"));
+            let mut watch = Json.split_watch(Limits::default());
+            watch.push(chunk.clone());
+            for _ in 0..events {
+                assert!(watch.next_event().expect("a watch").is_some());
+            }
+            assert!(watch.next_event().expect("a watch").is_none());
+            assert!(chunk.is_unique(), "{text}{beginning}: nobody else can use its memory");
+        }
+    }
+    let mut list = Json.split_list(Limits::default());
+    let chunk = Bytes::from(String::from(r#"{"items":[{}, {"#));
+    list.push(chunk.clone());
+    drop(list.next_item().expect("a list").expect("an item"));
+    assert!(list.next_item().expect("a list").is_none());
+    assert!(chunk.is_unique());
+}
+
+#[test]
 fn a_bad_event_is_reported_and_the_next_ones_come() {
     let good = "{\"type\":\"ADDED\",\"object\":{}}\n";
     for (bad, key, message) in [

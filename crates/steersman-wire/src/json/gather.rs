@@ -108,10 +108,17 @@ impl Gather {
                 Some(rest[place])
             }
             None => {
-                self.at = self.chunk.len();
+                self.leave_chunk();
                 None
             }
         }
+    }
+
+    /// The chunk has been read to its end, and is not held on to: who reads from the connection can use its memory again.
+    fn leave_chunk(&mut self) {
+        self.before += self.chunk.len() as u64;
+        self.chunk = Bytes::new();
+        self.at = 0;
     }
 
     /// Steps over the byte that was seen.
@@ -135,13 +142,13 @@ impl Gather {
     /// Reads on in the value that has begun; none if this chunk does not have its end.
     pub(super) fn proceed(&mut self) -> Option<Gathered> {
         let value = self.value.as_mut()?;
-        let end = value.extent.feed(&self.chunk[self.at..]);
-        self.at = end.map_or(self.chunk.len(), |end| self.at + end);
-        if end.is_none() {
+        let Some(end) = value.extent.feed(&self.chunk[self.at..]) else {
             value.add(&self.chunk[value.start..], self.limit, self.largest);
             value.start = 0;
+            self.leave_chunk();
             return None;
-        }
+        };
+        self.at += end;
         let mut value = self.value.take()?;
         let piece = value.start..self.at;
         if value.kept == Kept::All && value.pieces.is_empty() && piece.len() <= self.limit {
@@ -166,7 +173,7 @@ impl Gather {
                 true
             }
             None => {
-                self.at = self.chunk.len();
+                self.leave_chunk();
                 false
             }
         }
