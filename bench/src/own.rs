@@ -5,6 +5,9 @@
 //! client is otherwise the usual one. The end of an event is a brace and a line feed, which no chunk size, header or list of
 //! the replay has. The second moment is taken by the reconciler, which knows from the version of its Pod which event that was:
 //! each Pod is changed once.
+//!
+//! A percentile in microseconds is as much the machine's as ours: it may let a thread wait, or take its memory out of the processor's
+//! caches while it is idle. So the same is asked afterwards of a thread that has nothing to do with us ([`machine`]).
 
 use std::io;
 use std::pin::Pin;
@@ -152,10 +155,38 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     start_events(ask.url()?)?;
     running.until(changed.reached()).await?;
     let cost = stopwatch.cost();
-    let entered = entered.lock().unwrap_or_else(PoisonError::into_inner);
-    let took = own_shares(&entered, &stamps.lock()[before..])?;
+    let took = own_shares(&entered.lock().unwrap_or_else(PoisonError::into_inner), &stamps.lock()[before..])?;
     let count = took.len() as u64;
-    Ok(Outcome { count, cost, memory: Some(memory()), figures: latencies(took)? })
+    let mut figures = latencies(took)?;
+    let memory = Some(memory());
+    let p50 = figures.iter().find(|(name, _)| *name == "p50_us").map_or(0.0, |(_, p50)| *p50);
+    let alone = tokio::task::spawn_blocking(move || machine(Duration::from_secs_f64(p50 / 1e6))).await?;
+    let names = ["machine_p50_us", "machine_p99_us"];
+    figures.extend(names.into_iter().zip(latencies(alone)?).map(|(name, (_, value))| (name, value)));
+    Ok(Outcome { count, cost, memory, figures })
+}
+
+/// How long a thread takes that wakes every millisecond and reads here and there in memory, as often as takes it about `usual` in the
+/// middle: whatever is above that is the machine's doing.
+fn machine(usual: Duration) -> Vec<Duration> {
+    const WAKES: usize = 5_000;
+    const TRIAL: usize = 200;
+    let memory = vec![1_u32; 16 << 20];
+    let mut at = 0_usize;
+    let mut wake = |reads: usize| {
+        std::thread::sleep(Duration::from_millis(1));
+        let start = Instant::now();
+        for _ in 0..reads {
+            // The next place depends on what was read, so that nothing can be fetched ahead.
+            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(memory[(at >> 33) % memory.len()] as usize);
+        }
+        std::hint::black_box(at);
+        start.elapsed()
+    };
+    let mut trial: Vec<_> = (0..TRIAL).map(|_| wake(100)).collect();
+    trial.sort_unstable();
+    let reads = 100.0 * usual.as_secs_f64() / trial[TRIAL / 2].as_secs_f64();
+    (0..WAKES).map(|_| wake(reads as usize)).collect()
 }
 
 /// How long after its last byte each event was reconciled. Events count from 1.
