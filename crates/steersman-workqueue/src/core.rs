@@ -1,6 +1,7 @@
 //! The queue without waiting: a state machine that is given the time.
 
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use crate::delays::{Delays, Entry};
@@ -78,6 +79,29 @@ impl Ticket {
     }
 }
 
+/// How far a sequence of adds was when a key was added or handed out. It begins anew after four billion.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stamp(u32);
+
+impl Stamp {
+    pub(crate) fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    /// Whether this was there, or nearly, when the other was taken: of two the later is less than half a round ahead.
+    fn is_by(self, other: Self) -> bool {
+        other.0.wrapping_sub(self.0) <= u32::MAX / 2
+    }
+}
+
 /// The ready keys of one priority.
 struct Level {
     priority: i8,
@@ -118,6 +142,8 @@ pub struct Core<T> {
     /// Highest priority first. A level once used stays; there are at most 256.
     levels: Vec<Level>,
     ready: usize,
+    /// How many keys that workers have are to be handed out once more.
+    again: usize,
     processing: Processing,
     delays: Delays,
     /// What is taken from there. Empty, unless a panic came in between.
@@ -168,6 +194,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
             slots: Slots::new(),
             levels: vec![Level { priority: 0, list: List::new() }],
             ready: 0,
+            again: 0,
             processing: Processing::default(),
             delays: Delays::new(),
             due: Vec::new(),
@@ -221,6 +248,18 @@ impl<T: Hash + Eq + Clone> Core<T> {
         self.schedule(id, options.priority, delay, now);
     }
 
+    /// Adds `key` as it was done when the adds were as far as `stamp` says. If it was handed out since then, whoever has it knows.
+    pub(crate) fn add_belated(&mut self, key: T, stamp: Stamp, now: Instant) {
+        if self.shut_down {
+            return;
+        }
+        let id = self.slots.find_or_insert(key);
+        let slot = self.slots.get(id);
+        if !(slot.processing && stamp.is_by(slot.handed_out)) {
+            self.schedule(id, 0, None, now);
+        }
+    }
+
     /// Brings what [`add`](Self::add) of these keys and [`finish`](Self::finish) of these tickets will need into the
     /// processor's cache, if it is probably not there.
     pub(crate) fn look_ahead<'a>(&mut self, next: impl Iterator<Item = Result<&'a T, &'a Ticket>>)
@@ -244,10 +283,8 @@ impl<T: Hash + Eq + Clone> Core<T> {
         if priority != 0 && self.levels.len() == 1 {
             self.use_priorities(priority, now);
         }
-        if delay.is_some()
-            && let Some(metrics) = &mut self.metrics
-        {
-            metrics.retry();
+        if delay.is_some() {
+            self.tell(|metrics| metrics.retry());
         }
         let until = delay.filter(|delay| !delay.is_zero()).map(|delay| now.saturating_add(as_nanoseconds(delay)));
         let slot = self.slots.get_mut(id);
@@ -282,13 +319,13 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
     /// A key that was neither ready nor delayed is ready since `time`.
     fn make_ready(&mut self, id: SlotId, time: u64) {
-        if let Some(metrics) = &mut self.metrics {
-            metrics.add();
-        }
+        self.tell(|metrics| metrics.add());
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::Ready;
         slot.time = time;
-        if !slot.processing {
+        if slot.processing {
+            self.again += 1;
+        } else {
             self.enqueue(id);
         }
     }
@@ -310,9 +347,15 @@ impl<T: Hash + Eq + Clone> Core<T> {
     }
 
     fn tell_depth(&mut self, level: usize) {
+        let (priority, depth) = (self.levels[level].priority, self.levels[level].list.len());
+        self.tell(|metrics| metrics.depth(priority, depth));
+    }
+
+    /// Tells the metrics. If they panic, which the panic's message says, the queue goes on: a key must not be lost for a figure.
+    #[inline]
+    fn tell(&mut self, what: impl FnOnce(&mut dyn Metrics)) {
         if let Some(metrics) = &mut self.metrics {
-            let Level { priority, list } = &self.levels[level];
-            metrics.depth(*priority, list.len());
+            let _ = catch_unwind(AssertUnwindSafe(|| what(&mut **metrics)));
         }
     }
 
@@ -338,7 +381,11 @@ impl<T: Hash + Eq + Clone> Core<T> {
             let ready = self.levels[0].list;
             self.slots.for_each(&ready, |slot| slot.time = now);
             for (id, _) in self.processing.iter() {
-                self.slots.get_mut(id).time = now;
+                let slot = self.slots.get_mut(id);
+                // Of one that is delayed it is the time for which it waits.
+                if slot.pending == Pending::Ready {
+                    slot.time = now;
+                }
             }
         }
         self.level(priority);
@@ -380,6 +427,11 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
     /// Hands out the next key. It counts as being worked on until its ticket comes back to [`finish`](Self::finish).
     pub fn get(&mut self, now: Instant) -> Option<(Ticket, T)> {
+        self.get_at(Stamp::default(), now)
+    }
+
+    /// [`get`](Self::get) when the adds are as far as `stamp` says.
+    pub(crate) fn get_at(&mut self, stamp: Stamp, now: Instant) -> Option<(Ticket, T)> {
         self.advance(now);
         let id = self.first()?;
         // First what may panic.
@@ -389,11 +441,10 @@ impl<T: Hash + Eq + Clone> Core<T> {
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::No;
         slot.processing = true;
+        slot.handed_out = stamp;
         let (priority, waited) = (slot.priority, now.saturating_sub(slot.time));
         let place = self.processing.start(id, now);
-        if let Some(metrics) = &mut self.metrics {
-            metrics.queue_duration(Duration::from_nanos(waited));
-        }
+        self.tell(|metrics| metrics.queue_duration(Duration::from_nanos(waited)));
         Some((Ticket { slot: id, place, priority }, key))
     }
 
@@ -420,17 +471,18 @@ impl<T: Hash + Eq + Clone> Core<T> {
     pub fn finish(&mut self, ticket: Ticket, verdict: Verdict, now: Instant) {
         let Ticket { slot: id, place, priority } = ticket;
         assert!(self.processing.is_at(place, id), "the ticket belongs to another queue");
-        let slot = self.slots.get(id);
+        let (limiter, key) = (&mut self.limiter, self.slots.get(id).key());
+        let limited = catch_unwind(AssertUnwindSafe(|| match verdict {
+            Verdict::Done | Verdict::RequeueAfter(_) => {
+                limiter.forget(key);
+                Duration::ZERO
+            }
+            Verdict::Retry => limiter.when(key, now),
+        }));
         let delay = match verdict {
-            Verdict::Done => {
-                self.limiter.forget(slot.key());
-                None
-            }
-            Verdict::Retry => Some(self.limiter.when(slot.key(), now)),
-            Verdict::RequeueAfter(delay) => {
-                self.limiter.forget(slot.key());
-                Some(delay)
-            }
+            Verdict::Done => None,
+            Verdict::RequeueAfter(delay) => Some(delay),
+            Verdict::Retry => Some(*limited.as_ref().unwrap_or(&AFTER_PANIC)),
         };
         if delay.is_some() && !self.shut_down {
             self.schedule(id, priority, delay, now);
@@ -442,10 +494,15 @@ impl<T: Hash + Eq + Clone> Core<T> {
         match slot.pending {
             Pending::No => drop(self.slots.remove(id)),
             Pending::Delayed => {}
-            Pending::Ready => self.enqueue(id),
+            Pending::Ready => {
+                self.again -= 1;
+                self.enqueue(id);
+            }
         }
-        if let Some(metrics) = &mut self.metrics {
-            metrics.work_duration(Duration::from_nanos(now.saturating_sub(started)));
+        self.tell(|metrics| metrics.work_duration(Duration::from_nanos(now.saturating_sub(started))));
+        // Only now, when the key is no longer with a worker that has given it back.
+        if let Err(panic) = limited {
+            resume_unwind(panic);
         }
     }
 
@@ -478,6 +535,20 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// Whether no key is ready and no worker has one.
     pub fn is_drained(&self) -> bool {
         self.ready == 0 && self.processing.len() == 0
+    }
+
+    /// Whether it is shut down and nothing will be handed out any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.shut_down && self.ready == 0 && self.again == 0
+    }
+
+    /// Whether the time of a delayed key has come.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        if self.delays.len() == 0 {
+            return false;
+        }
+        let now = self.time(now);
+        self.delays.is_due(now)
     }
 
     /// How many keys are ready.
@@ -526,6 +597,9 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
 /// Room for so many keys that become ready together is kept for the next ones.
 const DUE_KEPT: usize = 1 << 10;
+
+/// How long a key waits whose rate limiter panicked instead of saying so.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// So far in the future that nobody will be there, and still an `Instant` everywhere.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);

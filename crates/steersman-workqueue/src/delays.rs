@@ -142,6 +142,11 @@ impl Delays {
         }
     }
 
+    /// Whether [`take_due`](Self::take_due) would find anything.
+    pub(crate) fn is_due(&mut self, now: u64) -> bool {
+        self.first().is_some_and(|(time, ..)| time <= now)
+    }
+
     /// Takes the entries whose time has come by `now`, in order. For each of them [`end`](Self::end) is to be called.
     ///
     /// The slots are looked at when all are known: each may be anywhere in memory, and so the waits for it overlap.

@@ -4,9 +4,11 @@ use std::hash::Hash;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use tokio::task::coop::poll_proceed;
+
 use crate::core::Ticket;
 use crate::item::{Handle, Item};
-use crate::queue::WorkQueue;
+use crate::queue::{State, WorkQueue};
 use crate::sync::time::{Sleep, sleep_until};
 use crate::waiters::WaiterId;
 
@@ -48,18 +50,25 @@ impl Waiting {
         queue: &WorkQueue<T>,
         context: &mut Context<'_>,
     ) -> Poll<Option<(Ticket, T)>> {
+        let turn = std::task::ready!(poll_proceed(context));
         loop {
             let mut state = queue.lock();
             let time = queue.time(&state.core);
             if let Some(id) = self.id {
-                state.workers.look(id, time);
+                let State { core, workers, .. } = &mut *state;
+                workers.look(id, time, || core.next_deadline());
             }
-            let mut taken = state.core.get(time);
+            // What was added before a delayed key was due comes before it.
+            if state.core.is_due(time) {
+                queue.take_in(&mut state, time);
+            }
+            let mut taken = state.core.get_at(queue.stamp(), time);
             if taken.is_none() {
                 queue.take_in(&mut state, time);
-                taken = state.core.get(time);
+                taken = state.core.get_at(queue.stamp(), time);
             }
-            if taken.is_some() || state.core.is_shut_down() {
+            if taken.is_some() || state.core.is_finished() {
+                turn.made_progress();
                 if let Some(id) = self.id.take() {
                     state.workers.leave(id);
                     state.at_once = 0;

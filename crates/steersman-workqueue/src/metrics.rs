@@ -20,7 +20,8 @@ pub const RETRIES: &str = "workqueue_retries_total";
 /// Is told what happens in a queue. Each method belongs to the metric of its name in this module; what can only be asked
 /// for at one moment is in [`Unfinished`].
 ///
-/// The methods are called under the queue's lock: they must not block and must not use the queue.
+/// The methods are called under the queue's lock: they must not block and must not use the queue. A panic in one of them is
+/// caught: the queue goes on, and the figure is wrong.
 pub trait Metrics: Send {
     /// So many keys of this priority are ready now ([`DEPTH`]).
     fn depth(&mut self, priority: i8, depth: usize);

@@ -1,14 +1,16 @@
 //! The queue with waiting: a lock around the core, and workers that wait for a key.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::core::{AddOptions, Core, Ticket, Verdict};
+use crate::core::{AddOptions, Core, Stamp, Ticket, Verdict};
 use crate::get::{Get, GetOwned};
 use crate::intake::{Arrival, Arrivals, Intake};
 use crate::metrics::{Metrics, Unfinished};
 use crate::rate_limiter::RateLimiter;
+use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::waiters::{Waiters, Wake};
@@ -17,7 +19,9 @@ use crate::waiters::{Waiters, Wake};
 ///
 /// See the [crate's page](crate) for how to use it and [`Core`] for what is promised of keys. Of waiting this is promised:
 ///
-/// - A key that is ready does not wait while a worker does (test: `no_wake_up_is_lost`, under every interleaving).
+/// - A key that is ready does not wait for long while a worker does: of those who wait one is woken at once, and whoever takes a key
+///   wakes the next while there are more (test: `no_wake_up_is_lost`, under every interleaving). So a `get` that has begun to wait
+///   must be polled when it is woken, or dropped: up to 256 keys may be left to it before another is woken.
 /// - [`get`](Self::get) can be dropped at any time. It takes its key out of the queue only at the moment it returns it, so
 ///   the key is still in front (test: `a_cancelled_get_leaves_its_key_in_front`).
 /// - An [`Item`](crate::Item) that is dropped without a verdict, because its worker panicked or was cancelled, is tried
@@ -30,6 +34,9 @@ struct Shared<T> {
     state: Mutex<State<T>>,
     /// Locked after `state` by whoever needs both.
     intake: Mutex<Intake<T>>,
+    /// How far the adds are that were put down: written by those who have `intake` locked, read by those who do not. Who reads it sees
+    /// all that was done before those adds.
+    stamp: AtomicU32,
     /// Passed for the time while the core does not need it.
     created: Instant,
 }
@@ -96,7 +103,8 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
             draining: false,
         };
         let intake = Mutex::new(Intake::new(direct));
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), intake, created: now() }) }
+        let stamp = AtomicU32::new(0);
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), intake, stamp, created: now() }) }
     }
 
     /// Has `metrics` told what happens from now on.
@@ -115,20 +123,27 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
 
     /// Adds `key`, now. Does nothing if it is ready already, or if the queue is shut down.
     pub fn add(&self, key: T) {
-        let mut intake = lock(&self.shared.intake);
-        if !intake.ends_with(&key) && intake.put_down_add(key) {
-            drop(intake);
-            self.change(false, |_, _| ());
-        }
+        self.put_down(key, |key| key);
     }
 
     /// [`add`](Self::add) for a key that the caller keeps. In a burst of adds of one key, only the first clones it.
     pub fn add_ref(&self, key: &T) {
+        self.put_down(key, Clone::clone);
+    }
+
+    fn put_down<Q: Borrow<T>>(&self, key: Q, into_key: impl FnOnce(Q) -> T) {
         let mut intake = lock(&self.shared.intake);
-        if !intake.ends_with(key) && intake.put_down_add(key.clone()) {
-            drop(intake);
+        let take_in = intake.put_down_add(key, into_key);
+        self.shared.stamp.store(intake.stamp().number(), Ordering::Release);
+        drop(intake);
+        if take_in {
             self.change(false, |_, _| ());
         }
+    }
+
+    /// How far the adds are.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp::new(self.shared.stamp.load(Ordering::Acquire))
     }
 
     /// Adds `key` once `delay` has passed. Of several times the earliest counts; an add without delay takes their place.
@@ -146,7 +161,10 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
         self.change(true, |core, now| core.add(key, options, now));
     }
 
-    /// Waits for a key to work on. `None` means that the queue was shut down and has nothing left: the worker can go.
+    /// Waits for a key to work on. `None` means that the queue was shut down and has nothing left, nor will have when those who work
+    /// are done: the worker can go.
+    ///
+    /// It lets other tasks run now and then, also while there are keys without end (tokio's cooperative scheduling).
     pub fn get(&self) -> Get<'_, T> {
         Get::new(self)
     }
@@ -203,7 +221,7 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     /// workers have finished every key. While draining, a key that is dropped without a verdict is not tried again.
     ///
     /// Gives `true` when the queue is drained and `false` when a later `shut_down` ended the wait. There is no time limit:
-    /// put one around it.
+    /// put one around it. Keys that are ready, and that no worker comes for, keep it waiting.
     pub fn shut_down_with_drain(&self) -> impl Future<Output = bool> + Send + use<T>
     where
         T: Send,
@@ -262,13 +280,13 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     pub(crate) fn take_in(&self, state: &mut State<T>, time: Instant) {
         loop {
             state.core.look_ahead(state.arriving.iter().map(|arrival| match arrival {
-                Arrival::Add(key) => Ok(key),
+                Arrival::Add(key, _) => Ok(key),
                 Arrival::Done(ticket) => Err(ticket),
             }));
             while let Some(arrival) = state.arriving.pop_front() {
                 match arrival {
-                    Arrival::Add(key) => {
-                        state.core.add(key, AddOptions::new(), time);
+                    Arrival::Add(key, stamp) => {
+                        state.core.add_belated(key, stamp, time);
                         state.adds_come = true;
                     }
                     Arrival::Done(ticket) => state.core.finish(ticket, Verdict::Done, time),
@@ -322,7 +340,7 @@ impl<T: Hash + Eq + Clone> State<T> {
 
     /// Tells those who wait what they have to know.
     fn settle(&mut self, wake: &mut Wake) {
-        if self.core.is_shut_down() && self.core.is_empty() {
+        if self.core.is_finished() {
             self.workers.tell_all(wake);
         } else if !self.workers.is_empty() {
             self.workers.settle(self.core.len(), || self.core.next_deadline(), wake);

@@ -10,7 +10,8 @@ use crate::table::Table;
 
 /// Decides how long a key that failed waits before its next try.
 ///
-/// A limiter is called under the queue's lock: it must not block and must not use the queue.
+/// A limiter is called under the queue's lock: it must not block and must not use the queue. A panic in it goes to whoever called
+/// the queue; the key that was to be tried again is, a second later.
 pub trait RateLimiter<T>: Send {
     /// Counts one more failure of `key` and says how long it has to wait.
     fn when(&mut self, key: &T, now: Instant) -> Duration;

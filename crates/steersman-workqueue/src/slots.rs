@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
+use crate::core::Stamp;
 use crate::table::Table;
 
 /// The end of a list.
@@ -40,6 +41,8 @@ pub(crate) struct Slot<T> {
     next: u32,
     /// The number under which [`Pending::Delayed`] was last set.
     pub(crate) delay: u32,
+    /// How far the adds were when a worker last got the key.
+    pub(crate) handed_out: Stamp,
     pub(crate) priority: i8,
     pub(crate) pending: Pending,
     /// Whether a worker has the key.
@@ -101,6 +104,7 @@ impl<T: Hash + Eq> Slots<T> {
             previous: NONE,
             next: NONE,
             delay: 0,
+            handed_out: Stamp::default(),
             priority: 0,
             pending: Pending::No,
             processing: false,

@@ -7,6 +7,12 @@ pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 #[cfg(steersman_loom)]
 pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 
+#[cfg(not(steersman_loom))]
+pub(crate) use std::sync::atomic;
+
+#[cfg(steersman_loom)]
+pub(crate) use loom::sync::atomic;
+
 /// How often the lock is tried before going to sleep, and how many pauses lie between two tries, doubled up to the maximum.
 /// A pause is some tens of nanoseconds.
 #[cfg(not(steersman_loom))]

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 /// more than most keys take to come.
 const BURST: usize = 32;
 
-/// After the timer has gone off twice in a row, it does not do so again for this long. Where delayed keys become ready one after the
-/// other, a worker wakes for a handful of them at a time: waking costs several times what a key does.
+/// Where delayed keys become ready closer together than this ...
+const IN_A_ROW: Duration = Duration::from_millis(2);
+/// ... for the second time, the timer does not go off for this long: a worker wakes for a handful of them at a time. Waking costs
+/// several times what a key does.
 const TIMER_REST: Duration = Duration::from_millis(8);
 
 /// A worker that waits. Earlier ones have smaller numbers.
@@ -35,8 +37,8 @@ pub(crate) struct Waiters {
     timer: Option<(WaiterId, Instant)>,
     /// When the timer last went off.
     went_off: Option<Instant>,
-    /// The timer does not go off before this.
-    rests_until: Option<Instant>,
+    /// Whether the key for which it did had become ready right after the one before.
+    in_a_row: bool,
 }
 
 impl Waiters {
@@ -72,14 +74,18 @@ impl Waiters {
         }
     }
 
-    /// This worker looks again, at `now`. If it slept and its time has come, the timer rests.
-    pub(crate) fn look(&mut self, id: WaiterId, now: Instant) {
+    /// This worker looks again, at `now`. If it slept and its time has come, the timer has gone off.
+    pub(crate) fn look(&mut self, id: WaiterId, now: Instant, deadline: impl FnOnce() -> Option<Instant>) {
         if self.timer.is_some_and(|(owner, until)| owner == id && until <= now) {
             self.timer = None;
-            let before = self.went_off.replace(now);
-            let in_a_row = before.is_some_and(|before| now.saturating_duration_since(before) <= 2 * TIMER_REST);
-            self.rests_until = if in_a_row { now.checked_add(TIMER_REST) } else { None };
+            self.in_a_row = deadline().is_some_and(|deadline| self.is_in_a_row(deadline));
+            self.went_off = Some(now);
         }
+    }
+
+    /// Whether a key that becomes ready then does so right after the timer last went off, or did before.
+    fn is_in_a_row(&self, deadline: Instant) -> bool {
+        self.went_off.is_some_and(|before| deadline.saturating_duration_since(before) < IN_A_ROW)
     }
 
     /// Until when this worker has to sleep, given when the next delayed key becomes ready. `None` means without end: no key
@@ -94,7 +100,9 @@ impl Waiters {
     }
 
     fn rested(&self, deadline: Instant) -> Instant {
-        self.rests_until.map_or(deadline, |rested| deadline.max(rested))
+        let rests = self.in_a_row && self.is_in_a_row(deadline);
+        let rested = self.went_off.filter(|_| rests).and_then(|before| before.checked_add(TIMER_REST));
+        rested.map_or(deadline, |rested| deadline.max(rested))
     }
 
     /// Says who has to be woken, given how many keys are ready and when the next delayed one will be.
@@ -166,7 +174,7 @@ mod tests {
     fn goes_off(waiters: &mut Waiters, now: Instant) -> Instant {
         let id = waiters.wait(None, Waker::noop());
         let until = waiters.sleeps_until(id, Some(now)).expect("it sleeps");
-        waiters.look(id, until);
+        waiters.look(id, until, || Some(now));
         waiters.leave(id);
         until
     }
@@ -175,8 +183,8 @@ mod tests {
     fn the_timer_rests_where_keys_come_in_a_row_and_only_there() {
         let (mut waiters, start) = (Waiters::default(), Instant::now());
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        let went_off: Vec<_> = [0, 1, 2, 3, 500, 505].map(|ready| goes_off(&mut waiters, at(ready))).into();
-        // The first two alone, then every eight; after a while alone again.
-        assert_eq!(went_off, [0, 1, 9, 17, 500, 505].map(at));
+        let went_off: Vec<_> = [0, 1, 2, 3, 500, 505, 510, 515].map(|ready| goes_off(&mut waiters, at(ready))).into();
+        // The first two alone, then every eight; after a while alone again, and so do those that come every five.
+        assert_eq!(went_off, [0, 1, 9, 17, 500, 505, 510, 515].map(at));
     }
 }

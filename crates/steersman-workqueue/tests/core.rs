@@ -2,12 +2,13 @@
 //! the test chooses.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use steersman_workqueue::{
-    AddOptions, Core, ItemExponentialFailureRateLimiter, Metrics, Ticket, Unfinished, Verdict, metrics,
+    AddOptions, Core, ItemExponentialFailureRateLimiter, Metrics, RateLimiter, Ticket, Unfinished, Verdict, metrics,
 };
 
 const fn ms(milliseconds: u64) -> Duration {
@@ -383,6 +384,19 @@ fn keys_from_before_the_first_priority_are_not_taken_for_old() {
 }
 
 #[test]
+fn the_first_priority_leaves_the_time_of_a_key_that_is_delayed_while_it_is_processed() {
+    let mut queue = Queue::new();
+    queue.add("a");
+    let (ticket, _) = queue.get();
+    queue.add_after("a", s(10));
+    queue.add_priority("other", 1);
+    queue.add_after("a", s(1));
+    queue.finish(ticket, Verdict::Done);
+    queue.drain();
+    assert_eq!(queue.core.next_deadline(), Some(queue.now + s(1)));
+}
+
+#[test]
 fn extreme_priorities_are_ordered_too() {
     let mut queue = Queue::new();
     queue.add_priority("lowest", i8::MIN);
@@ -618,4 +632,74 @@ fn delayed_keys_survive_a_panic_while_they_are_made_ready() {
     assert!(advanced.is_err(), "so many keys are looked at before");
     core.advance(later);
     assert_eq!((core.len(), core.delayed()), (20_000, 0));
+}
+
+/// A limiter, and metrics, that always panic.
+struct Panics;
+
+impl RateLimiter<&'static str> for Panics {
+    fn when(&mut self, _: &&'static str, _: Instant) -> Duration {
+        panic!("as planned");
+    }
+
+    fn forget(&mut self, _: &&'static str) {
+        panic!("as planned");
+    }
+
+    fn retries(&self, _: &&'static str) -> u32 {
+        0
+    }
+}
+
+impl Metrics for Panics {
+    fn depth(&mut self, _: i8, _: usize) {
+        panic!("as planned");
+    }
+
+    fn add(&mut self) {
+        panic!("as planned");
+    }
+
+    fn queue_duration(&mut self, _: Duration) {
+        panic!("as planned");
+    }
+
+    fn work_duration(&mut self, _: Duration) {
+        panic!("as planned");
+    }
+
+    fn retry(&mut self) {
+        panic!("as planned");
+    }
+}
+
+#[test]
+fn a_key_is_not_lost_when_its_rate_limiter_panics() {
+    for (verdict, comes_back) in
+        [(Verdict::Retry, Some(s(1))), (Verdict::RequeueAfter(s(5)), Some(s(5))), (Verdict::Done, None)]
+    {
+        let mut queue = Queue { core: Core::with_rate_limiter(Panics), now: Instant::now() };
+        queue.add("a");
+        let (ticket, _) = queue.get();
+        let finished = catch_unwind(AssertUnwindSafe(|| queue.finish(ticket, verdict)));
+        assert!(finished.is_err(), "whoever calls is told");
+        assert_eq!(queue.core.next_deadline(), comes_back.map(|delay| queue.now + delay), "{verdict:?}");
+        assert_eq!(queue.core.unfinished(queue.now).count, 0);
+        queue.add("a");
+        assert_eq!(queue.get().1, "a");
+    }
+}
+
+#[test]
+fn no_key_is_lost_when_metrics_panic() {
+    let mut queue = Queue::new();
+    queue.core.set_metrics(Panics);
+    queue.add("a");
+    queue.add_after("b", s(1));
+    let (ticket, _) = queue.get();
+    queue.add("a");
+    queue.finish(ticket, Verdict::Done);
+    queue.pass(s(1));
+    assert_eq!(queue.drain(), ["a", "b"]);
+    assert_eq!(queue.core.keys(), 0);
 }

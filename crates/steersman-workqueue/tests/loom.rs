@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use loom::future::block_on;
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use steersman_workqueue::WorkQueue;
 
@@ -90,6 +91,63 @@ fn a_key_added_while_it_is_processed_comes_once_more() {
         assert_eq!(queue.len(), 1);
         block_on(queue.get()).expect("the queue is not shut down").done();
         assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn a_key_is_handed_out_after_its_last_add_and_with_all_that_was_done_before_that() {
+    model(|| {
+        let queue = WorkQueue::new();
+        queue.add("a");
+        // Into the queue, so that the next add is put down while the key is ready.
+        assert_eq!(queue.len(), 1);
+        let changes = loom::sync::Arc::new(AtomicUsize::new(0));
+        let producer = {
+            let (queue, changes) = (queue.clone(), loom::sync::Arc::clone(&changes));
+            thread::spawn(move || {
+                for change in 1..=2 {
+                    changes.store(change, Ordering::Relaxed);
+                    queue.add("a");
+                }
+            })
+        };
+        let work = || {
+            let item = block_on(queue.get()).expect("the queue is not shut down");
+            let seen = changes.load(Ordering::Relaxed);
+            item.done();
+            seen
+        };
+        let mut seen = work();
+        producer.join().unwrap();
+        while !queue.is_empty() {
+            seen = work();
+        }
+        assert_eq!(seen, 2, "the last change is not known to the last who worked on the key");
+    });
+}
+
+#[test]
+fn a_key_that_was_added_again_is_handed_out_while_the_queue_drains() {
+    model(|| {
+        let queue = WorkQueue::new();
+        queue.add("a");
+        let item = block_on(queue.get_owned()).expect("the queue is not shut down");
+        queue.add("a");
+        let dispatcher = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let mut keys = 0;
+                while let Some(item) = block_on(queue.get()) {
+                    item.done();
+                    keys += 1;
+                }
+                keys
+            })
+        };
+        let drained = queue.shut_down_with_drain();
+        item.done();
+        assert!(block_on(drained));
+        assert_eq!(dispatcher.join().unwrap(), 1);
     });
 }
 

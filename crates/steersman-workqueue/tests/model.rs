@@ -1,10 +1,13 @@
-//! The core against a slow and obvious model: random operations of several workers under a clock that the test moves.
+//! The queue against a slow and obvious model: random operations of several workers under a clock that the test moves. First the
+//! core, then the queue with waiting around it, which puts things down and takes them in later.
+#![cfg(not(steersman_loom))]
 
 use std::collections::HashMap;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use steersman_workqueue::{AddOptions, Core, ItemExponentialFailureRateLimiter, Ticket, Verdict};
+use steersman_workqueue::{AddOptions, Core, Item, ItemExponentialFailureRateLimiter, Ticket, Verdict, WorkQueue};
 
 const BASE: Duration = Duration::from_millis(4);
 const MAX: Duration = Duration::from_millis(50);
@@ -301,6 +304,112 @@ fn check(operations: Vec<Operation>) {
     assert_eq!(core.keys(), 0, "nothing is retained");
 }
 
+/// What the worker that looks for a key gets: `None` if it has to wait, `Some(None)` if it can go.
+fn poll_get(queue: &WorkQueue<Key>) -> Option<Option<Item<'static, Key>>> {
+    let mut get = Box::pin(queue.get_owned());
+    let mut context = Context::from_waker(Waker::noop());
+    // It may let others run first, a few times.
+    (0..5).find_map(|_| match get.as_mut().poll(&mut context) {
+        Poll::Ready(item) => Some(item),
+        Poll::Pending => None,
+    })
+}
+
+/// The same of the queue with waiting. Priorities are left out: with them nothing is put down.
+async fn check_queue(operations: Vec<Operation>) {
+    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(BASE, MAX));
+    let mut model = Model::default();
+    let mut workers: Vec<Item<'static, Key>> = Vec::new();
+    let mut draining = None;
+    for (number, operation) in operations.into_iter().enumerate() {
+        match operation {
+            Operation::Add { key, delay: None, priority } => {
+                // As good as any other coin.
+                if priority == 0 { queue.add(key) } else { queue.add_ref(&key) }
+                model.add(key, 0, None);
+            }
+            Operation::Add { key, delay: Some(delay), .. } => {
+                queue.add_after(key, Duration::from_millis(delay));
+                model.add(key, 0, Some(delay));
+            }
+            Operation::AddRateLimited { key } => {
+                queue.add_rate_limited(key);
+                if !model.shut_down {
+                    let wait = model.when(key);
+                    model.add(key, 0, Some(wait));
+                }
+            }
+            Operation::Forget { key } => {
+                queue.forget(&key);
+                model.failures.remove(&key);
+            }
+            Operation::Get => {
+                let expected = model.get().map(|(key, _)| key);
+                let waits = !model.shut_down || model.count(|entry| entry.pending != Pending::No) > 0;
+                match poll_get(&queue) {
+                    Some(Some(item)) => {
+                        assert_eq!(Some(*item), expected);
+                        assert!(workers.iter().all(|other| **other != *item), "two workers have {}", *item);
+                        workers.push(item);
+                    }
+                    other => {
+                        assert_eq!(expected, None, "the queue lost a key");
+                        assert_eq!(other.is_none(), waits, "a worker waits while something can come, and no longer");
+                    }
+                }
+            }
+            Operation::Finish { worker, verdict } => {
+                if workers.is_empty() {
+                    continue;
+                }
+                let item = workers.swap_remove(worker % workers.len());
+                model.finish(*item, 0, verdict);
+                match verdict {
+                    Verdict::Done => item.done(),
+                    Verdict::Retry if number % 2 == 0 => drop(item),
+                    Verdict::Retry => item.retry(),
+                    Verdict::RequeueAfter(delay) => item.requeue_after(delay),
+                }
+            }
+            Operation::Pass { milliseconds } => {
+                model.now += milliseconds;
+                tokio::time::advance(Duration::from_millis(milliseconds)).await;
+            }
+            Operation::ShutDown => {
+                draining = Some(Box::pin(queue.shut_down_with_drain()));
+                model.shut_down();
+            }
+        }
+        if number % 7 == 0 {
+            model.advance();
+            let ready = |entry: &Entry| matches!(entry.pending, Pending::Ready { .. }) && !entry.processing;
+            assert_eq!(queue.len(), model.count(ready));
+            assert_eq!(queue.delayed(), model.count(|entry| matches!(entry.pending, Pending::Delayed { .. })));
+        }
+    }
+
+    // The end: every key that is left comes out once, and drained means drained.
+    model.now += 1_000_000;
+    tokio::time::advance(Duration::from_millis(1_000_000)).await;
+    for item in workers {
+        model.finish(*item, 0, Verdict::Done);
+        item.done();
+    }
+    while let Some((key, _)) = model.get() {
+        let left = draining.as_mut().is_some_and(|drained| {
+            drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        });
+        assert!(!left, "{key} is not drained");
+        let item = poll_get(&queue).flatten().expect("the model has a key that the queue lost");
+        assert_eq!(*item, key);
+        item.done();
+        model.finish(key, 0, Verdict::Done);
+    }
+    assert_eq!((queue.len(), queue.delayed(), queue.unfinished().count), (0, 0, 0));
+    assert!(queue.shut_down_with_drain().await);
+    assert!(queue.get().await.is_none());
+}
+
 /// Many more under `cargo xtask test --soak`.
 fn cases() -> u32 {
     if std::env::var_os("STEERSMAN_SOAK").is_some() { 100_000 } else { 2_000 }
@@ -312,5 +421,11 @@ proptest! {
     #[test]
     fn the_queue_does_what_the_model_does(operations in prop::collection::vec(operation(), 1..120)) {
         check(operations);
+    }
+
+    #[test]
+    fn the_queue_with_waiting_does_what_the_model_does(operations in prop::collection::vec(operation(), 1..120)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(check_queue(operations));
     }
 }

@@ -279,6 +279,90 @@ async fn draining_waits_for_every_key_to_be_done() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_hands_keys_to_others_waits_for_those_that_come_once_more() {
+    // One task takes keys, others work on them. At shutdown the one must not go while another may give back a key that was added
+    // again, or nobody would be left to take it.
+    let queue = WorkQueue::new();
+    queue.add("a");
+    let item = queue.get_owned().await.unwrap();
+    queue.add("a");
+    let drained = tokio::spawn(queue.shut_down_with_drain());
+    let dispatcher = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let mut keys = Vec::new();
+            while let Some(item) = queue.get().await {
+                keys.push(*item);
+                item.done();
+            }
+            keys
+        }
+    });
+    tokio::time::sleep(s(1)).await;
+    assert!(!dispatcher.is_finished() && !drained.is_finished());
+    item.done();
+    assert_eq!(dispatcher.await.unwrap(), ["a"]);
+    assert!(drained.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_without_end_of_keys_lets_others_run() {
+    const KEYS: u32 = 10_000;
+    let queue = WorkQueue::new();
+    (0..KEYS).for_each(|key| queue.add(key));
+    queue.shut_down();
+    let worker = async {
+        let mut keys = 0;
+        while let Some(item) = queue.get().await {
+            item.done();
+            keys += 1;
+        }
+        keys
+    };
+    let mut turns = 0;
+    let others = async {
+        loop {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    let keys = tokio::select! {
+        biased;
+        keys = worker => keys,
+        () = others => 0,
+    };
+    assert_eq!(keys, KEYS);
+    assert!(turns > 10, "others had {turns} turns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_comes_alone_is_not_late() {
+    let queue = WorkQueue::new();
+    let started = Instant::now();
+    queue.add_after("a", Duration::from_millis(5));
+    let mut arrivals = Vec::new();
+    for _ in 0..5 {
+        let item = queue.get().await.unwrap();
+        arrivals.push(started.elapsed().as_millis());
+        item.requeue_after(Duration::from_millis(5));
+    }
+    assert_eq!(arrivals, [5, 10, 15, 20, 25]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_huge_delay_is_waited_for_and_another_comes_before_it() {
+    let queue = WorkQueue::new();
+    queue.add_after("never", Duration::MAX);
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(|item| *item.key()) }
+    });
+    tokio::time::sleep(s(1)).await;
+    queue.add_after("soon", s(1));
+    assert_eq!(worker.await.unwrap(), Some("soon"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn draining_begins_without_being_awaited() {
     let queue = WorkQueue::new();
     drop(queue.shut_down_with_drain());
