@@ -51,7 +51,7 @@ async fn an_add_after_the_key_was_handed_out_counts_also_in_a_burst() {
     // The last thing that was put down is the same add: this one must not be taken for it.
     queue.add("a");
     item.done();
-    assert_eq!(*queue.get().await.unwrap(), "a");
+    assert_eq!(queue.len(), 1, "the add was lost");
     busy.done();
 }
 

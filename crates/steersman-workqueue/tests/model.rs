@@ -325,7 +325,11 @@ async fn check_queue(operations: Vec<Operation>) {
         match operation {
             Operation::Add { key, delay: None, priority } => {
                 // As good as any other coin.
-                if priority == 0 { queue.add(key) } else { queue.add_ref(&key) }
+                if priority == 0 {
+                    queue.add(key)
+                } else {
+                    queue.add_ref(&key)
+                }
                 model.add(key, 0, None);
             }
             Operation::Add { key, delay: Some(delay), .. } => {
@@ -396,9 +400,9 @@ async fn check_queue(operations: Vec<Operation>) {
         item.done();
     }
     while let Some((key, _)) = model.get() {
-        let left = draining.as_mut().is_some_and(|drained| {
-            drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
-        });
+        let left = draining
+            .as_mut()
+            .is_some_and(|drained| drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
         assert!(!left, "{key} is not drained");
         let item = poll_get(&queue).flatten().expect("the model has a key that the queue lost");
         assert_eq!(*item, key);
