@@ -38,13 +38,14 @@ var jobs = map[string]map[string]func(ask) (outcome, error){
 		"workqueue-ratelimit": workqueueRateLimit,
 	},
 	"controller-runtime": {
-		"sync":           controllerRuntimeSync,
-		"watch":          controllerRuntimeWatch,
-		"latency":        controllerRuntimeLatency,
-		"reconcile":      controllerRuntimeSync,
-		"reconcile-noop": controllerRuntimeNoop,
-		"idle":           controllerRuntimeIdle,
-		"start":          controllerRuntimeStart,
+		"sync":               controllerRuntimeSync,
+		"watch":              controllerRuntimeWatch,
+		"latency":            controllerRuntimeLatency,
+		"reconcile":          controllerRuntimeSync,
+		"reconcile-noop":     controllerRuntimeNoop,
+		"idle":               controllerRuntimeIdle,
+		"start":              controllerRuntimeStart,
+		"workqueue-priority": workqueuePriority,
 	},
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use steersman_workqueue::{ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue, client_go_default};
+use steersman_workqueue::{AddOptions, ItemExponentialFailureRateLimiter, RateLimiter, WorkQueue, client_go_default};
 use tokio::task::JoinHandle;
 
 use crate::contestant::{Ask, Cost, Outcome, Stopwatch, memory, reset_peak};
@@ -16,6 +16,8 @@ const ENOUGH_WORK: Duration = Duration::from_millis(300);
 /// The producer lets other tasks run after so many keys, as an event handler does between two batches of events. A tokio task
 /// that never waits keeps its thread, and with it the worker that it has woken; Go's scheduler takes that away by itself.
 const BATCH: usize = 256;
+/// The priority of an initial list.
+const LOW_PRIORITY: i8 = -100;
 /// How often each key is added in a row: a burst of changes to one object.
 const ADDS_PER_KEY: u64 = 10;
 /// How often each key fails.
@@ -28,6 +30,7 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     match ask.job.as_str() {
         "workqueue-together" => Ok(flow(ask, Shape::Together).await),
         "workqueue-queued" => Ok(flow(ask, Shape::Queued).await),
+        "workqueue-priority" => Ok(flow(ask, Shape::Priorities).await),
         "workqueue-dedup" => Ok(dedup(ask).await),
         "workqueue-delay" => Ok(delay(ask).await),
         "workqueue-ratelimit" => rate_limit(ask),
@@ -76,6 +79,21 @@ enum Shape {
     Together,
     /// Workers start when all keys are there.
     Queued,
+    /// Workers take keys while they are added, every other one with the priority of an initial list.
+    Priorities,
+}
+
+impl Shape {
+    fn add(&self, queue: &WorkQueue<Key>, batch: &[Key]) {
+        if let Self::Priorities = self {
+            for (i, key) in batch.iter().enumerate() {
+                let priority = if i % 2 == 0 { LOW_PRIORITY } else { 0 };
+                queue.add_with(Arc::clone(key), AddOptions::new().priority(priority));
+            }
+        } else {
+            batch.iter().for_each(|key| queue.add(Arc::clone(key)));
+        }
+    }
 }
 
 async fn flow(ask: &Ask, shape: Shape) -> Outcome {
@@ -86,14 +104,14 @@ async fn flow(ask: &Ask, shape: Shape) -> Outcome {
     while cost.wall < ENOUGH_WORK {
         let queue = queue();
         let mut workers = Vec::new();
-        if let Shape::Together = shape {
+        if !matches!(shape, Shape::Queued) {
             workers = start_workers(&queue, ask.workers);
         }
         let stopwatch = Stopwatch::start();
         for batch in keys.chunks(BATCH) {
-            batch.iter().for_each(|key| queue.add(Arc::clone(key)));
+            shape.add(&queue, batch);
             // While there is no worker yet, nobody wants to run.
-            if let Shape::Together = shape {
+            if !matches!(shape, Shape::Queued) {
                 tokio::task::yield_now().await;
             }
         }

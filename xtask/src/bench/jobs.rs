@@ -58,6 +58,8 @@ pub(crate) enum Limit {
     Times(f64, &'static str),
     /// For each object, at every size, this many times what it is at the size where it is least.
     TimesOfLeastPerObject(f64),
+    /// At the largest size, as many times what it is at the smallest as with that peer.
+    GrowthOf(&'static str),
 }
 
 impl Goal {
@@ -71,6 +73,10 @@ impl Goal {
 
     const fn flat(contestant: &'static str, figure: &'static str, times: f64) -> Self {
         Self { contestant, figure, limit: Limit::TimesOfLeastPerObject(times) }
+    }
+
+    const fn growth_of(contestant: &'static str, figure: &'static str, peer: &'static str) -> Self {
+        Self { contestant, figure, limit: Limit::GrowthOf(peer) }
     }
 }
 
@@ -152,7 +158,10 @@ const WORKQUEUE: Job = Job {
     full: Scale::of(&[1_000, 10_000, 100_000, 1_000_000]),
     quick: Scale::of(&[1_000, 100_000]),
     costs: &["ns_per_item"],
-    goals: &[],
+    goals: &[
+        Goal::times("steersman", "ns_per_item", 0.5, "client-go"),
+        Goal::growth_of("steersman", "ns_per_item", "client-go"),
+    ],
     check: count_is_size_times_repeats,
     time_limit: Duration::from_secs(120),
 };
@@ -504,8 +513,20 @@ pub(crate) const JOBS: &[Job] = &[
         full: Scale::of(&[1_000_000]).with_window(60),
         quick: Scale::of(&[50_000]).with_window(5),
         costs: &["cpu_s", "bytes_per_key"],
+        goals: &[Goal::times("steersman", "cpu_s", 0.2, "client-go"), Goal::value("steersman", "bytes_per_key", 150.0)],
         check: count_is_size,
         time_limit: Duration::from_secs(240),
+        ..WORKQUEUE
+    },
+    Job {
+        name: "workqueue-priority-4",
+        about: "distinct keys added while 4 workers take them, every other one with a low priority; the peer is controller-runtime's priority queue",
+        task: "workqueue-priority",
+        contestants: &["steersman", "controller-runtime"],
+        goals: &[
+            Goal::times("steersman", "ns_per_item", 0.5, "controller-runtime"),
+            Goal::growth_of("steersman", "ns_per_item", "controller-runtime"),
+        ],
         ..WORKQUEUE
     },
     Job {
@@ -515,6 +536,7 @@ pub(crate) const JOBS: &[Job] = &[
         workers: 1,
         full: Scale::of(&[100_000]),
         quick: Scale::of(&[100_000]),
+        goals: &[Goal::times("steersman", "ns_per_item", 0.25, "client-go")],
         check: count_is_half_of_size_times_repeats,
         ..WORKQUEUE
     },

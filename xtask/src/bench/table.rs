@@ -150,22 +150,36 @@ fn outcome(goal: &Goal, rows: &[&Row]) -> Option<String> {
         Limit::Times(limit, peer) => {
             (format!("{contestant} ÷ {peer}: {name}"), ratio(ours, figure(peer)?)?, limit, "×")
         }
-        Limit::TimesOfLeastPerObject(_) => return None,
+        Limit::TimesOfLeastPerObject(_) | Limit::GrowthOf(_) => return None,
     };
     Some(verdict(&what, found, limit, unit))
 }
 
 /// What came of a goal about all sizes of a job; nothing where there are not at least two.
 fn outcome_across_sizes(job: &Job, goal: &Goal, rows: &[Row]) -> Option<String> {
-    let Limit::TimesOfLeastPerObject(limit) = goal.limit else { return None };
-    let ours = rows.iter().filter(|row| row.job == job.name && row.contestant == goal.contestant);
-    let mut costs: Vec<f64> =
-        ours.filter_map(|row| row.median(goal.figure).and_then(|cost| ratio(cost, row.size as f64))).collect();
-    costs.sort_by(f64::total_cmp);
-    let [least, .., most] = costs[..] else { return None };
-    let what =
-        format!("{}: {} for each object, most ÷ least of the {} sizes", goal.contestant, goal.figure, costs.len());
-    Some(verdict(&what, ratio(most, least)?, limit, "×"))
+    let Goal { contestant, figure, limit } = goal;
+    let rows_of = |who: &'static str| rows.iter().filter(move |row| row.job == job.name && row.contestant == who);
+    let growth = |who: &'static str| {
+        let mut costs: Vec<_> = rows_of(who).filter_map(|row| Some((row.size, row.median(figure)?))).collect();
+        costs.sort_by_key(|(size, _)| *size);
+        let [(_, first), .., (_, last)] = costs[..] else { return None };
+        ratio(last, first)
+    };
+    match *limit {
+        Limit::TimesOfLeastPerObject(limit) => {
+            let each = |row: &Row| row.median(figure).and_then(|cost| ratio(cost, row.size as f64));
+            let mut costs: Vec<f64> = rows_of(contestant).filter_map(each).collect();
+            costs.sort_by(f64::total_cmp);
+            let [least, .., most] = costs[..] else { return None };
+            let what = format!("{contestant}: {figure} for each object, most ÷ least of the {} sizes", costs.len());
+            Some(verdict(&what, ratio(most, least)?, limit, "×"))
+        }
+        Limit::GrowthOf(peer) => {
+            let what = format!("{contestant}: {figure}, largest size ÷ smallest, beside {peer}'s,");
+            Some(verdict(&what, growth(contestant)?, growth(peer)?, "×"))
+        }
+        Limit::Value(_) | Limit::Times(..) => None,
+    }
 }
 
 fn verdict(what: &str, found: f64, limit: f64, unit: &str) -> String {
@@ -337,6 +351,28 @@ mod tests {
                 "Goal missed: steersman: cpu_s for each object, most ÷ least of the 3 sizes is 1.25×, at most 1.20× is wanted."
             ]
         );
+    }
+
+    #[test]
+    fn growth_is_compared_with_that_of_a_peer() {
+        let goals = &[Goal { contestant: "steersman", figure: "ns_per_item", limit: Limit::GrowthOf("client-go") }];
+        let job = Job { goals, ..*JOBS.iter().find(|job| job.name == "workqueue-queued-1").expect("the job exists") };
+        let row = |contestant, size, cost| {
+            let figures = [("ns_per_item".to_owned(), cost)].into();
+            Row::of(job.name, contestant, size, &[Answer { count: size, figures }])
+        };
+        let told = |ours: [f64; 2], peers: [f64; 2]| {
+            let mut table = Table::of(&job, &job.quick, &[]);
+            let before = table.remarks.len();
+            let rows = [(100, 1), (10, 0)].map(|(size, i)| {
+                [row("steersman", size, ours[i]), row("client-go", size, peers[i]), row("client-go", 50, 9e9)]
+            });
+            table.add_goals_across_sizes(&job, &rows.concat());
+            table.remarks.split_off(before)
+        };
+        let what = "steersman: ns_per_item, largest size ÷ smallest, beside client-go's,";
+        assert_eq!(told([2.0, 3.0], [10.0, 20.0]), [format!("Goal met: {what} is 1.50×, at most 2.00× is wanted.")]);
+        assert_eq!(told([2.0, 5.0], [10.0, 20.0]), [format!("Goal missed: {what} is 2.50×, at most 2.00× is wanted.")]);
     }
 
     #[test]
