@@ -172,3 +172,20 @@ impl Delays {
 fn is_good<T: Hash + Eq>(slots: &Slots<T>, (_, sequence, id): &Entry) -> bool {
     slots.get_used(*id).is_some_and(|slot| slot.pending == Pending::Delayed && slot.delay == *sequence)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_were_changed_are_forgotten_before_they_are_many() {
+        let (mut delays, mut slots) = (Delays::new(), Slots::new());
+        let id = slots.find_or_insert("a");
+        delays.delay(&mut slots, id, u64::MAX);
+        for earlier in 1..100_000 {
+            delays.hasten(&mut slots, id, u64::MAX - earlier);
+            assert!(delays.entries <= 2 + STALE_MIN, "{} entries for one key", delays.entries);
+        }
+        assert_eq!(delays.next(&slots), Some(u64::MAX - 99_999));
+    }
+}

@@ -147,6 +147,9 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     }
 
     /// Adds `key` once `delay` has passed. Of several times the earliest counts; an add without delay takes their place.
+    ///
+    /// Where keys become ready less than 2 ms apart, one after the other, they may come up to 8 ms late, a handful at a time: waking a
+    /// worker for each would cost more than the keys do. A key that comes alone is as late as tokio's timer, a millisecond.
     pub fn add_after(&self, key: T, delay: Duration) {
         self.add_with(key, AddOptions::new().after(delay));
     }

@@ -94,6 +94,21 @@ async fn a_delayed_key_comes_at_its_time_and_one_worker_sleeps_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_timer_serves_all_who_wait() {
+    let queue = WorkQueue::new();
+    (0..100).for_each(|key| queue.add_after(key, s(10)));
+    let counts: Vec<_> = (0..5).map(|_| Arc::new(Count::default())).collect();
+    let mut workers: Vec<_> = counts.iter().map(|_| Box::pin(queue.get())).collect();
+    for (worker, count) in workers.iter_mut().zip(&counts) {
+        assert!(poll_until_it_waits(worker, count).is_pending());
+    }
+    let woken = || counts.iter().map(|count| count.0.load(Ordering::SeqCst)).sum::<usize>();
+    let before = woken();
+    tokio::time::sleep(s(20)).await;
+    assert_eq!(woken() - before, 1, "more than one worker had a timer");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_is_due_does_not_wait_for_a_sleeping_worker_to_go() {
     // The one who sleeps is dropped; another has to take its place.
     let queue = WorkQueue::new();
