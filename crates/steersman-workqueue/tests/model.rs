@@ -326,9 +326,9 @@ async fn check_queue(operations: Vec<Operation>) {
             Operation::Add { key, delay: None, priority } => {
                 // As good as any other coin.
                 if priority == 0 {
-                    queue.add(key)
+                    queue.add(key);
                 } else {
-                    queue.add_ref(&key)
+                    queue.add_ref(&key);
                 }
                 model.add(key, 0, None);
             }
