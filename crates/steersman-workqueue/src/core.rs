@@ -79,28 +79,8 @@ impl Ticket {
     }
 }
 
-/// How far a sequence of adds was when a key was added or handed out. It begins anew after four billion.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stamp(u32);
-
-impl Stamp {
-    pub(crate) fn new(number: u32) -> Self {
-        Self(number)
-    }
-
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-
-    pub(crate) fn next(self) -> Self {
-        Self(self.0.wrapping_add(1))
-    }
-
-    /// Whether this was there, or nearly, when the other was taken: of two the later is less than half a round ahead.
-    fn is_by(self, other: Self) -> bool {
-        other.0.wrapping_sub(self.0) <= u32::MAX / 2
-    }
-}
+/// How many adds there had been when a key was added or handed out.
+pub(crate) type Stamp = u64;
 
 /// The ready keys of one priority.
 struct Level {
@@ -248,14 +228,14 @@ impl<T: Hash + Eq + Clone> Core<T> {
         self.schedule(id, options.priority, delay, now);
     }
 
-    /// Adds `key` as it was done when the adds were as far as `stamp` says. If it was handed out since then, whoever has it knows.
+    /// Adds `key` as the add of that number. If it was handed out since then, whoever has it knows.
     pub(crate) fn add_belated(&mut self, key: T, stamp: Stamp, now: Instant) {
         if self.shut_down {
             return;
         }
         let id = self.slots.find_or_insert(key);
-        let slot = self.slots.get(id);
-        if !(slot.processing && stamp.is_by(slot.handed_out)) {
+        let place = self.slots.get(id).place();
+        if !place.is_some_and(|place| stamp <= self.processing.handed_out(place)) {
             self.schedule(id, 0, None, now);
         }
     }
@@ -427,10 +407,10 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
     /// Hands out the next key. It counts as being worked on until its ticket comes back to [`finish`](Self::finish).
     pub fn get(&mut self, now: Instant) -> Option<(Ticket, T)> {
-        self.get_at(Stamp::default(), now)
+        self.get_at(0, now)
     }
 
-    /// [`get`](Self::get) when the adds are as far as `stamp` says.
+    /// [`get`](Self::get) after as many adds as `stamp` says.
     pub(crate) fn get_at(&mut self, stamp: Stamp, now: Instant) -> Option<(Ticket, T)> {
         self.advance(now);
         let id = self.first()?;
@@ -438,12 +418,11 @@ impl<T: Hash + Eq + Clone> Core<T> {
         let key = self.slots.get(id).key().clone();
         self.unqueue(id);
         let now = self.time(now);
+        let place = self.processing.start(id, now, stamp);
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::No;
-        slot.processing = true;
-        slot.handed_out = stamp;
+        slot.hand_out(place);
         let (priority, waited) = (slot.priority, now.saturating_sub(slot.time));
-        let place = self.processing.start(id, now);
         self.tell(|metrics| metrics.queue_duration(Duration::from_nanos(waited)));
         Some((Ticket { slot: id, place, priority }, key))
     }

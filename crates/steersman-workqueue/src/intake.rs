@@ -36,7 +36,7 @@ pub(crate) struct Intake<T> {
 
 impl<T: Eq> Intake<T> {
     pub(crate) fn new(direct: bool) -> Self {
-        Self { arrivals: Arrivals::new(), direct, stamp: Stamp::default() }
+        Self { arrivals: Arrivals::new(), direct, stamp: 0 }
     }
 
     /// The stamp of the last add.
@@ -50,7 +50,7 @@ impl<T: Eq> Intake<T> {
     /// put it down sees to it.
     #[must_use]
     pub(crate) fn put_down_add<Q: Borrow<T>>(&mut self, key: Q, into_key: impl FnOnce(Q) -> T) -> bool {
-        let stamp = self.stamp.next();
+        let stamp = self.stamp + 1;
         if let Some(Arrival::Add(last, stamped)) = self.arrivals.back_mut()
             && last == key.borrow()
         {

@@ -1,5 +1,6 @@
 //! The keys that workers have.
 
+use crate::core::Stamp;
 use crate::slots::SlotId;
 
 /// Who works on what, and since when: one place for each key that was handed out and has not come back. There are as many as
@@ -18,12 +19,14 @@ struct Place {
     slot: Option<SlotId>,
     /// When the worker got the key.
     started: u64,
+    /// How many adds there had been then.
+    handed_out: Stamp,
 }
 
 impl Processing {
     /// A worker gets the key of `slot`.
-    pub(crate) fn start(&mut self, slot: SlotId, started: u64) -> PlaceId {
-        let place = Place { slot: Some(slot), started };
+    pub(crate) fn start(&mut self, slot: SlotId, started: u64, handed_out: Stamp) -> PlaceId {
+        let place = Place { slot: Some(slot), started, handed_out };
         if let Some(id) = self.free.pop() {
             self.places[id as usize] = place;
             return id;
@@ -35,6 +38,11 @@ impl Processing {
     /// Whether the place is that of `slot`.
     pub(crate) fn is_at(&self, id: PlaceId, slot: SlotId) -> bool {
         self.places.get(id as usize).is_some_and(|place| place.slot == Some(slot))
+    }
+
+    /// How many adds there had been when the worker got its key.
+    pub(crate) fn handed_out(&self, id: PlaceId) -> Stamp {
+        self.places[id as usize].handed_out
     }
 
     /// A worker has given its key back. Says since when it had it.

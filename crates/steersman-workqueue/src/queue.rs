@@ -10,7 +10,7 @@ use crate::get::{Get, GetOwned};
 use crate::intake::{Arrival, Arrivals, Intake};
 use crate::metrics::{Metrics, Unfinished};
 use crate::rate_limiter::RateLimiter;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::waiters::{Waiters, Wake};
@@ -34,9 +34,9 @@ struct Shared<T> {
     state: Mutex<State<T>>,
     /// Locked after `state` by whoever needs both.
     intake: Mutex<Intake<T>>,
-    /// How far the adds are that were put down: written by those who have `intake` locked, read by those who do not. Who reads it sees
-    /// all that was done before those adds.
-    stamp: AtomicU32,
+    /// How many adds were put down: written by those who have `intake` locked, read by those who do not. Who reads it sees all that was
+    /// done before those adds.
+    stamp: AtomicU64,
     /// Passed for the time while the core does not need it.
     created: Instant,
 }
@@ -103,7 +103,7 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
             draining: false,
         };
         let intake = Mutex::new(Intake::new(direct));
-        let stamp = AtomicU32::new(0);
+        let stamp = AtomicU64::new(0);
         Self { shared: Arc::new(Shared { state: Mutex::new(state), intake, stamp, created: now() }) }
     }
 
@@ -134,16 +134,16 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     fn put_down<Q: Borrow<T>>(&self, key: Q, into_key: impl FnOnce(Q) -> T) {
         let mut intake = lock(&self.shared.intake);
         let take_in = intake.put_down_add(key, into_key);
-        self.shared.stamp.store(intake.stamp().number(), Ordering::Release);
+        self.shared.stamp.store(intake.stamp(), Ordering::Release);
         drop(intake);
         if take_in {
             self.change(false, |_, _| ());
         }
     }
 
-    /// How far the adds are.
+    /// How many adds were put down.
     pub(crate) fn stamp(&self) -> Stamp {
-        Stamp::new(self.shared.stamp.load(Ordering::Acquire))
+        self.shared.stamp.load(Ordering::Acquire)
     }
 
     /// Adds `key` once `delay` has passed. Of several times the earliest counts; an add without delay takes their place.

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
-use crate::core::Stamp;
+use crate::processing::PlaceId;
 use crate::table::Table;
 
 /// The end of a list.
@@ -37,12 +37,10 @@ pub(crate) struct Slot<T> {
     /// See [`Pending`].
     pub(crate) time: u64,
     previous: u32,
-    /// The next slot of the list or, in a free slot, the next free one.
+    /// The next slot of the list; in a free slot, the next free one; in one that a worker has, its place among those.
     next: u32,
     /// The number under which [`Pending::Delayed`] was last set.
     pub(crate) delay: u32,
-    /// How far the adds were when a worker last got the key.
-    pub(crate) handed_out: Stamp,
     pub(crate) priority: i8,
     pub(crate) pending: Pending,
     /// Whether a worker has the key.
@@ -52,6 +50,17 @@ pub(crate) struct Slot<T> {
 impl<T> Slot<T> {
     pub(crate) fn key(&self) -> &T {
         self.key.as_ref().expect("slots that are in use have a key")
+    }
+
+    /// A worker has the key, which is in no list.
+    pub(crate) fn hand_out(&mut self, place: PlaceId) {
+        self.processing = true;
+        self.next = place;
+    }
+
+    /// Its place among the keys that workers have, if one has it.
+    pub(crate) fn place(&self) -> Option<PlaceId> {
+        self.processing.then_some(self.next)
     }
 }
 
@@ -104,7 +113,6 @@ impl<T: Hash + Eq> Slots<T> {
             previous: NONE,
             next: NONE,
             delay: 0,
-            handed_out: Stamp::default(),
             priority: 0,
             pending: Pending::No,
             processing: false,
