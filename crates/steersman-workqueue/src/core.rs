@@ -235,7 +235,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
         }
         let id = self.slots.find_or_insert(key);
         let place = self.slots.get(id).place();
-        if !place.is_some_and(|place| stamp <= self.processing.handed_out(place)) {
+        if place.is_none_or(|place| stamp > self.processing.handed_out(place)) {
             self.schedule(id, 0, None, now);
         }
     }
