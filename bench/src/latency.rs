@@ -32,7 +32,7 @@ impl Reconciler<ConfigMap> for Watcher {
         if key.name() != NAME {
             return Ok(Action::done());
         }
-        let Some(object) = ctx.object(key) else { return Ok(Action::done()) };
+        let Some(object) = ctx.object(key).await? else { return Ok(Action::done()) };
         if let Some(write) = object.get()?.data.as_ref().and_then(|data| data.get("write")?.parse().ok()) {
             // Nobody listens any more once the job is done.
             let _ = self.0.send((write, at));

@@ -119,7 +119,7 @@ impl Reconciler<Pod> for Enter {
 
     async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, Failure> {
         let now = Instant::now();
-        let Some(pod) = ctx.object(key) else { return Ok(Action::done()) };
+        let Some(pod) = ctx.object(key).await? else { return Ok(Action::done()) };
         let version: u64 = pod.meta().resource_version().parse()?;
         match version.checked_sub(self.version) {
             None => self.listed.add(),

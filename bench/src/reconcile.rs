@@ -114,7 +114,7 @@ impl Reconciler<Pod> for ReadPod {
     type Error = Failure;
 
     async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, Failure> {
-        let Some(pod) = ctx.object(key) else { return Ok(Action::done()) };
+        let Some(pod) = ctx.object(key).await? else { return Ok(Action::done()) };
         if self.runs(&pod)? {
             self.running.add();
         }
@@ -181,7 +181,7 @@ impl<K: Object> Reconciler<K> for Read {
     type Error = Failure;
 
     async fn reconcile(&self, ctx: &Context<K>, key: &ObjectKey) -> Result<Action, Failure> {
-        if let Some(object) = ctx.object(key) {
+        if let Some(object) = ctx.object(key).await? {
             object.get()?;
             self.0.add();
         }

@@ -146,7 +146,7 @@ impl Caches {
 
     /// The informer for a kind. The first who asks says which objects are kept; those who ask without saying so share them, and to
     /// say something else is an error.
-    pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>) -> Result<Informer<K>, Error> {
+    pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>) -> Result<(Informer<K>, Arc<Declared>), Error> {
         let options = std::mem::take(&mut kind.options);
         let scope = Scope::of(&options);
         let mut declared = self.declared();
@@ -165,14 +165,14 @@ impl Caches {
             for (name, index) in options.into_indexes() {
                 informer.add_index(&name, index)?;
             }
-            return Ok(informer);
+            return Ok((informer, Arc::clone(found)));
         }
         let invalid = |problem: SelectorError| steersman_cache::Error::InvalidOptions { problem: problem.to_string() };
         let labels = scope.labels.as_deref().map(LabelSelector::parse).transpose().map_err(invalid)?;
         let fields = scope.fields.as_deref().map(FieldSelector::parse).transpose().map_err(invalid)?;
         let informer = kind.informer(&self.factory, options)?;
         let number = declared.len();
-        declared.push(Arc::new(Declared {
+        let new = Arc::new(Declared {
             number,
             identity: kind.identity.clone(),
             scope,
@@ -180,8 +180,9 @@ impl Caches {
             fields,
             look: Box::new(informer.lister()),
             informer: Box::new(informer.clone()),
-        }));
-        Ok(informer)
+        });
+        declared.push(Arc::clone(&new));
+        Ok((informer, new))
     }
 
     /// The declared informer of a kind, or an error that says how to declare one (contract 11).

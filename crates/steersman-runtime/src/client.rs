@@ -8,23 +8,18 @@ use std::time::Duration;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steersman_cache::{Cached, Lister, Object, ObjectKey};
+use steersman_cache::{Cached, Informer, Lister, Object, ObjectKey};
 use steersman_client::{
     Api, ApiResource, Client, DeleteParams, Deleted, DynamicObject, ObjectMeta, PartialObjectMeta, Patch, PatchParams,
     Place, PostParams,
 };
 use steersman_wire::LabelSelector;
-use tokio::time::Instant;
 
 use crate::Error;
-use crate::caches::Caches;
+use crate::caches::{Caches, Declared};
 use crate::kind::Identity;
-use crate::writes::{Sighting, Which, Writes, Written, is_outdated};
-
-/// How long a read waits for a cache to be filled when it waits for nothing else.
-const SYNC_LIMIT: Duration = Duration::from_secs(10);
-/// How often a read is done again because something older came in between.
-const READS_MAX: usize = 16;
+use crate::reads::Reader;
+use crate::writes::{Sighting, Which, Writes, Written};
 
 /// Reads from the manager's caches and writes to the server. Clones share the caches.
 ///
@@ -52,7 +47,7 @@ pub struct CachedClient {
 struct Shared {
     client: Client,
     caches: Arc<Caches>,
-    writes: Writes,
+    writes: Arc<Writes>,
     limit: Option<Duration>,
 }
 
@@ -69,16 +64,17 @@ impl fmt::Debug for CachedClient {
 
 impl CachedClient {
     pub(crate) fn new(client: Client, caches: Arc<Caches>, limit: Option<Duration>) -> Self {
-        let shared = Arc::new(Shared { client, caches, writes: Writes::default(), limit });
+        let shared = Arc::new(Shared { client, caches, writes: Arc::default(), limit });
         Self { shared, dry_run: false, field_owner: None, stale_ok: false }
     }
 
-    /// The client without caches: for reads that must come from the server, and for what this one does not do.
+    /// The client without caches: for reads that must come from the server, and for what this one does not do. What is written with it
+    /// is written: neither [`dry_run`](Self::dry_run) nor [`field_owner`](Self::field_owner) reaches it, and no read waits for it.
     pub fn live(&self) -> &Client {
         &self.shared.client
     }
 
-    /// The same client, whose writes are checked by the server and not done.
+    /// The same client, whose writes are checked by the server and not done; but for those through [`live`](Self::live).
     #[must_use]
     pub fn dry_run(&self) -> Self {
         Self { dry_run: true, ..self.clone() }
@@ -179,6 +175,12 @@ impl CachedClient {
         self.objects::<K>().delete(key, &DeleteParams::default()).await.map(drop)
     }
 
+    /// Reads a cache of this client's manager.
+    pub(crate) fn reader<K: Object>(&self, found: (Informer<K>, Arc<Declared>)) -> Reader<K> {
+        let limit = self.shared.limit.filter(|_| !self.stale_ok);
+        Reader::new(found, &self.shared.writes, limit)
+    }
+
     fn post_params(&self) -> PostParams {
         PostParams { dry_run: self.dry_run, field_manager: self.field_owner.clone() }
     }
@@ -217,7 +219,8 @@ impl<K: Object + Resource> Objects<K> {
         &self.client.shared
     }
 
-    /// The objects at the server: those of a namespace, or of all.
+    /// The objects at the server: those of a namespace, or of all. Its writes are done, also where the client is for
+    /// [dry runs](CachedClient::dry_run), and no read waits for them.
     pub fn live(&self, namespace: Option<&str>) -> Api<K> {
         let place = match namespace {
             Some(namespace) => Place::Namespace(namespace.to_owned()),
@@ -226,6 +229,11 @@ impl<K: Object + Resource> Objects<K> {
             None => Place::Cluster,
         };
         (self.api)(&self.shared().client, place)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     pub(crate) fn kind(&self) -> &str {
@@ -290,40 +298,14 @@ impl<K: Object + Resource> Objects<K> {
         Ok(found?)
     }
 
-    /// Reads from the cache, when it is filled and shows what was written before this was called.
     async fn read<T>(
         &self,
         which: Which<'_>,
         look: impl Fn(&Lister<K>) -> T,
         objects: impl Fn(&T) -> &[Cached<K>],
     ) -> Result<T, Error> {
-        let shared = self.shared();
-        let (informer, declared) = shared.caches.find::<K>(&self.identity)?;
-        if !informer.has_synced() {
-            informer.wait_for_sync(shared.limit.unwrap_or(SYNC_LIMIT)).await?;
-        }
-        let lister = informer.lister();
-        let Some(limit) = shared.limit.filter(|_| !self.client.stale_ok) else { return Ok(look(&lister)) };
-        let pending = shared.writes.pending(&self.identity.resource, which, &declared);
-        let missing = || shared.writes.missing(&self.identity.resource, &pending, &declared);
-        let started = Instant::now();
-        let mut reads = 0;
-        loop {
-            reads += 1;
-            let left = limit.saturating_sub(started.elapsed());
-            if missing().is_some()
-                && !lister.wait_until(left, || missing().is_none()).await
-                && let Some((key, wanted)) = missing()
-            {
-                let (kind, reached) = (self.identity.kind.clone(), lister.resource_version());
-                return Err(Error::Stale { kind, key: key.to_string(), wanted, reached, waited: limit });
-            }
-            let reached = lister.resource_version();
-            let found = look(&lister);
-            if reads == READS_MAX || !is_outdated(&pending, objects(&found), &reached, &declared) {
-                return Ok(found);
-            }
-        }
+        let found = self.shared().caches.find(&self.identity)?;
+        self.client.reader(found).read(which, look, objects).await
     }
 
     /// Notes what the server has answered with: the object, or a part of it that has its version.

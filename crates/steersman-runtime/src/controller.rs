@@ -147,7 +147,7 @@ impl<K: Object> ControllerBuilder<K> {
         // Before anything is declared for it.
         self.manager.check_name(&name)?;
         let caches = self.manager.caches();
-        let informer = caches.declare(&mut self.primary)?;
+        let found = caches.declare(&mut self.primary)?;
         for source in &mut self.sources {
             source.declare(caches)?;
         }
@@ -173,7 +173,8 @@ impl<K: Object> ControllerBuilder<K> {
             predicates: self.predicates,
             caches: Arc::clone(caches),
         });
-        let context = Context::new(name.clone(), self.manager.client().clone(), informer.lister());
+        let informer = found.0.clone();
+        let context = Context::new(name.clone(), self.manager.client().clone(), found);
         let primary = Watched { kind: self.primary, informer: Some(informer), keys: Arc::new(itself) };
         let mut sources: Vec<Box<dyn WatchSource>> = vec![Box::new(primary)];
         sources.extend(self.sources);
@@ -286,7 +287,7 @@ impl Controller {
             return Err(Error::Stopped);
         }
         let mut source = Watched { kind, informer: None, keys: Arc::new(map) };
-        let informer = self.shared.caches.declare(&mut source.kind)?;
+        let (informer, _) = self.shared.caches.declare(&mut source.kind)?;
         let handle = source.listen(&informer, &self.shared)?;
         self.shared.caches.start()?;
         Ok(handle)
@@ -345,7 +346,7 @@ impl<W: Object> Watched<W> {
 
 impl<W: Object> WatchSource for Watched<W> {
     fn declare(&mut self, caches: &Caches) -> Result<(), Error> {
-        self.informer = Some(caches.declare(&mut self.kind)?);
+        self.informer = Some(caches.declare(&mut self.kind)?.0);
         Ok(())
     }
 

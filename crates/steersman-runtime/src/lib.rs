@@ -20,7 +20,8 @@
 //!
 //! /// Every ConfigMap has an empty Secret of its name.
 //! async fn reconcile(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
-//!     let Some(map) = ctx.object(&key) else { return Ok(Action::done()) }; // gone: the server takes its Secret along
+//!     // Gone: the server takes its Secret along.
+//!     let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
 //!     let map = map.get()?;
 //!     let mut secret = Secret::default();
 //!     secret.metadata.name = Some(key.name().to_owned());
@@ -80,6 +81,7 @@ mod layers;
 mod manager;
 mod owner_reference;
 mod predicate;
+mod reads;
 mod reconciler;
 mod scheme;
 mod stop;

@@ -7,9 +7,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steersman_cache::{Cached, Lister, Object, ObjectKey};
+use steersman_cache::{Cached, Informer, Lister, Object, ObjectKey};
 
-use crate::{CachedClient, Failure};
+use crate::caches::Declared;
+use crate::reads::Reader;
+use crate::writes::Which;
+use crate::{CachedClient, Error, Failure};
 
 /// Makes the world as one object wants it, and says when to look again.
 ///
@@ -27,7 +30,7 @@ use crate::{CachedClient, Failure};
 ///     type Error = Failure;
 ///
 ///     async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, Failure> {
-///         let Some(map) = ctx.object(key) else { return Ok(Action::done()) };
+///         let Some(map) = ctx.object(key).await? else { return Ok(Action::done()) };
 ///         println!("{key} has {} entries", map.get()?.data.iter().flatten().count());
 ///         Ok(Action::done())
 ///     }
@@ -59,7 +62,8 @@ impl Action {
         Self { after: None }
     }
 
-    /// After this time, or when something changes before. It is no failure: earlier ones are forgotten.
+    /// After this time, or when something changes before. It is no failure: earlier ones are forgotten. Zero means at once, after the
+    /// keys that wait already and without any back-off: to wait for something that takes its time, say how long, or fail.
     pub fn requeue_after(delay: Duration) -> Self {
         Self { after: Some(delay) }
     }
@@ -78,7 +82,7 @@ pub struct Context<K> {
 struct Shared<K> {
     controller: String,
     client: CachedClient,
-    lister: Lister<K>,
+    reader: Reader<K>,
 }
 
 impl<K> Clone for Context<K> {
@@ -94,8 +98,9 @@ impl<K> fmt::Debug for Context<K> {
 }
 
 impl<K: Object> Context<K> {
-    pub(crate) fn new(controller: String, client: CachedClient, lister: Lister<K>) -> Self {
-        Self { shared: Arc::new(Shared { controller, client, lister }) }
+    pub(crate) fn new(controller: String, client: CachedClient, found: (Informer<K>, Arc<Declared>)) -> Self {
+        let reader = client.reader(found);
+        Self { shared: Arc::new(Shared { controller, client, reader }) }
     }
 
     /// The name of the controller.
@@ -108,15 +113,17 @@ impl<K: Object> Context<K> {
         &self.shared.client
     }
 
-    /// The cached objects of the controller's own kind.
+    /// The cached objects of the controller's own kind, as the cache has them at this moment. It never waits, and so it does not promise
+    /// to show what this controller has just written: for that there are [`object`](Self::object) and [`client`](Self::client).
     pub fn lister(&self) -> &Lister<K> {
-        &self.shared.lister
+        self.shared.reader.lister()
     }
 
-    /// The object with this key as the cache has it; `None` when it is gone. It does not wait for what was just written: for that,
-    /// read through [`client`](Self::client).
-    pub fn object(&self, key: &ObjectKey) -> Option<Cached<K>> {
-        self.shared.lister.get_by_key(key)
+    /// The object with this key from the cache; `None` when it is gone. It reads your writes, as [`CachedClient`] does: what this
+    /// manager's client wrote is seen, or waited for, and after a while [`Error::Stale`] (contract 6, test
+    /// `a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it`).
+    pub async fn object(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
+        self.shared.reader.read(Which::One(key), |lister| lister.get_by_key(key), Option::as_slice).await
     }
 }
 
@@ -126,7 +133,7 @@ impl<K: Object> Context<K> {
 /// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use steersman_runtime::{Action, Context, Failure, ObjectKey, Reconciler, reconcile_fn};
 /// let print = reconcile_fn(|ctx: Context<ConfigMap>, key: ObjectKey| async move {
-///     println!("{key}: {:?}", ctx.object(&key));
+///     println!("{key}: {:?}", ctx.object(&key).await?);
 ///     Ok::<_, Failure>(Action::done())
 /// });
 /// # fn is_reconciler(_: impl Reconciler<ConfigMap>) {}

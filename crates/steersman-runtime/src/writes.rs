@@ -1,7 +1,9 @@
 //! What was written through a client and has to be seen in its caches.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ const SWEEP: usize = 256;
 /// `what_all_caches_have_seen_is_forgotten`).
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
+    /// Anything was ever written.
+    any: AtomicBool,
     by_resource: Mutex<HashMap<String, Remembered>>,
 }
 
@@ -177,6 +181,7 @@ impl Writes {
     /// The server has answered with this state of an object.
     pub(crate) fn written(&self, caches: &[Arc<Declared>], resource: &str, key: ObjectKey, written: Written) {
         let mut by_resource = self.by_resource();
+        self.any.store(true, atomic::Ordering::Release);
         let remembered = by_resource.entry(resource.to_owned()).or_default();
         if ResourceVersion::parse(&written.version).is_err() {
             if !std::mem::replace(&mut remembered.told, true) {
@@ -211,6 +216,7 @@ impl Writes {
         mut before: Sighting,
     ) {
         let mut by_resource = self.by_resource();
+        self.any.store(true, atomic::Ordering::Release);
         let remembered = by_resource.entry(resource.to_owned()).or_default();
         if let Some(told) = told.filter(|uid| !uid.is_empty()) {
             before.everywhere &= before.uids.contains(&told);
@@ -230,13 +236,21 @@ impl Writes {
     }
 
     /// What was written so far of the objects to be read, as far as this cache may not show it.
-    pub(crate) fn pending(&self, resource: &str, which: Which<'_>, declared: &Declared) -> Vec<Pending> {
-        let reached = declared.look().resource_version();
+    pub(crate) fn pending(&self, which: Which<'_>, declared: &Declared) -> Vec<Pending> {
+        // Most reads end here, or at one of the next two returns.
+        if !self.any.load(atomic::Ordering::Acquire) {
+            return Vec::new();
+        }
         let mut by_resource = self.by_resource();
-        let Some(remembered) = by_resource.get_mut(resource) else { return Vec::new() };
+        let Some(remembered) = by_resource.get_mut(&declared.identity.resource) else { return Vec::new() };
+        let reached = OnceCell::new();
         let mut pending = Vec::new();
         let mut look = |key: &ObjectKey, wanted: &mut Wanted| {
-            if wanted.look(key, &reached, declared) != Shown::ForGood {
+            if wanted.was_shown_for_good(declared) {
+                return;
+            }
+            let reached = reached.get_or_init(|| declared.look().resource_version());
+            if wanted.look(key, reached, declared) != Shown::ForGood {
                 pending.push(Pending { key: key.clone(), wanted: wanted.clone() });
             }
         };
@@ -256,15 +270,11 @@ impl Writes {
 
     /// The first object of `pending` that the cache does not show as it should, and what it lacks. What was written since the read
     /// began is not waited for, but will do.
-    pub(crate) fn missing(
-        &self,
-        resource: &str,
-        pending: &[Pending],
-        declared: &Declared,
-    ) -> Option<(ObjectKey, String)> {
+    pub(crate) fn missing(&self, pending: &[Pending], declared: &Declared) -> Option<(ObjectKey, String)> {
         let reached = declared.look().resource_version();
         let mut by_resource = self.by_resource();
-        let mut objects = by_resource.get_mut(resource).map(|remembered| &mut remembered.objects);
+        let remembered = by_resource.get_mut(&declared.identity.resource);
+        let mut objects = remembered.map(|remembered| &mut remembered.objects);
         pending.iter().find_map(|Pending { key, wanted }| {
             // What is no longer remembered has been seen by all caches.
             let now = objects.as_mut()?.get_mut(key)?;
@@ -278,20 +288,22 @@ impl Writes {
     }
 }
 
-/// Whether something older than what was written is among the objects that were read, when the cache had reached at least that
-/// version. It can have come between the look at the cache and the read.
-pub(crate) fn is_outdated<K>(pending: &[Pending], objects: &[Cached<K>], reached: &str, declared: &Declared) -> bool {
-    if pending.is_empty() {
-        return false;
-    }
+/// Which of the objects that were read, when the cache had reached at least that version, is older than what was written, and what it
+/// lacks. It can have come between the look at the cache and the read.
+pub(crate) fn outdated<K>(
+    pending: &[Pending],
+    objects: &[Cached<K>],
+    reached: &str,
+    declared: &Declared,
+) -> Option<(ObjectKey, String)> {
     let by_key: HashMap<_, _> = pending
         .iter()
         .map(|pending| ((pending.key.namespace().unwrap_or_default(), pending.key.name()), pending))
         .collect();
-    objects.iter().map(Cached::meta).any(|meta| {
-        by_key.get(&(meta.namespace(), meta.name())).is_some_and(|Pending { key, wanted }| {
-            matches!(wanted.shown(key, Some(meta), reached, declared), Shown::No(_))
-        })
+    objects.iter().map(Cached::meta).find_map(|meta| {
+        let Pending { key, wanted } = by_key.get(&(meta.namespace(), meta.name()))?;
+        let Shown::No(what) = wanted.shown(key, Some(meta), reached, declared) else { return None };
+        Some((key.clone(), what))
     })
 }
 
@@ -342,6 +354,11 @@ impl Wanted {
             self.seen.push(declared.number);
         }
         self.shown(key, cached.as_ref(), reached, declared)
+    }
+
+    /// Whether a cache has shown it once, and nothing can come in between: no look at the cache is needed to know.
+    fn was_shown_for_good(&self, declared: &Declared) -> bool {
+        self.gone.is_empty() && self.seen.contains(&declared.number)
     }
 
     /// Whether the cache has, or once had, the state that was written or a later one.

@@ -69,9 +69,7 @@ impl Reconciler<ConfigMap> for Family {
     type Error = Failure;
 
     async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, Failure> {
-        // Not `ctx.object`, which may not show yet what the last reconcile wrote.
-        let parents = ctx.client().objects::<ConfigMap>();
-        let Some(parent) = parents.get_opt(key).await? else { return Ok(Action::done()) };
+        let Some(parent) = ctx.object(key).await? else { return Ok(Action::done()) };
         if self.finalizer.ensure(ctx, &parent).await? == FinalizerState::Finalized {
             return Ok(Action::done());
         }
@@ -85,7 +83,7 @@ impl Reconciler<ConfigMap> for Family {
         Self::make_children(ctx, &parent).await?;
         if parent.meta().annotation("ready").is_none() {
             let ready = Patch::Merge(serde_json::json!({"metadata": {"annotations": {"ready": "yes"}}}));
-            parents.patch(key, &ready).await?;
+            ctx.client().objects::<ConfigMap>().patch(key, &ready).await?;
         }
         Ok(Action::done())
     }

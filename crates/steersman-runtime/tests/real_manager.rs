@@ -42,20 +42,19 @@ fn map_in(namespace: &str, name: &str) -> ConfigMap {
 
 /// Makes a Secret of the same name that belongs to the ConfigMap.
 async fn own_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
-    let Some(map) = ctx.object(&key) else { return Ok(Action::done()) };
+    let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
     // Every namespace has one that the cluster makes.
     if key.name() == "kube-root-ca.crt" {
         return Ok(Action::done());
     }
     let map = map.get()?;
     let metadata = map_in(key.namespace().unwrap_or_default(), key.name()).metadata;
-    let mut owned = Ok(true);
     ctx.client()
         .create_or_update(Secret { metadata, ..Secret::default() }, |secret| {
-            owned = set_controller_reference(&*map, secret);
+            set_controller_reference(&*map, secret)?;
+            Ok(())
         })
         .await?;
-    owned?;
     Ok(Action::done())
 }
 
@@ -100,7 +99,7 @@ async fn it_starts_and_stops_in_order_and_finishes_what_is_in_flight() {
         let notes = notes.clone();
         async move {
             notes.note("reconcile begins");
-            let mut map = ConfigMap::clone(&*ctx.object(&key).unwrap().get()?);
+            let mut map = ConfigMap::clone(&*ctx.object(&key).await?.unwrap().get()?);
             eventually("the word to stop", || notes.all().contains(&"stop".to_owned())).await;
             map.data = Some([("seen".to_owned(), "yes".to_owned())].into());
             ctx.client().update(&map).await?;

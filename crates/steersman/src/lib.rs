@@ -48,17 +48,17 @@
 //!     type Error = Failure;
 //!
 //!     async fn reconcile(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Action, Failure> {
-//!         let Some(network) = ctx.object(key) else { return Ok(Action::done()) };
+//!         let Some(network) = ctx.object(key).await? else { return Ok(Action::done()) };
 //!         let network = network.get()?;
 //!         let metadata = ObjectMeta { name: Some(key.name().into()), namespace: key.namespace().map(Into::into), ..Default::default() };
-//!         let mut owned = Ok(true);
 //!         ctx.client()
 //!             .create_or_update(ConfigMap { metadata, ..ConfigMap::default() }, |map| {
 //!                 map.data = Some([("cidr".to_owned(), network.spec.cidr.clone())].into());
-//!                 owned = set_controller_reference(&*network, map);
+//!                 // One that belongs to somebody else is left alone.
+//!                 set_controller_reference(&*network, map)?;
+//!                 Ok(())
 //!             })
 //!             .await?;
-//!         owned?;
 //!         let ready = Patch::Merge(serde_json::json!({"status": {"ready": true}}));
 //!         ctx.client().objects::<Network>().patch_status(key, &ready).await?;
 //!         Ok(Action::requeue_after(Duration::from_secs(300)))

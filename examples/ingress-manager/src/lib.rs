@@ -81,7 +81,7 @@ impl Reconciler<Service> for IngressReconciler {
 
     async fn reconcile(&self, ctx: &Context<Service>, key: &ObjectKey) -> Result<Action, Failure> {
         // Gone, or about to go: the server takes the Ingress along, by its owner reference.
-        let Some(service) = ctx.object(key) else { return Ok(Action::done()) };
+        let Some(service) = ctx.object(key).await? else { return Ok(Action::done()) };
         if service.meta().deletion_timestamp().is_some() {
             return Ok(Action::done());
         }

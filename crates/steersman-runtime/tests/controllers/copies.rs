@@ -14,7 +14,7 @@ fn named(name: &str) -> ObjectMeta {
 
 /// Copies a ConfigMap into a Secret that it owns.
 async fn copy(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
-    let Some(map) = ctx.object(&key) else { return Ok(Action::done()) };
+    let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
     if map.meta().label("copy") != Some("yes") {
         return Ok(Action::done());
     }
@@ -26,7 +26,8 @@ async fn copy(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure
             let data: BTreeMap<_, _> =
                 data.into_iter().map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))).collect();
             secret.data = (!data.is_empty()).then_some(data);
-            set_controller_reference(&*map, secret).expect("a read map owns");
+            set_controller_reference(&*map, secret)?;
+            Ok(())
         })
         .await?;
     Ok(Action::done())

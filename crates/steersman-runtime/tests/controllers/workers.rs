@@ -31,7 +31,7 @@ async fn a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost() {
     let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
         let desk = Arc::clone(&shared);
         async move {
-            let seen = value(&*ctx.object(&key).unwrap().get()?);
+            let seen = value(&*ctx.object(&key).await?.unwrap().get()?);
             {
                 let mut desk = desk.lock().unwrap();
                 let at_it = desk.active.entry(key.clone()).or_default();

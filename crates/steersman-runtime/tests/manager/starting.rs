@@ -17,8 +17,11 @@ async fn caches_are_filled_before_runnables_start_and_runnables_start_before_con
     let log = Log::new();
     let notes = log.clone();
     let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
-        notes.note(format!("controller: {}", ctx.object(&key).is_some()));
-        async { Ok::<_, Failure>(Action::done()) }
+        let notes = notes.clone();
+        async move {
+            notes.note(format!("controller: {}", ctx.object(&key).await?.is_some()));
+            Ok::<_, Failure>(Action::done())
+        }
     });
     // Added first, started last.
     manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
@@ -59,8 +62,11 @@ async fn controllers_and_runnables_are_added_while_it_runs() {
     let log = Log::new();
     let notes = log.clone();
     let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
-        notes.note(format!("{key}: {}", ctx.object(&key).is_some()));
-        async { Ok::<_, Failure>(Action::done()) }
+        let notes = notes.clone();
+        async move {
+            notes.note(format!("{key}: {}", ctx.object(&key).await?.is_some()));
+            Ok::<_, Failure>(Action::done())
+        }
     });
     manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
     let notes = log.clone();

@@ -1,0 +1,122 @@
+//! Reads from one cache that show what was written before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steersman_cache::{Cached, Informer, Lister, Object};
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::caches::Declared;
+use crate::writes::{Pending, Which, Writes, outdated};
+
+/// How long a read waits for a cache to be filled when it waits for nothing else.
+const SYNC_LIMIT: Duration = Duration::from_secs(10);
+/// How often a read is done again because something older came in between.
+const READS_MAX: usize = 16;
+
+/// Reads the cache of one kind with the promise of [`CachedClient`](crate::CachedClient): it is ready to be asked, and a read for which
+/// nothing is pending costs little more than the look itself.
+pub(crate) struct Reader<K> {
+    informer: Informer<K>,
+    lister: Lister<K>,
+    declared: Arc<Declared>,
+    writes: Arc<Writes>,
+    /// How long what was written is waited for; `None` for not at all.
+    limit: Option<Duration>,
+}
+
+impl<K: Object> Reader<K> {
+    pub(crate) fn new(
+        (informer, declared): (Informer<K>, Arc<Declared>),
+        writes: &Arc<Writes>,
+        limit: Option<Duration>,
+    ) -> Self {
+        Self { lister: informer.lister(), informer, declared, writes: Arc::clone(writes), limit }
+    }
+
+    pub(crate) fn lister(&self) -> &Lister<K> {
+        &self.lister
+    }
+
+    /// Reads from the cache, when it is filled and shows what was written before this was called.
+    pub(crate) async fn read<T>(
+        &self,
+        which: Which<'_>,
+        look: impl Fn(&Lister<K>) -> T,
+        objects: impl Fn(&T) -> &[Cached<K>],
+    ) -> Result<T, Error> {
+        if !self.informer.has_synced() {
+            self.informer.wait_for_sync(self.limit.unwrap_or(SYNC_LIMIT)).await?;
+        }
+        let Some(limit) = self.limit else { return Ok(look(&self.lister)) };
+        let pending = self.writes.pending(which, &self.declared);
+        if pending.is_empty() {
+            return Ok(look(&self.lister));
+        }
+        let started = Instant::now();
+        let mut stale = None;
+        for _ in 0..READS_MAX {
+            self.caught_up(&pending, limit.saturating_sub(started.elapsed()), limit).await?;
+            let reached = self.lister.resource_version();
+            let found = look(&self.lister);
+            let Some((key, wanted)) = outdated(&pending, objects(&found), &reached, &self.declared) else {
+                return Ok(found);
+            };
+            let (kind, waited) = (self.declared.identity.kind.clone(), started.elapsed());
+            stale = Some(Error::Stale { kind, key: key.to_string(), wanted, reached, waited });
+        }
+        // What is known to be older than what was written is not given out.
+        Err(stale.expect("it was read at least once"))
+    }
+
+    /// Waits until the cache shows what is pending.
+    async fn caught_up(&self, pending: &[Pending], left: Duration, waited: Duration) -> Result<(), Error> {
+        let missing = || self.writes.missing(pending, &self.declared);
+        if missing().is_some()
+            && !self.lister.wait_until(left, || missing().is_none()).await
+            && let Some((key, wanted)) = missing()
+        {
+            let (kind, reached) = (self.declared.identity.kind.clone(), self.lister.resource_version());
+            return Err(Error::Stale { kind, key: key.to_string(), wanted, reached, waited });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use steersman_cache::ObjectKey;
+    use steersman_client::{Client, DeleteParams};
+    use steersman_testing::Embedded;
+
+    use super::*;
+    use crate::{Manager, kind};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_stays_older_than_what_was_written_is_an_error() {
+        let server = Embedded::start();
+        let manager = Manager::new(Client::from(server.client()));
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        let running = manager.clone();
+        tokio::spawn(async move { running.start(std::future::pending()).await });
+        let maps = manager.client().objects::<ConfigMap>();
+        let mut map = ConfigMap::default();
+        (map.metadata.namespace, map.metadata.name) = (Some("default".to_owned()), Some("m".to_owned()));
+        maps.create(&map).await.unwrap();
+        let key = ObjectKey::new("default", "m");
+        let before = maps.get(&key).await.unwrap();
+        maps.delete(&key, &DeleteParams::default()).await.unwrap();
+        let reads = std::cell::Cell::new(0);
+        let look = |_: &Lister<ConfigMap>| {
+            reads.set(reads.get() + 1);
+            Some(before.clone())
+        };
+        let reader = manager.client().reader(manager.caches().find(maps.identity()).unwrap());
+        let error = reader.read(Which::One(&key), look, Option::as_slice).await.unwrap_err();
+        assert!(error.is_stale() && error.to_string().contains("default/m"), "{error}");
+        assert_eq!(reads.get(), READS_MAX);
+        assert!(maps.get_opt(&key).await.unwrap().is_none());
+    }
+}
