@@ -41,12 +41,14 @@ impl CachedClient {
     /// Makes an object of a Rust type as `mutate` wants it: see [`Objects::create_or_update`].
     ///
     /// ```
+    /// # use k8s_openapi::ByteString;
     /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     /// # use steersman_runtime::{CachedClient, Error, OperationResult, set_controller_reference};
     /// # async fn example(client: &CachedClient, owner: &ConfigMap, new: Secret) -> Result<(), Error> {
     /// let (secret, result) = client
     ///     .create_or_update(new, |secret| {
-    ///         secret.string_data = Some([("a".to_owned(), "1".to_owned())].into());
+    ///         // Not `string_data`, which the server never shows: it would be written each time.
+    ///         secret.data = Some([("a".to_owned(), ByteString(b"1".to_vec()))].into());
     ///         set_controller_reference(owner, secret)?;
     ///         Ok(())
     ///     })
@@ -91,6 +93,10 @@ impl<K: Object + Clone + Resource> Objects<K> {
     /// writes it if that changed anything. `new` must have a name. The status is not written. It is a conflict if somebody else has
     /// changed the object meanwhile, and nothing is written then.
     ///
+    /// An empty list is nothing that changed where there was none, and neither is `null`; nor is an empty map where a map is all that
+    /// can be: labels, annotations, `data` and `binaryData`, `matchLabels` and a Pod's `nodeSelector`. An empty object elsewhere, such
+    /// as `emptyDir` or `podSelector`, says something (test `what_says_the_same_is_no_change`).
+    ///
     /// A cache that drops fields of its objects is not for this: what is not in it would be taken away.
     pub async fn create_or_update<R: Mutated>(
         &self,
@@ -100,7 +106,7 @@ impl<K: Object + Clone + Resource> Objects<K> {
         let key = key_of(&new)?;
         let Some(existing) = self.get_opt(&key).await? else { return self.create_mutated(new, &key, mutate).await };
         let change = Change::new(&existing, &key, mutate)?;
-        if change.before == change.after {
+        if difference(&change.before, &change.after).is_none() {
             return Ok((change.object, OperationResult::Unchanged));
         }
         Ok((self.update(&change.object).await?, OperationResult::Updated))
@@ -171,21 +177,58 @@ fn json_of<K: Object>(object: &K) -> Result<Value, Error> {
     serde_json::to_value(object).map_err(|error| Error::InvalidObject(format!("it cannot be written as JSON: {error}")))
 }
 
-/// The merge patch that makes `after` of `before`; none if they are the same.
+/// The merge patch that makes `after` of `before`; none if they say the same.
 fn difference(before: &Value, after: &Value) -> Option<Value> {
-    match (before, after) {
-        (Value::Object(before), Value::Object(after)) => {
-            let mut patch = Map::new();
-            for (name, value) in after {
-                // What is not there is null to a merge patch.
-                let changed = difference(before.get(name).unwrap_or(&Value::Null), value);
-                patch.extend(changed.map(|value| (name.clone(), value)));
-            }
-            let removed = before.keys().filter(|name| !after.contains_key(*name));
-            patch.extend(removed.map(|name| (name.clone(), Value::Null)));
-            (!patch.is_empty()).then_some(Value::Object(patch))
+    member_difference(None, before, after)
+}
+
+/// The difference of two values of the member with this name; of no name for the whole object.
+fn member_difference(name: Option<&str>, before: &Value, after: &Value) -> Option<Value> {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else {
+        return (!is_same(name, before, after)).then(|| after.clone());
+    };
+    let mut patch = Map::new();
+    for (member, value) in after {
+        // What is not there is null to a merge patch.
+        let was = before.get(member).unwrap_or(&Value::Null);
+        if is_absent((name, after), member, value) && is_absent((name, before), member, was) {
+            continue;
         }
-        (before, after) => (before != after).then(|| after.clone()),
+        patch.extend(member_difference(Some(member), was, value).map(|value| (member.clone(), value)));
+    }
+    for (member, was) in before {
+        if !after.contains_key(member) && !is_absent((name, before), member, was) {
+            patch.insert(member.clone(), Value::Null);
+        }
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// Whether two values of a member say the same, however deep.
+fn is_same(name: Option<&str>, before: &Value, after: &Value) -> bool {
+    match (before, after) {
+        (Value::Object(_), Value::Object(_)) => member_difference(name, before, after).is_none(),
+        (Value::Array(before), Value::Array(after)) => {
+            before.len() == after.len() && before.iter().zip(after).all(|(before, after)| is_same(name, before, after))
+        }
+        (before, after) => before == after,
+    }
+}
+
+/// Whether a member of an object says no more than if it were not there. The object comes with the name that it has itself.
+fn is_absent((name, object): (Option<&str>, &Map<String, Value>), member: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        // Only where nothing but a map can be: an empty object may well say something.
+        Value::Object(members) if members.is_empty() => match member {
+            "labels" | "annotations" => name == Some("metadata"),
+            "data" | "binaryData" => name.is_none(),
+            "nodeSelector" => object.contains_key("containers"),
+            "matchLabels" => true,
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -200,6 +243,54 @@ mod tests {
         let patch = json!({"b": {"c": 4, "d": null}, "list": [1, 2], "new": true});
         assert_eq!(difference(&before, &after), Some(patch));
         assert_eq!(difference(&before, &before), None);
-        assert_eq!(difference(&json!({"a": null}), &json!({"b": null})), Some(json!({"a": null})));
+        assert_eq!(difference(&json!({"a": [1]}), &json!({"a": []})), Some(json!({"a": []})), "a list may be required");
+        assert_eq!(difference(&json!({"a": {"b": 1}}), &json!({"a": {}})), Some(json!({"a": {"b": null}})));
+        assert_eq!(difference(&json!({"a": {"b": 1}}), &json!({})), Some(json!({"a": null})));
+    }
+
+    #[test]
+    fn what_says_the_same_is_no_change() {
+        let pod = |selector: Value| json!({"spec": {"containers": [{"name": "a"}], "nodeSelector": selector}});
+        let none = json!({});
+        for same in [
+            json!({"a": null}),
+            json!({"a": []}),
+            json!({"metadata": {"labels": {}, "annotations": {}, "finalizers": []}}),
+            json!({"data": {}, "binaryData": {}}),
+        ] {
+            let mut without = none.clone();
+            if same.get("metadata").is_some() {
+                without = json!({"metadata": {}});
+            }
+            assert_eq!(difference(&without, &same), None, "{same}");
+            assert_eq!(difference(&same, &without), None, "{same}");
+        }
+        for (one, other) in [
+            (pod(json!({})), pod(json!(null))),
+            (json!({"selector": {"matchLabels": {}}}), json!({"selector": {}})),
+            // Within lists, too.
+            (json!({"list": [{"name": "a", "args": []}]}), json!({"list": [{"name": "a"}]})),
+            (json!({"list": [{"metadata": {"labels": {}}}]}), json!({"list": [{"metadata": {}}]})),
+        ] {
+            assert_eq!(difference(&one, &other), None, "{one} {other}");
+            assert_eq!(difference(&other, &one), None, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn an_empty_object_that_may_say_something_is_a_change() {
+        for (one, other) in [
+            (json!({"volumes": [{"name": "a", "emptyDir": {}}]}), json!({"volumes": [{"name": "a"}]})),
+            (json!({"spec": {"podSelector": {}}}), json!({"spec": {}})),
+            // No Pod's, but a label selector of somebody's.
+            (json!({"spec": {"nodeSelector": {}}}), json!({"spec": {}})),
+            (json!({"spec": {"data": {}}}), json!({"spec": {}})),
+            (json!({"spec": {"labels": {}}}), json!({"spec": {}})),
+            (json!({"list": [null]}), json!({"list": []})),
+            (json!({"text": ""}), json!({})),
+        ] {
+            assert!(difference(&one, &other).is_some(), "{one} {other}");
+            assert!(difference(&other, &one).is_some(), "{one} {other}");
+        }
     }
 }
