@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Failure, ObjectKey, Reconciler, kind, reconcile_fn};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use steersman_client::PostParams;
+use steersman_runtime::{Action, Context, Failure, ObjectKey, Reconciler, controller_reference, kind, reconcile_fn};
 use tokio::time::sleep;
 
 use crate::support::*;
@@ -40,6 +41,40 @@ async fn live_changes_come_before_the_initial_list() {
     eventually("one more", || log.len() == 4).await;
     assert_eq!(log.all()[3], waiting, "{:?}", log.all());
     eventually("all", || log.len() == 11).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_changes_come_before_the_initial_list_of_what_is_owned_and_watched() {
+    let (manager, client) = manager();
+    let secrets = client.namespaced::<Secret>("default");
+    let accounts = client.namespaced::<ServiceAccount>("default");
+    for number in 0..5 {
+        let owner = Maps::new(&client).create(&format!("owner-{number}")).await;
+        let mut owned = named(&format!("owned-{number}"));
+        owned.owner_references = Some(vec![controller_reference(&owner, &()).unwrap()]);
+        let owned = Secret { metadata: owned, ..Secret::default() };
+        secrets.create(&PostParams::default(), &owned).await.unwrap();
+        let watched = ServiceAccount { metadata: named(&format!("watched-{number}")), ..ServiceAccount::default() };
+        accounts.create(&PostParams::default(), &watched).await.unwrap();
+    }
+    let log = Log::new();
+    let maps = kind::<ConfigMap>().namespace("default").filter(|event| event.object().meta().name() == "new");
+    let watched = kind::<ServiceAccount>().filter(|event| event.object().meta().name().starts_with("watched-"));
+    manager
+        .controller(maps)
+        .owns(kind::<Secret>())
+        .watches(watched, |account| vec![account.key()])
+        .complete(slow(&log))
+        .unwrap();
+    let running = run(&manager).await;
+    eventually("it has begun", || log.len() == 1).await;
+    Maps::new(&client).create("new").await;
+    eventually("two more", || log.len() == 3).await;
+    assert_eq!(log.all()[1], "new", "{:?}", log.all());
+    eventually("all", || log.len() == 11).await;
+    let count = |prefix: &str| log.all().iter().filter(|name| name.starts_with(prefix)).count();
+    assert_eq!((count("owner-"), count("watched-")), (5, 5), "{:?}", log.all());
     running.stop().await.unwrap();
 }
 

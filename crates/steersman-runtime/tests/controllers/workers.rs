@@ -74,6 +74,66 @@ async fn a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost() {
     running.stop().await.unwrap();
 }
 
+/// As above, with workers that run at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn parallel_workers_never_have_the_same_key_and_lose_no_change() {
+    let (manager, client) = manager();
+    let desk = Arc::<Mutex<Desk>>::default();
+    let shared = Arc::clone(&desk);
+    let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
+        let desk = Arc::clone(&shared);
+        async move {
+            let seen = value(&*ctx.object(&key).await?.unwrap().get()?);
+            {
+                let mut desk = desk.lock().unwrap();
+                let at_it = desk.active.entry(key.clone()).or_default();
+                *at_it += 1;
+                let twice = *at_it > 1;
+                desk.twice |= twice;
+                desk.most = desk.most.max(desk.active.values().sum());
+            }
+            // Room for others to come in between.
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            let mut desk = desk.lock().unwrap();
+            *desk.active.get_mut(&key).unwrap() -= 1;
+            desk.seen.insert(key, seen);
+            Ok::<_, Failure>(Action::done())
+        }
+    });
+    manager.controller(kind::<ConfigMap>().namespace("default")).max_concurrent(8).complete(reconciler).unwrap();
+    let running = run(&manager).await;
+    let maps = Maps::new(&client);
+    let names: Vec<_> = (0..4).map(|number| format!("map-{number}")).collect();
+    for name in &names {
+        maps.create(name).await;
+    }
+    let writers: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let (maps, name) = (maps.clone(), name.clone());
+            tokio::spawn(async move {
+                for round in 2..=100 {
+                    maps.set(&name, &round.to_string()).await;
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let last = || {
+        let seen = desk.lock().unwrap().seen.clone();
+        seen.len() == 4 && seen.values().all(|value| value == "100")
+    };
+    eventually("the last state of each was seen", last).await;
+    running.stop().await.unwrap();
+    let desk = desk.lock().unwrap();
+    assert!(!desk.twice, "two workers had the same key");
+    assert!(desk.most > 1, "they did work at the same time");
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_key_at_a_time_unless_said_otherwise() {
     let (manager, client) = manager();
