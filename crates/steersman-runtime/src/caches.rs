@@ -1,14 +1,20 @@
 //! The manager's caches: one informer for each kind.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use steersman_cache::{Informer, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus, SharedInformerFactory};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use steersman_cache::{
+    Informer, InformerOptions, Lister, Object, ObjectKey, Phase, ReflectorStatus, SharedInformerFactory, StorageOptions,
+};
 use steersman_client::Client;
-use steersman_wire::{FieldSelector, LabelSelector, Metadata, Operator, SelectorError};
+use steersman_wire::{FieldSelector, LabelSelector, Metadata, Operator, SelectorError, Strip};
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::kind::{Identity, Kind};
@@ -17,7 +23,27 @@ use crate::kind::{Identity, Kind};
 pub(crate) struct Caches {
     factory: SharedInformerFactory,
     declared: Mutex<Vec<Arc<Declared>>>,
+    /// The number of the next one.
+    next: AtomicUsize,
 }
+
+/// Who wants a cache.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum User<'a> {
+    /// Whoever set up the manager, for all.
+    Manager,
+    /// A controller, for itself.
+    Controller(&'a str),
+}
+
+/// An informer, and what is known of it.
+pub(crate) struct Found<K> {
+    pub(crate) informer: Informer<K>,
+    pub(crate) declared: Arc<Declared>,
+}
+
+/// Who has this watches the cache, which is not to be taken away from under it.
+pub(crate) type InUse = Arc<str>;
 
 /// An informer and what it is for.
 pub(crate) struct Declared {
@@ -25,6 +51,11 @@ pub(crate) struct Declared {
     pub(crate) number: usize,
     pub(crate) identity: Identity,
     scope: Scope,
+    /// The controller that declared it for itself, and not for all.
+    by: Option<String>,
+    /// Its objects are not whole: that is, less so than by default.
+    is_lossy: bool,
+    users: Mutex<Vec<Weak<str>>>,
     labels: Option<LabelSelector>,
     fields: Option<FieldSelector>,
     informer: Box<dyn Any + Send + Sync>,
@@ -43,15 +74,25 @@ struct Scope {
 pub(crate) trait Look: Send + Sync {
     fn meta(&self, key: &ObjectKey) -> Option<Metadata>;
     fn resource_version(&self) -> String;
+    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), steersman_cache::Error>>;
 }
 
-impl<K: Object> Look for Lister<K> {
+struct Eyes<K> {
+    informer: Informer<K>,
+    lister: Lister<K>,
+}
+
+impl<K: Object> Look for Eyes<K> {
     fn meta(&self, key: &ObjectKey) -> Option<Metadata> {
-        self.get_by_key(key).map(|object| object.meta().clone())
+        self.lister.get_by_key(key).map(|object| object.meta().clone())
     }
 
     fn resource_version(&self) -> String {
-        self.resource_version()
+        self.lister.resource_version()
+    }
+
+    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), steersman_cache::Error>> {
+        self.informer.wait_for_sync(limit).boxed()
     }
 }
 
@@ -72,11 +113,52 @@ impl Scope {
         let text = |text: Option<&str>| text.map(ToOwned::to_owned);
         Self { namespaces, labels: text(options.label_selector()), fields: text(options.field_selector()) }
     }
+
+    fn options<K>(&self) -> InformerOptions<K> {
+        let mut options = self.namespaces.iter().fold(InformerOptions::all(), InformerOptions::namespace);
+        if let Some(labels) = &self.labels {
+            options = options.labels(labels);
+        }
+        if let Some(fields) = &self.fields {
+            options = options.fields(fields);
+        }
+        options
+    }
 }
 
 impl Declared {
     pub(crate) fn look(&self) -> &dyn Look {
         &*self.look
+    }
+
+    fn users(&self) -> MutexGuard<'_, Vec<Weak<str>>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody is about to watch it, as long as what this gives lives.
+    fn used_by(&self, name: &str) -> InUse {
+        let user: InUse = Arc::from(name);
+        let mut users = self.users();
+        users.retain(|user| user.strong_count() > 0);
+        users.push(Arc::downgrade(&user));
+        user
+    }
+
+    /// Whether who says nothing about its objects may share it.
+    fn check_is_for_all(&self, says_which: bool, says_how: bool) -> Result<(), Error> {
+        let Some(by) = &self.by else { return Ok(()) };
+        let kind = &self.identity.kind;
+        let what = match (says_which || self.scope == Scope::default(), says_how || !self.is_lossy) {
+            (true, true) => return Ok(()),
+            (false, _) => format!("only some of them, {:?}", self.scope),
+            (true, false) => "only parts of them, by its storage options".to_owned(),
+        };
+        let problem = format!(
+            "controller {by} keeps of {kind} {what}, and a manager has one cache for each kind: say the same here, or say it for all \
+             with Manager::declare({}…) before the first controller",
+            self.identity.call
+        );
+        Err(steersman_cache::Error::InvalidOptions { problem }.into())
     }
 
     /// Whether objects leave it only when they are deleted.
@@ -137,65 +219,125 @@ impl fmt::Debug for Caches {
 
 impl Caches {
     pub(crate) fn new(client: Client) -> Self {
-        Self { factory: SharedInformerFactory::new(client), declared: Mutex::default() }
+        Self { factory: SharedInformerFactory::new(client), declared: Mutex::default(), next: AtomicUsize::new(0) }
     }
 
     fn declared(&self) -> MutexGuard<'_, Vec<Arc<Declared>>> {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The informer for a kind. The first who asks says which objects are kept; those who ask without saying so share them, and to
-    /// say something else is an error.
-    pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>) -> Result<(Informer<K>, Arc<Declared>), Error> {
+    /// The informer for a kind, and, for a controller, the mark that it is in use. The first who asks says which objects are kept, and
+    /// how. To say something else is an error. Those who say nothing share it if it was declared for all; if a controller declared it
+    /// for itself, only where they still see all objects, and the whole of them.
+    pub(crate) fn declare<K: Object>(
+        &self,
+        kind: &mut Kind<K>,
+        user: User<'_>,
+    ) -> Result<(Found<K>, Option<InUse>), Error> {
         let options = std::mem::take(&mut kind.options);
         let scope = Scope::of(&options);
         let mut declared = self.declared();
-        if let Some(found) = declared.iter().find(|declared| declared.identity.is_same(&kind.identity)) {
-            if scope != Scope::default() && scope != found.scope {
-                let kind = &kind.identity.kind;
-                let problem = format!(
-                    "{kind} is declared with {:?} and with {scope:?}: a manager has one cache for each kind; say the same at both, or \
-                     at the first only",
-                    found.scope
-                );
-                return Err(steersman_cache::Error::InvalidOptions { problem }.into());
+        let same = declared.iter().find(|declared| declared.identity.is_same(&kind.identity)).cloned();
+        let found = match same {
+            Some(found) => self.share(kind, options, &scope, found)?,
+            None => {
+                let found = self.make(kind, options, scope, user)?;
+                declared.push(Arc::clone(&found.declared));
+                found
             }
-            let informer = found.informer.downcast_ref::<Informer<K>>().cloned();
-            let informer = informer.expect("the identity holds the type");
-            for (name, index) in options.into_indexes() {
-                informer.add_index(&name, index)?;
-            }
-            return Ok((informer, Arc::clone(found)));
+        };
+        let in_use = match user {
+            User::Manager => None,
+            User::Controller(name) => Some(found.declared.used_by(name)),
+        };
+        Ok((found, in_use))
+    }
+
+    fn share<K: Object>(
+        &self,
+        kind: &Kind<K>,
+        options: InformerOptions<K>,
+        scope: &Scope,
+        declared: Arc<Declared>,
+    ) -> Result<Found<K>, Error> {
+        let invalid = |problem| Error::from(steersman_cache::Error::InvalidOptions { problem });
+        let says_which = *scope != Scope::default();
+        if says_which && *scope != declared.scope {
+            return Err(invalid(format!(
+                "{} is declared with {:?} and with {scope:?}: a manager has one cache for each kind; say the same at both, or at the \
+                 first only",
+                kind.identity.kind, declared.scope
+            )));
         }
+        if let Some(storage) = &kind.storage {
+            // The factory knows how its informers keep their objects.
+            let asked = declared.scope.options().storage(storage.clone());
+            match kind.informer(&self.factory, asked) {
+                Err(steersman_cache::Error::OtherOptions { .. }) => {
+                    return Err(invalid(format!(
+                        "{} is declared with other storage options already: a manager has one cache for each kind; say the same at \
+                         both (of a transform, with a clone of the options), or once, with Manager::declare({}.storage(…)), before \
+                         the first controller",
+                        kind.identity.kind, kind.identity.call
+                    )));
+                }
+                other => other?,
+            };
+        }
+        declared.check_is_for_all(says_which, kind.storage.is_some())?;
+        let found = Found::of(&declared).expect("the identity holds the type");
+        for (name, index) in options.into_indexes() {
+            found.informer.add_index(&name, index)?;
+        }
+        Ok(found)
+    }
+
+    fn make<K: Object>(
+        &self,
+        kind: &Kind<K>,
+        options: InformerOptions<K>,
+        scope: Scope,
+        user: User<'_>,
+    ) -> Result<Found<K>, Error> {
         let invalid = |problem: SelectorError| steersman_cache::Error::InvalidOptions { problem: problem.to_string() };
         let labels = scope.labels.as_deref().map(LabelSelector::parse).transpose().map_err(invalid)?;
         let fields = scope.fields.as_deref().map(FieldSelector::parse).transpose().map_err(invalid)?;
         let informer = kind.informer(&self.factory, options)?;
-        let number = declared.len();
-        let new = Arc::new(Declared {
-            number,
+        let lossy = |storage: &StorageOptions<K>| storage.transform.is_some() || storage.strip != Strip::default();
+        let declared = Arc::new(Declared {
+            number: self.next.fetch_add(1, Ordering::Relaxed),
             identity: kind.identity.clone(),
             scope,
+            by: if let User::Controller(name) = user { Some(name.to_owned()) } else { None },
+            is_lossy: kind.storage.as_ref().is_some_and(lossy),
+            users: Mutex::default(),
             labels,
             fields,
-            look: Box::new(informer.lister()),
+            look: Box::new(Eyes { lister: informer.lister(), informer: informer.clone() }),
             informer: Box::new(informer.clone()),
         });
-        declared.push(Arc::clone(&new));
-        Ok((informer, new))
+        Ok(Found { informer, declared })
     }
 
     /// The declared informer of a kind, or an error that says how to declare one (contract 11).
-    pub(crate) fn find<K: Object>(&self, identity: &Identity) -> Result<(Informer<K>, Arc<Declared>), Error> {
+    pub(crate) fn find<K: Object>(&self, identity: &Identity) -> Result<Found<K>, Error> {
         let declared = self.declared();
-        let found = declared.iter().find(|declared| declared.identity.is_same(identity));
-        let found = found.and_then(|declared| {
-            Some((declared.informer.downcast_ref::<Informer<K>>()?.clone(), Arc::clone(declared)))
-        });
-        found.ok_or_else(|| {
-            let fix = format!("Manager::declare({}), or owns(…) or watches(…) of a controller,", identity.call);
-            steersman_cache::Error::NotDeclared { kind: identity.kind.clone(), fix }.into()
-        })
+        let found = declared.iter().find(|declared| declared.identity.is_same(identity)).and_then(Found::of);
+        found.ok_or_else(|| not_declared(identity))
+    }
+
+    /// Forgets a kind that no controller watches any more, and gives its informer, which is to be stopped.
+    pub(crate) fn remove<K: Object>(&self, identity: &Identity) -> Result<Informer<K>, Error> {
+        let mut declared = self.declared();
+        let index = declared.iter().position(|declared| declared.identity.is_same(identity));
+        let index = index.ok_or_else(|| not_declared(identity))?;
+        let users: BTreeSet<_> = declared[index].users().iter().filter_map(Weak::upgrade).collect();
+        if !users.is_empty() {
+            let by = users.iter().map(|user| user.to_string()).collect();
+            return Err(Error::InUse { kind: identity.kind.clone(), by });
+        }
+        let found = Found::of(&declared.remove(index)).expect("the identity holds the type");
+        Ok(found.informer)
     }
 
     /// All informers of this resource: typed, dynamic and metadata-only, in whichever version.
@@ -207,15 +349,48 @@ impl Caches {
         Ok(self.factory.start()?)
     }
 
+    /// Waits until all are filled. The error names those that are not, and why.
     pub(crate) async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
-        Ok(self.factory.wait_for_cache_sync(limit).await?)
+        let started = Instant::now();
+        let all = self.declared().clone();
+        let mut missing = Vec::new();
+        for declared in all {
+            // The time is for all of them together.
+            let left = limit.saturating_sub(started.elapsed());
+            match declared.look().wait_for_sync(left).await {
+                Err(steersman_cache::Error::NotSynced { waiting, .. }) => missing.extend(waiting),
+                // It was undeclared meanwhile.
+                Ok(()) | Err(steersman_cache::Error::Stopped { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        missing.sort();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(steersman_cache::Error::NotSynced { waited: limit, waiting: missing }.into())
     }
 
     pub(crate) async fn shutdown(&self) {
         self.factory.shutdown().await;
     }
 
+    /// Of those that are declared.
     pub(crate) fn status(&self) -> Vec<ReflectorStatus> {
-        self.factory.status()
+        let mut status = self.factory.status();
+        status.retain(|status| status.phase != Phase::Stopped);
+        status
     }
+}
+
+impl<K: Object> Found<K> {
+    fn of(declared: &Arc<Declared>) -> Option<Self> {
+        let informer = declared.informer.downcast_ref::<Informer<K>>()?.clone();
+        Some(Self { informer, declared: Arc::clone(declared) })
+    }
+}
+
+fn not_declared(identity: &Identity) -> Error {
+    let fix = format!("Manager::declare({}), or owns(…) or watches(…) of a controller,", identity.call);
+    steersman_cache::Error::NotDeclared { kind: identity.kind.clone(), fix }.into()
 }

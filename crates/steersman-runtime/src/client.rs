@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steersman_cache::{Cached, Informer, Lister, Object, ObjectKey};
+use steersman_cache::{Cached, Lister, Object, ObjectKey};
 use steersman_client::{
     Api, ApiResource, Client, DeleteParams, Deleted, DynamicObject, ObjectMeta, PartialObjectMeta, Patch, PatchParams,
     Place, PostParams,
@@ -16,8 +16,9 @@ use steersman_client::{
 use steersman_wire::LabelSelector;
 
 use crate::Error;
-use crate::caches::{Caches, Declared};
+use crate::caches::{Caches, Found};
 use crate::kind::Identity;
+use crate::query::ListQuery;
 use crate::reads::Reader;
 use crate::writes::{Sighting, Which, Writes, Written};
 
@@ -176,7 +177,7 @@ impl CachedClient {
     }
 
     /// Reads a cache of this client's manager.
-    pub(crate) fn reader<K: Object>(&self, found: (Informer<K>, Arc<Declared>)) -> Reader<K> {
+    pub(crate) fn reader<K: Object>(&self, found: Found<K>) -> Reader<K> {
         let limit = self.shared.limit.filter(|_| !self.stale_ok);
         Reader::new(found, &self.shared.writes, limit)
     }
@@ -298,6 +299,15 @@ impl<K: Object + Resource> Objects<K> {
         Ok(found?)
     }
 
+    /// The objects that a query asks for: of a namespace, with labels, with a value in an index, or several of these at once.
+    pub async fn query(&self, query: &ListQuery) -> Result<Vec<Cached<K>>, Error> {
+        let which = query.namespace.as_deref().map_or(Which::All, Which::Namespace);
+        let found = self
+            .read(which, |lister| query.look(lister), |found| found.as_ref().map_or(&[], |found| found.as_slice()))
+            .await?;
+        Ok(found?)
+    }
+
     async fn read<T>(
         &self,
         which: Which<'_>,
@@ -404,14 +414,27 @@ impl<K: Object + Resource> Objects<K> {
     /// be. `force` takes over fields that others manage with another value. What is wanted has its `apiVersion`, `kind` and
     /// `metadata.name`, as the server asks.
     pub async fn apply<P: Serialize>(&self, key: &ObjectKey, object: &P, force: bool) -> Result<K, Error> {
+        let params = self.apply_params(force)?;
+        let applied = self.live(key.namespace()).patch(key.name(), &params, &Patch::Apply(object)).await?;
+        self.written(&applied);
+        Ok(applied)
+    }
+
+    /// Server-side apply of the status: as [`apply`](Self::apply), to an object that exists.
+    pub async fn apply_status<P: Serialize>(&self, key: &ObjectKey, object: &P, force: bool) -> Result<K, Error> {
+        let params = self.apply_params(force)?;
+        let api = self.live(key.namespace());
+        let applied = api.status().patch(key.name(), &params, &Patch::Apply(object)).await?;
+        self.written::<K>(&applied);
+        Ok(applied)
+    }
+
+    fn apply_params(&self, force: bool) -> Result<PatchParams, Error> {
         if self.client.field_owner.is_none() {
             let problem = "server-side apply needs to know who applies: client.field_owner(\"…\")";
             return Err(Error::InvalidObject(problem.to_owned()));
         }
-        let params = PatchParams { force, ..self.client.patch_params() };
-        let applied = self.live(key.namespace()).patch(key.name(), &params, &Patch::Apply(object)).await?;
-        self.written(&applied);
-        Ok(applied)
+        Ok(PatchParams { force, ..self.client.patch_params() })
     }
 
     /// Deletes an object. It may be there for a while, with a deletion timestamp.

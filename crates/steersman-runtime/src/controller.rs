@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use steersman_workqueue::{Item, RateLimiter, WorkQueue};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::caches::Caches;
-use crate::enqueue::{Enqueue, MapFn, itself, owners};
+use crate::caches::{Caches, InUse, User};
+use crate::enqueue::{Enqueue, MapFn, Panics, itself, owners};
 use crate::kind::Kind;
 use crate::layers::{Layer, Layered, PanicGuard, Timeout, Tracing, guarded};
-use crate::manager::patiently;
+use crate::manager::{WeakManager, patiently};
 use crate::predicate::Predicate;
 use crate::reconciler::{DynReconciler, Erased};
 use crate::stop::Stop;
@@ -88,7 +88,7 @@ impl<K: Object> ControllerBuilder<K> {
     /// deleted while nobody looked. Its owner is the one that controls it, or [every one](Kind::every_owner) of the kind.
     pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
         let keys = Arc::new(owners(self.primary.identity.clone(), kind.owners));
-        self.sources.push(Box::new(Watched { kind, informer: None, keys }));
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, keys }));
         self
     }
 
@@ -99,7 +99,7 @@ impl<K: Object> ControllerBuilder<K> {
         kind: Kind<W>,
         map: impl Fn(&Cached<W>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        self.sources.push(Box::new(Watched { kind, informer: None, keys: Arc::new(map) }));
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, keys: Arc::new(map) }));
         self
     }
 
@@ -146,11 +146,13 @@ impl<K: Object> ControllerBuilder<K> {
         let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
         // Before anything is declared for it.
         self.manager.check_name(&name)?;
-        let caches = self.manager.caches();
-        let found = caches.declare(&mut self.primary)?;
-        for source in &mut self.sources {
-            source.declare(caches)?;
-        }
+        let (found, in_use) = self.manager.with_caches(|caches| {
+            let found = caches.declare(&mut self.primary, User::Controller(&name))?;
+            for source in &mut self.sources {
+                source.declare(caches, &name)?;
+            }
+            Ok(found)
+        })?;
         let mut innermost: Arc<dyn DynReconciler<K>> = Arc::new(Erased(reconciler));
         let mut wrap = |layer: Arc<dyn Layer<K>>| {
             innermost = Arc::new(Layered { layer, inner: Arc::clone(&innermost) });
@@ -159,7 +161,11 @@ impl<K: Object> ControllerBuilder<K> {
         if let Some(limit) = self.timeout {
             wrap(Arc::new(Timeout(limit)));
         }
-        self.layers.into_iter().rev().for_each(&mut wrap);
+        if !self.layers.is_empty() {
+            self.layers.into_iter().rev().for_each(&mut wrap);
+            // They may panic as well, and that is to be logged.
+            wrap(Arc::new(PanicGuard));
+        }
         wrap(Arc::new(Tracing));
 
         let limiter = self.limiter.unwrap_or_else(|| Box::new(steersman_workqueue::controller_runtime_default()));
@@ -171,11 +177,13 @@ impl<K: Object> ControllerBuilder<K> {
             failures: AtomicU64::new(0),
             active: AtomicUsize::new(0),
             predicates: self.predicates,
-            caches: Arc::clone(caches),
+            panics: Arc::new(Panics { controller: name.clone(), total: AtomicU64::new(0) }),
+            ending: AtomicBool::new(false),
+            manager: self.manager.downgrade(),
         });
-        let informer = found.0.clone();
+        let informer = found.informer.clone();
         let context = Context::new(name.clone(), self.manager.client().clone(), found);
-        let primary = Watched { kind: self.primary, informer: Some(informer), keys: Arc::new(itself) };
+        let primary = Watched { kind: self.primary, informer: Some(informer), in_use, keys: Arc::new(itself) };
         let mut sources: Vec<Box<dyn WatchSource>> = vec![Box::new(primary)];
         sources.extend(self.sources);
         let run = Run {
@@ -216,7 +224,10 @@ struct Shared {
     failures: AtomicU64,
     active: AtomicUsize,
     predicates: Vec<Arc<dyn Predicate>>,
-    caches: Arc<Caches>,
+    panics: Arc<Panics>,
+    /// A worker has died: the others finish what they are doing.
+    ending: AtomicBool,
+    manager: WeakManager,
 }
 
 /// What is known of a key that fails.
@@ -237,6 +248,9 @@ pub struct ControllerMetrics {
     pub active: usize,
     /// How many keys wait for a worker.
     pub queued: usize,
+    /// How often a predicate, a filter or a map function panicked. A change that a predicate or filter panicked about counts as one that
+    /// matters; a map function is asked about the old and the new state apart.
+    pub source_panics_total: u64,
 }
 
 impl fmt::Debug for Controller {
@@ -273,11 +287,12 @@ impl Controller {
             errors_total: self.shared.failures.load(Ordering::Relaxed),
             active: self.shared.active.load(Ordering::Relaxed),
             queued: self.shared.queue.len(),
+            source_panics_total: self.shared.panics.total.load(Ordering::Relaxed),
         }
     }
 
-    /// Adds a watch while the manager runs. The kind's cache is started if it is new. The handle takes the watch away again; the
-    /// cache stays, for others may read it.
+    /// Adds a watch, also while the manager runs, and then the kind's cache is started if it is new. The handle takes the watch away
+    /// again. The cache stays, for others may read it, until it is [undeclared](Manager::undeclare).
     pub fn watch<W: Object>(
         &self,
         kind: Kind<W>,
@@ -286,11 +301,12 @@ impl Controller {
         if self.shared.queue.is_shut_down() {
             return Err(Error::Stopped);
         }
-        let mut source = Watched { kind, informer: None, keys: Arc::new(map) };
-        let (informer, _) = self.shared.caches.declare(&mut source.kind)?;
-        let handle = source.listen(&informer, &self.shared)?;
-        self.shared.caches.start()?;
-        Ok(handle)
+        let mut source = Watched { kind, informer: None, in_use: None, keys: Arc::new(map) };
+        self.shared.manager.upgrade()?.with_caches(|caches| {
+            let (found, in_use) = caches.declare(&mut source.kind, User::Controller(&self.shared.name))?;
+            source.in_use = in_use;
+            source.listen(&found.informer, &self.shared)
+        })
     }
 }
 
@@ -303,7 +319,7 @@ impl Shared {
 /// Where keys come from.
 trait WatchSource: Send + Sync {
     /// Declares the cache that it needs.
-    fn declare(&mut self, caches: &Caches) -> Result<(), Error>;
+    fn declare(&mut self, caches: &Caches, controller: &str) -> Result<(), Error>;
 
     /// Begins to put keys into the queue.
     fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error>;
@@ -329,6 +345,8 @@ impl Drop for Attached {
 struct Watched<W> {
     kind: Kind<W>,
     informer: Option<Informer<W>>,
+    /// Until the handler has it.
+    in_use: Option<InUse>,
     keys: Arc<MapFn<W>>,
 }
 
@@ -336,7 +354,14 @@ impl<W: Object> Watched<W> {
     fn listen(&mut self, informer: &Informer<W>, shared: &Arc<Shared>) -> Result<HandlerHandle, Error> {
         let mut conditions = std::mem::take(&mut self.kind.conditions);
         conditions.add(&shared.predicates);
-        let handler = Enqueue { queue: shared.queue.clone(), conditions, keys: Arc::clone(&self.keys) };
+        let handler = Enqueue {
+            queue: shared.queue.clone(),
+            conditions,
+            keys: Arc::clone(&self.keys),
+            kind: self.kind.identity.kind.clone(),
+            panics: Arc::clone(&shared.panics),
+            _in_use: self.in_use.take(),
+        };
         Ok(match self.kind.resync {
             None => informer.add_event_handler(handler)?,
             Some(every) => informer.add_event_handler_with_resync(handler, every)?,
@@ -345,8 +370,9 @@ impl<W: Object> Watched<W> {
 }
 
 impl<W: Object> WatchSource for Watched<W> {
-    fn declare(&mut self, caches: &Caches) -> Result<(), Error> {
-        self.informer = Some(caches.declare(&mut self.kind)?.0);
+    fn declare(&mut self, caches: &Caches, controller: &str) -> Result<(), Error> {
+        let (found, in_use) = caches.declare(&mut self.kind, User::Controller(controller))?;
+        (self.informer, self.in_use) = (Some(found.informer), in_use);
         Ok(())
     }
 
@@ -371,7 +397,7 @@ impl<W: Object> WatchSource for Watched<W> {
 struct Channel(Option<mpsc::Receiver<ObjectKey>>);
 
 impl WatchSource for Channel {
-    fn declare(&mut self, _: &Caches) -> Result<(), Error> {
+    fn declare(&mut self, _: &Caches, _: &str) -> Result<(), Error> {
         Ok(())
     }
 
@@ -414,13 +440,18 @@ impl<K: Object> Run<K> {
             filled = self.filled(&attached.handles) => filled?,
         }
         let mut workers = self.start_workers(&stop);
+        let mut result = Ok(());
         tokio::select! {
             () = stop.stopped() => {}
             // They end before only by a panic outside of the reconcile, in a rate limiter for instance.
-            Some(ended) = workers.join_next() => return Ok(ended?),
+            Some(ended) = workers.join_next() => result = ended,
+        }
+        if let Err(error) = &result {
+            self.shared.ending.store(true, Ordering::Release);
+            let controller = &*self.shared.name;
+            tracing::error!(controller, %error, "a worker died: the others finish what they are doing, and the controller ends");
         }
         drop(attached);
-        let mut result = Ok(());
         while let Some(ended) = workers.join_next().await {
             result = result.and(ended);
         }
@@ -480,7 +511,7 @@ impl<K: Object> Worker<K> {
     /// Reconciles key after key. What runs when the word to stop comes is finished; what waits is left for the next start.
     async fn work(self) {
         while let Some(item) = self.shared.queue.get().await {
-            if self.stop.is_stopped() {
+            if self.stop.is_stopped() || self.shared.ending.load(Ordering::Acquire) {
                 item.done();
                 continue;
             }

@@ -67,6 +67,18 @@ pub enum Error {
     /// The manager has ended.
     #[error("the manager has stopped: nothing can be added to it any more")]
     Stopped,
+    /// A kind is watched, and so its cache is needed.
+    #[error(
+        "{kind} is watched by {}, and so its cache cannot be taken away: remove_and_wait() the watches that were added while the \
+         manager runs; those that a controller has from the start stay as long as it does",
+        by.join(", ")
+    )]
+    InUse {
+        /// The kind.
+        kind: String,
+        /// The controllers that watch it.
+        by: Vec<String>,
+    },
     /// An object cannot be what is asked.
     #[error("{0}")]
     InvalidObject(String),
@@ -159,6 +171,12 @@ impl Failure {
         Self { source: error.into(), terminal: true }
     }
 
+    /// An error that may go away by trying again. Error types become one with `?`; this is for what is none, such as an
+    /// `anyhow::Error`: `.map_err(Failure::new)?`.
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { source: error.into(), terminal: false }
+    }
+
     /// An error that is only words.
     pub fn message(text: impl Into<String>) -> Self {
         Self { source: text.into().into(), terminal: false }
@@ -202,5 +220,18 @@ impl fmt::Display for Failure {
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Failure({self}{})", if self.terminal { "; terminal" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_error_type_becomes_a_failure_that_is_tried_again() {
+        let boxed: Box<dyn std::error::Error + Send + Sync> = "the post office is closed".into();
+        let failure = Failure::new(boxed);
+        assert!(!failure.is_terminal());
+        assert_eq!(failure.to_string(), "the post office is closed");
     }
 }

@@ -19,10 +19,21 @@ type Filter<K> = dyn Fn(&Event<K>) -> bool + Send + Sync;
 
 /// A kind of objects to watch: which of them, how they are kept, and which of their changes matter. Made with [`kind`] or
 /// [`dynamic`].
+///
+/// A manager has one cache for each kind. Which objects it keeps ([`namespace`](Self::namespace), [`labels`](Self::labels),
+/// [`fields`](Self::fields)) and how ([`storage`](Self::storage)) is said by the first who asks for it; to say something else later is
+/// an error (tests `a_kind_is_declared_once_for_all_who_say_the_same`, `a_kind_is_kept_in_one_way`). Who says nothing
+/// - takes what [`Manager::declare`](crate::Manager::declare) said, which is for all;
+/// - does not take what a controller said for itself, if that leaves out objects or parts of them: that is an error, too (test
+///   `what_a_controller_leaves_out_for_itself_is_not_shared_unsaid`).
+///
+/// Predicates, filters, resyncs and owners are each source's own, and indexes are added to what there is.
 pub struct Kind<K> {
     declare: Arc<Declare<K>>,
     pub(crate) identity: Identity,
     pub(crate) options: InformerOptions<K>,
+    /// How they are kept, where somebody said so.
+    pub(crate) storage: Option<StorageOptions<K>>,
     pub(crate) conditions: Conditions<K>,
     pub(crate) owners: Owners,
     pub(crate) resync: Option<Duration>,
@@ -65,10 +76,12 @@ impl<K> Conditions<K> {
         self.predicates.extend(predicates.iter().cloned());
     }
 
-    pub(crate) fn matter(&self, event: &Event<K>) -> bool {
+    /// Whether an event matters to all of them. One that panics lets it through: a reconcile too many harms nobody, one too few may.
+    pub(crate) fn matter(&self, event: &Event<K>, guard: impl Fn(&str, &dyn Fn() -> bool) -> Option<bool>) -> bool {
         let change = Change::of(event);
-        self.predicates.iter().all(|predicate| predicate.matters(&change))
-            && self.filters.iter().all(|filter| filter(event))
+        let mut predicates = self.predicates.iter();
+        predicates.all(|predicate| guard("predicate", &|| predicate.matters(&change)).unwrap_or(true))
+            && self.filters.iter().all(|filter| guard("filter", &|| filter(event)).unwrap_or(true))
     }
 }
 
@@ -144,7 +157,8 @@ impl<K> Kind<K> {
         identity: Identity,
     ) -> Self {
         let (options, conditions) = (InformerOptions::default(), Conditions::default());
-        Self { declare: Arc::new(declare), identity, options, conditions, owners: Owners::default(), resync: None }
+        let (storage, owners, resync) = (None, Owners::default(), None);
+        Self { declare: Arc::new(declare), identity, options, storage, conditions, owners, resync }
     }
 
     /// Only changes that matter to `predicate`. Called again, those that matter to all.
@@ -209,7 +223,8 @@ impl<K> Kind<K> {
     /// How they are kept.
     #[must_use]
     pub fn storage(mut self, storage: StorageOptions<K>) -> Self {
-        self.options = self.options.storage(storage);
+        self.options = self.options.storage(storage.clone());
+        self.storage = Some(storage);
         self
     }
 

@@ -26,9 +26,8 @@
 //!     let mut secret = Secret::default();
 //!     secret.metadata.name = Some(key.name().to_owned());
 //!     secret.metadata.namespace = key.namespace().map(Into::into);
-//!     set_controller_reference(&*map, &mut secret)?;
-//!     let owners = secret.metadata.owner_references.clone();
-//!     ctx.client().create_or_update(secret, |secret| secret.metadata.owner_references = owners).await?;
+//!     // One that belongs to somebody else is an error, and is left alone.
+//!     ctx.client().create_or_update(secret, |secret| set_controller_reference(&*map, secret).map(drop)).await?;
 //!     Ok(Action::done())
 //! }
 //!
@@ -81,6 +80,7 @@ mod layers;
 mod manager;
 mod owner_reference;
 mod predicate;
+mod query;
 mod reads;
 mod reconciler;
 mod scheme;
@@ -107,6 +107,7 @@ pub use predicate::{
     And, AnnotationsChanged, Change, ChangeKind, GenerationChanged, LabelsChanged, LabelsMatch, Not, Or, Predicate,
     ResourceVersionChanged,
 };
+pub use query::ListQuery;
 pub use reconciler::{Action, Context, DynReconciler, ReconcileFn, ReconcileFuture, Reconciler, reconcile_fn};
 pub use scheme::{Decoded, Scheme};
 pub use stop::Stop;

@@ -5,17 +5,17 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use steersman_cache::{Object, ReflectorStatus};
+use steersman_cache::{Lister, Object, ReflectorStatus};
 use steersman_client::Client;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::caches::Caches;
+use crate::caches::{Caches, User};
 use crate::kind::Kind;
 use crate::layers::words;
 use crate::stop::{Stop, Stopper};
@@ -45,6 +45,15 @@ const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
+}
+
+/// A manager as its own parts know it, which do not keep it alive.
+pub(crate) struct WeakManager(Weak<Inner>);
+
+impl WeakManager {
+    pub(crate) fn upgrade(&self) -> Result<Manager, Error> {
+        self.0.upgrade().map(|inner| Manager { inner }).ok_or(Error::Stopped)
+    }
 }
 
 struct Inner {
@@ -153,6 +162,7 @@ impl Manager {
         &self.inner.client
     }
 
+    #[cfg(test)]
     pub(crate) fn caches(&self) -> &Arc<Caches> {
         &self.inner.caches
     }
@@ -177,19 +187,66 @@ impl Manager {
     }
 
     /// Declares that objects of a kind are to be kept, so that the client can read them: with the indexes and the choice of objects
-    /// that the kind has. Controllers declare what they watch themselves. While the manager runs, the cache is started at once, and is
-    /// filled a little later.
-    pub fn declare<K: Object>(&self, mut kind: Kind<K>) -> Result<(), Error> {
-        // Under the lock, so that it cannot end meanwhile.
+    /// that the kind has. Controllers declare what they watch themselves; what is said here is for all of them (see [`Kind`]). While
+    /// the manager runs, the cache is started at once, and is filled a little later.
+    ///
+    /// It gives the raw lister of that cache, for functions that cannot wait: which objects a change of another kind concerns, for
+    /// instance, found by an index (test `a_map_function_looks_into_a_cache`).
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::{Pod, Secret};
+    /// # use steersman_runtime::{Error, Index, Manager, Reconciler, kind};
+    /// # fn example(manager: &Manager, reconciler: impl Reconciler<Pod>) -> Result<(), Error> {
+    /// /// The Secrets that a Pod refers to, each as `namespace/name`.
+    /// fn secrets_of(pod: &Pod) -> Vec<String> {
+    ///     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    ///     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    ///     let names = volumes.filter_map(|volume| volume.secret.as_ref()?.secret_name.as_deref());
+    ///     names.map(|name| format!("{namespace}/{name}")).collect()
+    /// }
+    ///
+    /// let pods = manager.declare(kind::<Pod>().index("secret", Index::function(secrets_of)))?;
+    /// manager
+    ///     .controller(kind::<Pod>())
+    ///     // A Secret changes: all Pods that refer to it are reconciled.
+    ///     .watches(kind::<Secret>(), move |secret| pods.index_keys("secret", secret.key().as_str()).unwrap_or_default())
+    ///     .complete(reconciler)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// What is not in that cache yet when the function looks comes later, and is then reconciled as the new object that it is. What the
+    /// client has just written may not show in it.
+    pub fn declare<K: Object>(&self, mut kind: Kind<K>) -> Result<Lister<K>, Error> {
+        self.with_caches(|caches| Ok(caches.declare(&mut kind, User::Manager)?.0.informer.lister()))
+    }
+
+    /// Stops and forgets the cache of a kind that no controller watches any more, such as one whose last
+    /// [run-time watch](crate::Controller::watch) was removed. Reading the kind is then an error, as it was before; declaring or
+    /// watching it again begins with a new cache. Only the kind itself counts: not its indexes, nor which objects it chooses. Listers
+    /// of the old cache show what was in it at the end.
+    pub async fn undeclare<K: Object>(&self, kind: Kind<K>) -> Result<(), Error> {
+        let informer = self.inner.caches.remove::<K>(&kind.identity)?;
+        informer.stop().await;
+        Ok(())
+    }
+
+    /// Does something with the caches that may declare some, and starts those if the manager runs.
+    pub(crate) fn with_caches<T>(&self, work: impl FnOnce(&Caches) -> Result<T, Error>) -> Result<T, Error> {
+        // Under the lock, so that it cannot start or end meanwhile.
         let state = self.state();
         if matches!(state.life, Life::Ended) {
             return Err(Error::Stopped);
         }
-        self.inner.caches.declare(&mut kind)?;
+        let done = work(&self.inner.caches)?;
         if matches!(state.life, Life::Running(_)) {
             self.inner.caches.start()?;
         }
-        Ok(())
+        Ok(done)
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakManager {
+        WeakManager(Arc::downgrade(&self.inner))
     }
 
     /// Adds something else that is to run: it is started when the caches are filled, and told when to stop. If it ends without an

@@ -7,7 +7,7 @@ use steersman_cache::{Cached, Informer, Lister, Object};
 use tokio::time::Instant;
 
 use crate::Error;
-use crate::caches::Declared;
+use crate::caches::{Declared, Found};
 use crate::writes::{Pending, Which, Writes, outdated};
 
 /// How long a read waits for a cache to be filled when it waits for nothing else.
@@ -27,11 +27,7 @@ pub(crate) struct Reader<K> {
 }
 
 impl<K: Object> Reader<K> {
-    pub(crate) fn new(
-        (informer, declared): (Informer<K>, Arc<Declared>),
-        writes: &Arc<Writes>,
-        limit: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(Found { informer, declared }: Found<K>, writes: &Arc<Writes>, limit: Option<Duration>) -> Self {
         Self { lister: informer.lister(), informer, declared, writes: Arc::clone(writes), limit }
     }
 

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steersman_cache::{Cached, Informer, Lister, Object, ObjectKey};
+use steersman_cache::{Cached, Lister, Object, ObjectKey};
 
-use crate::caches::Declared;
+use crate::caches::Found;
 use crate::reads::Reader;
 use crate::writes::Which;
 use crate::{CachedClient, Error, Failure};
@@ -98,7 +98,7 @@ impl<K> fmt::Debug for Context<K> {
 }
 
 impl<K: Object> Context<K> {
-    pub(crate) fn new(controller: String, client: CachedClient, found: (Informer<K>, Arc<Declared>)) -> Self {
+    pub(crate) fn new(controller: String, client: CachedClient, found: Found<K>) -> Self {
         let reader = client.reader(found);
         Self { shared: Arc::new(Shared { controller, client, reader }) }
     }

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use serde_json::{Value, json};
 use steersman_client::{ApiResource, DeleteParams, Deleted, DynamicObject, ObjectMeta, Patch, PatchParams};
 use steersman_runtime::{
-    Error, Index, OperationResult, dynamic, dynamic_metadata, kind, metadata, set_controller_reference,
+    Error, Index, ListQuery, OperationResult, StorageMode, StorageOptions, dynamic, dynamic_metadata, kind, metadata,
+    set_controller_reference,
 };
 use steersman_wire::LabelSelector;
 use with_client::{World, key, labelled, map, meta, names, set_value, settle, value};
@@ -42,6 +43,37 @@ async fn objects_are_read_by_key_namespace_labels_and_index() {
     assert_eq!(names(&maps.by_index("app", "web").await.unwrap()), ["web", "web"]);
     assert_eq!(names(&maps.by_index("value", "1").await.unwrap()), ["x"]);
     let error = maps.by_index("other", "1").await.unwrap_err().to_string();
+    assert!(error.contains("other"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_combines_namespace_labels_and_index() {
+    let by_value =
+        Index::function(|map: &ConfigMap| map.data.iter().flatten().map(|(_, value)| value.clone()).collect());
+    let world = World::new(|manager| manager.declare(kind::<ConfigMap>().index("value", by_value)).unwrap()).await;
+    for (name, label, value) in
+        [("a/one", "app=web", "1"), ("a/two", "app=db", "1"), ("a/three", "app=web", "2"), ("b/four", "app=web", "1")]
+    {
+        let data = map(name, value).data;
+        world.client.create(&ConfigMap { data, ..labelled(name, label) }).await.unwrap();
+    }
+    let maps = world.client.objects::<ConfigMap>();
+    let web = || LabelSelector::parse("app=web").unwrap();
+    let all = ListQuery::all;
+    for (query, wanted) in [
+        (all(), vec!["four", "one", "three", "two"]),
+        (all().namespace("a"), vec!["one", "three", "two"]),
+        (all().labels(web()), vec!["four", "one", "three"]),
+        (all().index("value", "1"), vec!["four", "one", "two"]),
+        (all().namespace("a").labels(web()), vec!["one", "three"]),
+        (all().namespace("a").index("value", "1"), vec!["one", "two"]),
+        (all().labels(web()).index("value", "1"), vec!["four", "one"]),
+        (all().namespace("a").labels(web()).index("value", "1"), vec!["one"]),
+        (all().namespace("b").labels(web()).index("value", "2"), vec![]),
+    ] {
+        assert_eq!(names(&maps.query(&query).await.unwrap()), wanted, "{query:?}");
+    }
+    let error = maps.query(&all().index("other", "1")).await.unwrap_err().to_string();
     assert!(error.contains("other"), "{error}");
 }
 
@@ -264,6 +296,26 @@ async fn server_side_apply_says_who_applies() {
     assert!(writes[1].contains("fieldManager=me") && writes[1].contains("force=true"), "{writes:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn server_side_apply_of_the_status_can_be_forced() {
+    let world = with_maps().await;
+    let mut answer = serde_json::to_value(map("a/m", "1")).unwrap();
+    answer["metadata"]["resourceVersion"] = json!("1");
+    world.network.answer("PATCH /api/v1/namespaces/a/configmaps/m/status", answer);
+    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    let maps = world.client.objects::<ConfigMap>();
+    let error = maps.apply_status(&key("a/m"), &wanted, true).await.unwrap_err();
+    assert!(error.to_string().contains("field_owner("), "{error}");
+    let maps = world.client.field_owner("me").objects::<ConfigMap>();
+    maps.apply_status(&key("a/m"), &wanted, false).await.unwrap();
+    maps.apply_status(&key("a/m"), &wanted, true).await.unwrap();
+    let writes = world.network.writes();
+    assert_eq!(writes.len(), 2);
+    assert!(writes[0].contains("/m/status?") && !writes[0].contains("force=true"), "{writes:?}");
+    assert!(writes[1].contains("/m/status?") && writes[1].contains("force=true"), "{writes:?}");
+    assert_eq!(world.client.remembered_writes(), 1, "and it is read");
+}
+
 fn set(wanted: &str) -> impl FnOnce(&mut ConfigMap) {
     let data = Some(BTreeMap::from([("value".to_owned(), wanted.to_owned())]));
     |map: &mut ConfigMap| map.data = data
@@ -282,6 +334,24 @@ async fn create_or_update_writes_only_what_is_not_as_it_should_be() {
     let (_, result) = world.client.create_or_update(new(), set("2")).await.unwrap();
     assert_eq!((result, world.network.writes().len()), (OperationResult::Updated, 1));
     assert_eq!(value(&world.client.get(&key("a/m")).await.unwrap()), "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_says_the_same_is_not_written() {
+    let world = with_maps().await;
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    world.client.get::<ConfigMap>(&key("a/m")).await.unwrap();
+    world.network.writes();
+    let empty = |map: &mut ConfigMap| {
+        map.metadata.labels = Some(BTreeMap::new());
+        map.metadata.finalizers = Some(Vec::new());
+        map.binary_data = Some(BTreeMap::new());
+    };
+    let (_, result) = world.client.create_or_update(map("a/m", ""), empty).await.unwrap();
+    assert_eq!(result, OperationResult::Unchanged);
+    let (_, result) = world.client.create_or_patch(map("a/m", ""), empty).await.unwrap();
+    assert_eq!(result, OperationResult::Unchanged);
+    assert!(world.network.writes().is_empty(), "nothing was sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -399,4 +469,32 @@ async fn a_kind_is_declared_once_for_all_who_say_the_same() {
     assert_eq!(watched.iter().filter(|status| status.what.contains("deployments")).count(), 2);
     assert!(world.manager.declare(kind::<Secret>().labels("a b c")).is_err());
     assert!(world.manager.declare(kind::<Secret>().fields("what")).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_kept_in_one_way() {
+    let world = with_maps().await;
+    fn decoded<K>() -> StorageOptions<K> {
+        StorageOptions { mode: StorageMode::Decoded, ..StorageOptions::default() }
+    }
+    let error = world.manager.declare(kind::<ConfigMap>().storage(decoded())).unwrap_err().to_string();
+    for part in ["ConfigMap", "storage", "one cache for each kind", "Manager::declare(kind::<ConfigMap>().storage(…))"]
+    {
+        assert!(error.contains(part), "{part} is not in: {error}");
+    }
+    world.manager.declare(kind::<ConfigMap>().storage(StorageOptions::default())).unwrap();
+
+    let secrets = || kind::<Secret>().namespace("b").namespace("a").labels("app=web");
+    let without_data = decoded().transform(|secret: &mut Secret| secret.data = None);
+    world.manager.declare(secrets().storage(without_data.clone())).unwrap();
+    world.manager.declare(secrets().storage(without_data.clone())).unwrap();
+    // Who says nothing takes what was said for all.
+    world.manager.declare(secrets()).unwrap();
+    world.manager.declare(kind::<Secret>()).unwrap();
+    world.manager.declare(kind::<Secret>().storage(without_data)).unwrap();
+    assert!(world.manager.declare(secrets().storage(decoded())).is_err());
+    let another = decoded().transform(|secret: &mut Secret| secret.data = None);
+    assert!(world.manager.declare(secrets().storage(another)).is_err());
+    let watched = world.manager.status();
+    assert_eq!(watched.iter().filter(|status| status.what.contains("secrets")).count(), 2, "one cache: {watched:?}");
 }

@@ -118,6 +118,7 @@ async fn a_layer_can_answer_instead_and_one_that_panics_fails_its_reconcile_only
         .layer(Instead)
         .complete(crate::noting(&log))
         .unwrap();
+    let (logged, _guard) = traced();
     let running = run(&manager).await;
     for name in ["skipped", "broken", "a"] {
         maps.create(name).await;
@@ -126,6 +127,9 @@ async fn a_layer_can_answer_instead_and_one_that_panics_fails_its_reconcile_only
     assert_eq!(log.all(), ["a"]);
     let last = controller.last_error(&key("broken")).unwrap().to_string();
     assert_eq!(last, "it panicked: the layer is broken");
+    let text = logged.text();
+    let line = text.lines().find(|line| line.contains("the layer is broken")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("WARN") && line.contains("key=\"default/broken\""), "{line}");
     maps.create("b").await;
     eventually("the worker goes on", || log.len() == 2).await;
     running.stop().await.unwrap();

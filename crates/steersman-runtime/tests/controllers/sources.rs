@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use steersman_client::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
 use steersman_runtime::{
-    Cached, Change, ChangeKind, Event, GenerationChanged, LabelsMatch, ObjectKey, Predicate, ResourceVersionChanged,
-    kind, metadata,
+    Cached, Change, ChangeKind, Error, Event, GenerationChanged, Index, LabelsMatch, ObjectKey, Predicate,
+    ResourceVersionChanged, StorageMode, StorageOptions, kind, metadata,
 };
 use tokio::sync::mpsc;
 
@@ -226,7 +226,7 @@ async fn two_controllers_share_one_cache_and_have_a_queue_each() {
             }
         });
     manager.controller(kind::<ConfigMap>().namespace("default")).named("one").complete(reconciler).unwrap();
-    manager.controller(kind::<ConfigMap>()).named("two").complete(noting(&two)).unwrap();
+    manager.controller(kind::<ConfigMap>().namespace("default")).named("two").complete(noting(&two)).unwrap();
     let running = run(&manager).await;
     assert_eq!(manager.status().len(), 1, "one cache");
     let maps = Maps::new(&client);
@@ -237,5 +237,198 @@ async fn two_controllers_share_one_cache_and_have_a_queue_each() {
     assert_eq!((one.len(), two.len()), (1, 3), "one that is slow does not hold up the other");
     tokio::time::sleep(slow * 4).await;
     assert_eq!(sorted(one.take()), ["a", "b", "c"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_function_looks_into_a_cache() {
+    let (manager, client) = manager();
+    let secrets = |map: &ConfigMap| map.data.iter().flatten().map(|(_, secret)| secret.clone()).collect();
+    let maps = kind::<ConfigMap>().namespace("default").index("secret", Index::function(secrets));
+    let maps = manager.declare(maps).unwrap();
+    let log = Log::new();
+    let referring = move |secret: &Cached<Secret>| maps.index_keys("secret", secret.meta().name()).unwrap();
+    manager.controller(kind::<ConfigMap>()).watches(kind::<Secret>(), referring).complete(noting(&log)).unwrap();
+    let running = run(&manager).await;
+    for (name, secret) in [("a", "s"), ("b", "t"), ("c", "s")] {
+        Maps::new(&client).create(name).await;
+        Maps::new(&client).set(name, secret).await;
+    }
+    settle().await;
+    log.take();
+    create_secret(&client, "s", "").await;
+    settle().await;
+    assert_eq!(sorted(log.take()), ["a", "c"]);
+    create_secret(&client, "unknown", "").await;
+    settle().await;
+    assert_eq!(log.take(), [""; 0]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_or_filter_that_panics_lets_the_event_through() {
+    let (manager, client) = manager();
+    let (log, watched) = (Log::new(), kind::<ConfigMap>().namespace("default"));
+    let maps = watched.predicate(|_: &Change<'_>| panic!("no opinion")).filter(|_| panic!("none either"));
+    let controller = manager.controller(maps).named("shaky").complete(noting(&log)).unwrap();
+    let (logged, _guard) = traced();
+    let running = run(&manager).await;
+    Maps::new(&client).create("a").await;
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    assert_eq!(controller.metrics().source_panics_total, 2);
+    let text = logged.text();
+    for part in
+        ["a predicate panicked", "a filter panicked", "shaky", "ConfigMap", "default/a", "no opinion", "none either"]
+    {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_panic_still_decides() {
+    let (manager, client) = manager();
+    let (log, watched) = (Log::new(), kind::<ConfigMap>().namespace("default"));
+    let maps = watched.predicate(|_: &Change<'_>| panic!("no opinion")).predicate(|_: &Change<'_>| false);
+    let controller = manager.controller(maps).complete(noting(&log)).unwrap();
+    let running = run(&manager).await;
+    Maps::new(&client).create("a").await;
+    settle().await;
+    assert_eq!((log.len(), controller.metrics().source_panics_total), (0, 1));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_function_that_panics_about_one_state_tells_of_the_other() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    let map = |secret: &Cached<Secret>| {
+        assert_ne!(secret.meta().label("of"), Some("bad"), "nobody knows whom that concerns");
+        by_label(secret)
+    };
+    let controller =
+        manager.controller(kind::<ConfigMap>()).watches(kind::<Secret>(), map).complete(noting(&log)).unwrap();
+    let (logged, _guard) = traced();
+    let running = run(&manager).await;
+    create_secret(&client, "s", "a").await;
+    settle().await;
+    log.take();
+    move_secret(&client, "s", "bad").await;
+    settle().await;
+    assert_eq!(log.take(), ["a"], "who is no longer concerned");
+    move_secret(&client, "s", "b").await;
+    settle().await;
+    assert_eq!(log.take(), ["b"], "who is concerned now");
+    assert_eq!(controller.metrics().source_panics_total, 2);
+    let text = logged.text();
+    assert!(text.contains("a map function panicked") && text.contains("default/s"), "{text}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_added_before_the_start_starts_nothing() {
+    let (manager, client) = manager();
+    create_secret(&client, "s", "a").await;
+    let log = Log::new();
+    let controller = manager.controller(kind::<ConfigMap>().namespace("default")).complete(noting(&log)).unwrap();
+    let watch = controller.watch(kind::<Secret>(), by_label).unwrap();
+    settle().await;
+    let status = manager.status();
+    assert_eq!((status.len(), status.iter().map(|status| status.lists).sum::<u64>()), (2, 0), "{status:?}");
+    let running = run(&manager).await;
+    assert!(watch.synced().await);
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_after_the_end_is_refused_and_starts_nothing() {
+    let (manager, _) = manager();
+    let log = Log::new();
+    let controller = manager.controller(kind::<ConfigMap>()).complete(noting(&log)).unwrap();
+    // It ends before the controller has begun.
+    manager.start(std::future::ready(())).await.unwrap();
+    let refused = controller.watch(kind::<Secret>(), by_label).unwrap_err();
+    assert!(matches!(refused, Error::Stopped), "{refused}");
+    settle().await;
+    assert!(manager.status().is_empty(), "{:?}", manager.status());
+    drop(manager);
+    assert!(matches!(controller.watch(kind::<Secret>(), by_label), Err(Error::Stopped)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_controller_leaves_out_for_itself_is_not_shared_unsaid() {
+    let (manager, _) = manager();
+    let log = Log::new();
+    let here = || kind::<ConfigMap>().namespace("default");
+    manager.controller(here()).named("one").complete(noting(&log)).unwrap();
+    let error = manager.controller(kind::<ConfigMap>()).named("two").complete(noting(&log)).unwrap_err().to_string();
+    for part in ["controller one", "ConfigMap", "default", "Manager::declare(kind::<ConfigMap>()"] {
+        assert!(error.contains(part), "{part} is not in: {error}");
+    }
+    manager.controller(here()).named("two").complete(noting(&log)).unwrap();
+
+    let without_data = StorageOptions::default().transform(|secret: &mut Secret| secret.data = None);
+    let owns = |name: &str, secrets| manager.controller(here()).named(name).owns(secrets).complete(noting(&log));
+    owns("three", kind::<Secret>().storage(without_data.clone())).unwrap();
+    let error = owns("four", kind::<Secret>()).unwrap_err().to_string();
+    assert!(error.contains("controller three") && error.contains("storage"), "{error}");
+    owns("four", kind::<Secret>().storage(without_data)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_controller_keeps_in_another_form_is_shared() {
+    let (manager, _) = manager();
+    let log = Log::new();
+    let decoded = StorageOptions { mode: StorageMode::Decoded, ..StorageOptions::default() };
+    manager.controller(kind::<ConfigMap>().storage(decoded)).named("one").complete(noting(&log)).unwrap();
+    manager.controller(kind::<ConfigMap>()).named("two").complete(noting(&log)).unwrap();
+    assert_eq!(manager.status().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_nobody_watches_any_more_is_undeclared() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    let maps = || kind::<ConfigMap>().namespace("default");
+    let controller = manager.controller(maps()).named("maps").complete(noting(&log)).unwrap();
+    let error = manager.undeclare(maps()).await.unwrap_err();
+    assert!(matches!(&error, Error::InUse { by, .. } if by == &["maps"]), "before it runs: {error}");
+    let running = run(&manager).await;
+    let error = manager.undeclare(maps()).await.unwrap_err().to_string();
+    assert!(error.contains("ConfigMap is watched by maps"), "while it runs: {error}");
+
+    let watch = controller.watch(kind::<Secret>(), by_label).unwrap();
+    assert!(watch.synced().await);
+    let error = manager.undeclare(kind::<Secret>()).await.unwrap_err().to_string();
+    assert!(error.contains("Secret is watched by maps") && error.contains("remove_and_wait()"), "{error}");
+    assert_eq!(manager.status().len(), 2);
+    watch.remove_and_wait().await;
+    manager.undeclare(kind::<Secret>()).await.unwrap();
+    assert_eq!(manager.status().len(), 1);
+    let error = manager.client().get::<Secret>(&key("s")).await.unwrap_err().to_string();
+    assert!(error.contains("Manager::declare(kind::<Secret>())"), "{error}");
+    assert!(manager.undeclare(kind::<Secret>()).await.is_err(), "there is none");
+
+    // Another begins from nothing, and may choose other objects.
+    create_secret(&client, "s", "a").await;
+    let watch = controller.watch(kind::<Secret>().namespace("default"), by_label).unwrap();
+    assert!(watch.synced().await);
+    manager.client().get::<Secret>(&key("s")).await.unwrap();
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_undeclared_before_the_start_is_not_waited_for() {
+    let (manager, _) = manager();
+    manager.declare(kind::<ConfigMap>()).unwrap();
+    manager.declare(kind::<Secret>()).unwrap();
+    manager.undeclare(kind::<Secret>()).await.unwrap();
+    let running = run(&manager).await;
+    assert_eq!(manager.status().len(), 1);
     running.stop().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Error, Failure, Stop, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, Error, Failure, ObjectKey, Stop, kind, reconcile_fn};
 use steersman_workqueue::RateLimiter;
 use tokio::time::{Instant, sleep};
 
@@ -91,6 +91,33 @@ async fn a_controller_whose_worker_dies_stops_all_and_is_named() {
     manager.controller(kind::<ConfigMap>()).named("unlucky").rate_limiter(Broken).complete(reconciler).unwrap();
     let text = start(&manager).ended().await.unwrap_err().to_string();
     assert!(text.contains("controller unlucky") && text.contains("panicked"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_dies_lets_the_others_finish() {
+    let (manager, client) = manager();
+    for name in ["a-slow", "b-bad", "c-waiting"] {
+        Maps::new(&client).create(name).await;
+    }
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
+        let notes = notes.clone();
+        async move {
+            notes.note(format!("{key} begins"));
+            if key.name() == "b-bad" {
+                return Err(Failure::message("no"));
+            }
+            sleep(Duration::from_secs(10)).await;
+            notes.note(format!("{key} ends"));
+            Ok(Action::done())
+        }
+    });
+    let maps = kind::<ConfigMap>().namespace("default");
+    manager.controller(maps).named("unlucky").max_concurrent(2).rate_limiter(Broken).complete(reconciler).unwrap();
+    let text = start(&manager).ended().await.unwrap_err().to_string();
+    assert!(text.contains("controller unlucky") && text.contains("panicked"), "{text}");
+    assert_eq!(log.all(), ["default/a-slow begins", "default/b-bad begins", "default/a-slow ends"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
 use serde_json::json;
 use steersman_client::{ApiResource, DeleteParams, ListParams, Patch, PatchParams, Status};
-use steersman_runtime::{CachedClient, Error, dynamic, kind, metadata};
+use steersman_runtime::{CachedClient, Error, ListQuery, dynamic, kind, metadata};
 use tokio::time::Instant;
 
 use crate::with_client::{World, key, map, set_value, settle, value};
@@ -51,10 +51,14 @@ async fn every_way_to_read_waits() {
     assert!(maps.select(None, &selector).await.unwrap_err().is_stale());
     assert!(maps.select(Some("a"), &selector).await.unwrap_err().is_stale());
     assert!(maps.by_index("namespace", "a").await.unwrap_err().is_stale());
+    let query = ListQuery::all().namespace("a").labels(selector).index("namespace", "a");
+    assert!(maps.query(&query).await.unwrap_err().is_stale());
+    assert!(maps.query(&ListQuery::all().index("namespace", "b")).await.unwrap_err().is_stale());
     assert!(maps.get(&key("a/n")).await.unwrap_err().is_stale());
     // What else there is, is not waited for.
     assert_eq!(read_value(&world.client).await, "1");
     assert!(maps.list_in("b").await.unwrap().is_empty());
+    assert!(maps.query(&ListQuery::all().namespace("b")).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

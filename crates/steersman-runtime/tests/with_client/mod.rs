@@ -171,12 +171,12 @@ pub(crate) struct World {
 
 impl World {
     /// With what is declared, and the usual settings.
-    pub(crate) async fn new(declare: impl FnOnce(&Manager)) -> Self {
+    pub(crate) async fn new<T>(declare: impl FnOnce(&Manager) -> T) -> Self {
         Self::with(Some(Duration::from_secs(10)), declare).await
     }
 
     /// With another limit for reads.
-    pub(crate) async fn with(limit: Option<Duration>, declare: impl FnOnce(&Manager)) -> Self {
+    pub(crate) async fn with<T>(limit: Option<Duration>, declare: impl FnOnce(&Manager) -> T) -> Self {
         let server = Embedded::start();
         let other = Client::from(server.client());
         for name in ["a", "b"] {
