@@ -239,7 +239,7 @@ impl Caches {
         let mut declared = self.declared();
         let same = declared.iter().find(|declared| declared.identity.is_same(&kind.identity)).cloned();
         let found = match same {
-            Some(found) => self.share(kind, options, &scope, found)?,
+            Some(found) => self.share(kind, options, &scope, &found)?,
             None => {
                 let found = self.make(kind, options, scope, user)?;
                 declared.push(Arc::clone(&found.declared));
@@ -258,7 +258,7 @@ impl Caches {
         kind: &Kind<K>,
         options: InformerOptions<K>,
         scope: &Scope,
-        declared: Arc<Declared>,
+        declared: &Arc<Declared>,
     ) -> Result<Found<K>, Error> {
         let invalid = |problem| Error::from(steersman_cache::Error::InvalidOptions { problem });
         let says_which = *scope != Scope::default();
@@ -285,7 +285,7 @@ impl Caches {
             };
         }
         declared.check_is_for_all(says_which, kind.storage.is_some())?;
-        let found = Found::of(&declared).expect("the identity holds the type");
+        let found = Found::of(declared).expect("the identity holds the type");
         for (name, index) in options.into_indexes() {
             found.informer.add_index(&name, index)?;
         }
@@ -333,7 +333,7 @@ impl Caches {
         let index = index.ok_or_else(|| not_declared(identity))?;
         let users: BTreeSet<_> = declared[index].users().iter().filter_map(Weak::upgrade).collect();
         if !users.is_empty() {
-            let by = users.iter().map(|user| user.to_string()).collect();
+            let by = users.iter().map(ToString::to_string).collect();
             return Err(Error::InUse { kind: identity.kind.clone(), by });
         }
         let found = Found::of(&declared.remove(index)).expect("the identity holds the type");

@@ -93,7 +93,7 @@ impl<K: Object> ControllerBuilder<K> {
     }
 
     /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both states, so that who is no longer
-    /// concerned hears of it.
+    /// concerned hears of it. It may look into the cache of another kind: see [`Manager::declare`].
     pub fn watches<W: Object>(
         mut self,
         kind: Kind<W>,
@@ -203,12 +203,16 @@ impl<K: Object> ControllerBuilder<K> {
 ///
 /// **What is promised** (the tests of these names are in `tests/controllers`).
 /// - A key is reconciled by one worker at a time, and once more when it changed meanwhile (contract 5,
-///   `a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost`).
+///   `a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost`,
+///   `parallel_workers_never_have_the_same_key_and_lose_no_change`).
 /// - A failure is tried again after a time that grows by the key, until it succeeds (`an_error_backs_off_per_key`); a
 ///   [terminal](Failure::terminal) one when something changes (`a_terminal_error_is_not_retried`); a panic is a failure
 ///   (`a_panic_is_the_error_of_its_reconcile_only`).
 /// - What changes comes before what was there from the start and before resyncs
 ///   (`live_changes_come_before_the_initial_list`).
+/// - A predicate or filter that panics lets the change through, and a map function that panics about one state of an object is asked
+///   about the other (`a_predicate_or_filter_that_panics_lets_the_event_through`,
+///   `a_map_function_that_panics_about_one_state_tells_of_the_other`).
 #[derive(Clone)]
 pub struct Controller {
     shared: Arc<Shared>,

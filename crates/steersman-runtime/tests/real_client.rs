@@ -12,7 +12,7 @@ use steersman_testing::RealServer;
 use with_client::{Running, set_value, start, value};
 
 /// A manager's client of a real server, and a namespace of its own.
-async fn client(declare: impl FnOnce(&Manager, &str)) -> (CachedClient, String, Running) {
+async fn client<T>(declare: impl FnOnce(&Manager, &str) -> T) -> (CachedClient, String, Running) {
     let server = RealServer::shared().await.unwrap();
     let namespace = server.namespace("client").await.unwrap();
     let manager = Manager::new(Client::builder(server.config().await.unwrap()).build().unwrap());

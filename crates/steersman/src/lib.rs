@@ -119,3 +119,12 @@ pub use steersman_runtime::*;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The controllers of the pages for those who come from elsewhere, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-controller-runtime.md")]
+struct FromControllerRuntime;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from-kube-rs.md")]
+struct FromKubeRs;
