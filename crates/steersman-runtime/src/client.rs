@@ -25,7 +25,7 @@ use crate::writes::{Sighting, Which, Writes, Written};
 /// Reads from the manager's caches and writes to the server. Clones share the caches.
 ///
 /// **Read your writes** (contract 6). After a successful write through this client, a read that begins afterwards, from any cache of
-/// its manager, gives that state of the object or a later one, or waits for it, for at most the time that
+/// its manager, through a client or [`Context::object`](crate::Context::object), gives that state of the object or a later one, or waits for it, for at most the time that
 /// [`ManagerBuilder::read_your_writes`](crate::ManagerBuilder::read_your_writes) sets; then it is [`Error::Stale`]. What was deleted
 /// at once is not seen any more; nor is, in a cache that selects, what the write took out of its namespaces, labels or fields. Where
 /// a cache selects by a field that the answer did not have, the read waits until the cache has reached the version of the write. Not

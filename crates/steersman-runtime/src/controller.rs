@@ -6,20 +6,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, try_join_all};
-use futures::{FutureExt, TryFutureExt};
-use steersman_cache::{Cached, HandlerHandle, Informer, Object, ObjectKey};
+use futures::TryFutureExt;
+use futures::future::try_join_all;
+use steersman_cache::{Cached, HandlerHandle, Object, ObjectKey};
 use steersman_workqueue::{Item, RateLimiter, WorkQueue};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::caches::{Caches, InUse, User};
-use crate::enqueue::{Enqueue, MapFn, Panics, itself, owners};
+use crate::caches::User;
+use crate::enqueue::{Panics, itself, owners};
 use crate::kind::Kind;
 use crate::layers::{Layer, Layered, PanicGuard, Timeout, Tracing, guarded};
 use crate::manager::{WeakManager, patiently};
 use crate::predicate::Predicate;
 use crate::reconciler::{DynReconciler, Erased};
+use crate::sources::{Attached, Channel, WatchSource, Watched};
 use crate::stop::Stop;
 use crate::{Context, Error, Failure, Manager, Reconciler};
 
@@ -219,16 +220,16 @@ pub struct Controller {
 }
 
 /// What a controller's tasks and handles share.
-struct Shared {
+pub(crate) struct Shared {
     name: String,
-    queue: WorkQueue<ObjectKey>,
+    pub(crate) queue: WorkQueue<ObjectKey>,
     /// The keys that failed and have not succeeded since.
     failing: Mutex<HashMap<ObjectKey, Failing>>,
     reconciles: AtomicU64,
     failures: AtomicU64,
     active: AtomicUsize,
-    predicates: Vec<Arc<dyn Predicate>>,
-    panics: Arc<Panics>,
+    pub(crate) predicates: Vec<Arc<dyn Predicate>>,
+    pub(crate) panics: Arc<Panics>,
     /// A worker has died: the others finish what they are doing.
     ending: AtomicBool,
     manager: WeakManager,
@@ -317,108 +318,6 @@ impl Controller {
 impl Shared {
     fn failing(&self) -> MutexGuard<'_, HashMap<ObjectKey, Failing>> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Where keys come from.
-trait WatchSource: Send + Sync {
-    /// Declares the cache that it needs.
-    fn declare(&mut self, caches: &Caches, controller: &str) -> Result<(), Error>;
-
-    /// Begins to put keys into the queue.
-    fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error>;
-
-    /// Waits until its cache is filled.
-    fn filled(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
-}
-
-/// The sources that put keys into a queue. When this is dropped, they do not any more, and the queue takes none.
-struct Attached {
-    queue: WorkQueue<ObjectKey>,
-    handles: Vec<HandlerHandle>,
-    channels: JoinSet<()>,
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        self.handles.iter().for_each(HandlerHandle::remove);
-        self.queue.shut_down();
-    }
-}
-
-struct Watched<W> {
-    kind: Kind<W>,
-    informer: Option<Informer<W>>,
-    /// Until the handler has it.
-    in_use: Option<InUse>,
-    keys: Arc<MapFn<W>>,
-}
-
-impl<W: Object> Watched<W> {
-    fn listen(&mut self, informer: &Informer<W>, shared: &Arc<Shared>) -> Result<HandlerHandle, Error> {
-        let mut conditions = std::mem::take(&mut self.kind.conditions);
-        conditions.add(&shared.predicates);
-        let handler = Enqueue {
-            queue: shared.queue.clone(),
-            conditions,
-            keys: Arc::clone(&self.keys),
-            kind: self.kind.identity.kind.clone(),
-            panics: Arc::clone(&shared.panics),
-            _in_use: self.in_use.take(),
-        };
-        Ok(match self.kind.resync {
-            None => informer.add_event_handler(handler)?,
-            Some(every) => informer.add_event_handler_with_resync(handler, every)?,
-        })
-    }
-}
-
-impl<W: Object> WatchSource for Watched<W> {
-    fn declare(&mut self, caches: &Caches, controller: &str) -> Result<(), Error> {
-        let (found, in_use) = caches.declare(&mut self.kind, User::Controller(controller))?;
-        (self.informer, self.in_use) = (Some(found.informer), in_use);
-        Ok(())
-    }
-
-    fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error> {
-        if let Some(informer) = self.informer.clone() {
-            attached.handles.push(self.listen(&informer, shared)?);
-        }
-        Ok(())
-    }
-
-    fn filled(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
-        async move {
-            match &self.informer {
-                Some(informer) => Ok(informer.wait_for_sync(limit).await?),
-                None => Ok(()),
-            }
-        }
-        .boxed()
-    }
-}
-
-struct Channel(Option<mpsc::Receiver<ObjectKey>>);
-
-impl WatchSource for Channel {
-    fn declare(&mut self, _: &Caches, _: &str) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error> {
-        if let Some(mut keys) = self.0.take() {
-            let queue = shared.queue.clone();
-            attached.channels.spawn(async move {
-                while let Some(key) = keys.recv().await {
-                    queue.add(key);
-                }
-            });
-        }
-        Ok(())
-    }
-
-    fn filled(&self, _: Duration) -> BoxFuture<'_, Result<(), Error>> {
-        std::future::ready(Ok(())).boxed()
     }
 }
 

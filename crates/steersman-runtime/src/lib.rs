@@ -84,6 +84,8 @@ mod query;
 mod reads;
 mod reconciler;
 mod scheme;
+mod signals;
+mod sources;
 mod stop;
 mod writes;
 
@@ -98,7 +100,7 @@ pub use error::{Error, Failure};
 pub use finalizer::{Finalizer, FinalizerState, add_finalizer, has_finalizer, remove_finalizer};
 pub use kind::{Kind, dynamic, dynamic_metadata, kind, metadata};
 pub use layers::{Layer, PanicGuard, Panicked, Timeout, Tracing};
-pub use manager::{Manager, ManagerBuilder, shutdown_signal};
+pub use manager::{Manager, ManagerBuilder};
 pub use owner_reference::{
     controller_reference, owner_reference, remove_owner_reference, set_controller_reference, set_owner_reference,
     set_reference,
@@ -110,4 +112,5 @@ pub use predicate::{
 pub use query::ListQuery;
 pub use reconciler::{Action, Context, DynReconciler, ReconcileFn, ReconcileFuture, Reconciler, reconcile_fn};
 pub use scheme::{Decoded, Scheme};
+pub use signals::shutdown_signal;
 pub use stop::Stop;
