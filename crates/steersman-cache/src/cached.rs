@@ -2,17 +2,18 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steersman_wire::{Codec, Fault, FieldPath, Json, Metadata, ObjectError, Value};
+use steersman_wire::{Codec, Fault, FieldPath, Json, Metadata, Value};
 
 use crate::compressed::{Corrupt, Dictionary};
 use crate::storage::Shared;
-use crate::{DecodeError, ObjectKey};
+use crate::{DecodeError, ObjectKey, StorageMode};
 
 /// What can be kept in a cache: anything that can be read from JSON and written to it.
 pub trait Object: Serialize + DeserializeOwned + Send + Sync + 'static {}
@@ -251,34 +252,58 @@ impl<K> Cached<K> {
         Arc::as_ptr(&self.0).addr()
     }
 
+    /// Whether it was to be decoded when it came and could not be, which has been reported.
+    pub(crate) fn came_undecoded(&self) -> bool {
+        self.0.storage.mode() == StorageMode::Decoded && matches!(self.0.body, Body::Bytes { .. })
+    }
+
     fn error(&self, wanted: &'static str, line: usize, column: usize) -> DecodeError {
-        DecodeError {
-            kind: self.meta().kind().to_owned(),
-            key: self.key(),
-            resource_version: self.meta().resource_version().to_owned(),
-            wanted,
-            line,
-            column,
-        }
+        error(self.meta(), wanted, line, column)
     }
 
     fn corrupt(&self, _: Corrupt) -> DecodeError {
         self.error("body that can be decompressed", 0, 0)
     }
+}
 
-    fn decode<T: DeserializeOwned>(&self, json: &[u8]) -> Result<T, DecodeError> {
-        Json.decode(json).map_err(|error: ObjectError| {
-            let (line, column) = match error.fault {
-                Fault::Decode { line, column, .. } => (line, column),
-                _ => (0, 0),
-            };
-            self.error(std::any::type_name::<T>(), line, column)
-        })
+fn error(meta: &Metadata, wanted: &'static str, line: usize, column: usize) -> DecodeError {
+    DecodeError {
+        kind: meta.kind().to_owned(),
+        key: ObjectKey::from(meta),
+        resource_version: meta.resource_version().to_owned(),
+        wanted,
+        line,
+        column,
+        panicked: false,
     }
 }
 
+/// Decodes the object that has this metadata. A panic of the type's own code is an error of that object like any other.
+pub(crate) fn decode<T: DeserializeOwned>(meta: &Metadata, json: &[u8]) -> Result<T, DecodeError> {
+    let (fault, panicked) = match catch_unwind(AssertUnwindSafe(|| Json.decode(json))) {
+        Ok(Ok(object)) => return Ok(object),
+        Ok(Err(error)) => (Some(error.fault), false),
+        Err(_) => (None, true),
+    };
+    let (line, column) = match fault {
+        Some(Fault::Decode { line, column, .. }) => (line, column),
+        _ => (0, 0),
+    };
+    Err(DecodeError { panicked, ..error(meta, std::any::type_name::<T>(), line, column) })
+}
+
+/// Encodes the object that has this metadata, likewise.
+pub(crate) fn encode<T: Serialize>(meta: &Metadata, object: &T) -> Result<Vec<u8>, DecodeError> {
+    let (line, column, panicked) = match catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(object))) {
+        Ok(Ok(json)) => return Ok(json),
+        Ok(Err(error)) => (error.line(), error.column(), false),
+        Err(_) => (0, 0, true),
+    };
+    Err(DecodeError { panicked, ..error(meta, std::any::type_name::<T>(), line, column) })
+}
+
 impl<K: Object> Cached<K> {
-    /// The whole object. An error says which one does not fit `K`, and harms nobody else.
+    /// The whole object. An error says which one does not fit `K`, or that the code of `K` panicked, and harms nobody else.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         let (bytes, length) = match &self.0.body {
             Body::Decoded(object) => return Ok(Arc::clone(object)),
@@ -297,7 +322,8 @@ impl<K: Object> Cached<K> {
         self.0.storage.count_decode();
         let (object, length) = {
             let json = bytes.json(length, self.meta()).map_err(|corrupt| self.corrupt(corrupt))?;
-            (Arc::new(self.decode(&json)?), json.len())
+            let object = decode(self.meta(), &json).inspect_err(|_| self.0.storage.count_decode_error())?;
+            (Arc::new(object), json.len())
         };
         bytes.decoded = Arc::downgrade(&object);
         drop(bytes);
@@ -323,7 +349,7 @@ impl<K: Object> Cached<K> {
     /// The fields of the object that `V` has: a struct with a few fields is read much faster than the whole.
     pub fn view<V: DeserializeOwned>(&self) -> Result<V, DecodeError> {
         self.0.storage.count_view();
-        self.with_bytes(|bytes| self.decode(bytes))?
+        self.with_bytes(|bytes| decode(self.meta(), bytes))?
     }
 
     /// One field; `None` if it is not there. Texts and numbers are given as they are, anything else as JSON.
@@ -348,9 +374,7 @@ impl<K: Object> Cached<K> {
     /// Calls `f` with the object in JSON. Others who want the body wait meanwhile.
     fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R, DecodeError> {
         if let Body::Decoded(object) = &self.0.body {
-            let bytes = serde_json::to_vec(&**object)
-                .map_err(|error| self.error(std::any::type_name::<K>(), error.line(), error.column()))?;
-            return Ok(f(&bytes));
+            return Ok(f(&encode(self.meta(), &**object)?));
         }
         self.0.with_json(f).unwrap_or(Err(Corrupt)).map_err(|corrupt| self.corrupt(corrupt))
     }

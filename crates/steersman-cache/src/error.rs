@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use steersman_wire::{Fault, ObjectError};
+
 use crate::ObjectKey;
 
 /// Why something in this crate failed.
@@ -127,9 +129,7 @@ impl Error {
 ///
 /// The decoder's own words are left out, because they quote the object, which may be a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{kind} {key} at version {resource_version} is not a {wanted}: line {line}, column {column} of its JSON does not fit"
-)]
+#[error("{kind} {key} at version {resource_version} is not a {wanted}: {}", self.why())]
 pub struct DecodeError {
     /// Of which kind the object says it is.
     pub kind: String,
@@ -143,4 +143,24 @@ pub struct DecodeError {
     pub line: usize,
     /// Where in that line.
     pub column: usize,
+    /// Whether the type's own code panicked: then nobody knows where.
+    pub panicked: bool,
+}
+
+impl DecodeError {
+    fn why(&self) -> String {
+        let Self { line, column, panicked, .. } = self;
+        match panicked {
+            true => "the code of that type panicked".to_owned(),
+            false => format!("line {line}, column {column} of its JSON does not fit"),
+        }
+    }
+
+    /// The same, for those who report objects of all types.
+    pub(crate) fn into_object_error(self) -> ObjectError {
+        let Self { resource_version, wanted, line, column, .. } = &self;
+        let message = format!("version {resource_version} of it is not a {wanted}: {}", self.why());
+        let fault = Fault::Decode { message, line: *line, column: *column };
+        ObjectError { index: None, key: Some(self.key.to_string()), fault }
+    }
 }

@@ -123,7 +123,7 @@ impl<K: Object> Indexer<K> {
 
     /// Adds an index. The objects that are there already are found by it at once.
     pub fn add_index(&mut self, name: impl Into<String>, index: Index<K>) -> Result<(), Error> {
-        self.add_index_with(name.into(), index, Index::read)
+        self.add_index_with(name.into(), index, read)
     }
 
     /// The same, with the values that `read` gives.
@@ -294,7 +294,7 @@ impl<K: Object> Indexer<K> {
     /// The objects that have a value in the index which `object` has too. It need not be in the store itself.
     pub fn index(&self, name: &str, object: &Cached<K>) -> Result<Vec<Cached<K>>, Error> {
         let (index, mut values) = (self.index_named(name)?, Values::default());
-        index.index.read(object, &mut values);
+        index.index.read(object, &mut values)?;
         let mut slots: Vec<SlotId> = values.iter().flat_map(|value| index.postings.find(value)).collect();
         slots.sort_unstable();
         slots.dedup();
@@ -332,7 +332,7 @@ impl<K: Object> Indexer<K> {
             let ready = if self.ready.is_empty() { None } else { self.ready.remove(&(object.address(), place)) };
             match ready {
                 Some(values) => index.values = values,
-                None => index.index.read(&object, &mut index.values),
+                None => read(&index.index, &object, &mut index.values),
             }
         }
         let (slot, old) = self.slots.put(found, object, hash);
@@ -373,6 +373,13 @@ impl<K: Object> Indexer<K> {
 
     fn objects(&self, slots: impl Iterator<Item = SlotId>) -> impl Iterator<Item = &Cached<K>> {
         slots.filter_map(|slot| self.slots.get(slot))
+    }
+}
+
+/// The values of an object that comes in. One that cannot be read for them has none, and is otherwise like any other.
+fn read<K: Object>(index: &Index<K>, object: &Cached<K>, values: &mut Values) {
+    if let Err(error) = index.read(object, values) {
+        tracing::warn!(?index, %error, "an object has no values in an index");
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use steersman_wire::ObjectError;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -19,9 +20,10 @@ use crate::cached::{Cached, Object};
 use crate::delta_fifo::Batch;
 use crate::handlers::{EventHandler, HandlerHandle};
 use crate::indexer::{Index, Indexer};
+use crate::informer::prepare::Prepared;
 use crate::informer::processor::{Processed, Processor, Task};
 use crate::lister_watcher::ListerWatcher;
-use crate::reflector::{Phase, Reflector, ReflectorOptions, ReflectorStatus};
+use crate::reflector::{Phase, Reflector, ReflectorOptions, ReflectorStatus, report_undecoded};
 use crate::source::{Intake, Source};
 use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions, Subscription};
 
@@ -81,7 +83,7 @@ pub(crate) struct Progress {
 struct Life<K> {
     inner: Arc<Inner<K>>,
     state: Mutex<LifeState>,
-    status: Vec<watch::Receiver<ReflectorStatus>>,
+    sources: Vec<Arc<Source<K>>>,
 }
 
 /// Starts the tasks.
@@ -124,7 +126,10 @@ impl<K: Object> Informer<K> {
     /// An informer for what these list and watch, each with the namespace whose objects it brings, or none for all.
     pub fn new<L: ListerWatcher>(sources: Vec<(Option<String>, L)>, config: InformerConfig<K>) -> Self {
         let storage = Storage::new(config.storage);
-        let fifos: Vec<_> = sources.iter().map(|(namespace, _)| Arc::new(Source::new(namespace.clone()))).collect();
+        let source = |(namespace, lister_watcher): &(Option<String>, L)| {
+            Arc::new(Source::new(namespace.clone(), lister_watcher.describe()))
+        };
+        let fifos: Vec<_> = sources.iter().map(source).collect();
         let inner = Arc::new(Inner {
             kind: config.kind,
             indexer: RwLock::new(Indexer::new()),
@@ -137,9 +142,10 @@ impl<K: Object> Informer<K> {
         let mut reflectors = Vec::new();
         for ((_, lister_watcher), source) in sources.into_iter().zip(&fifos) {
             let intake = Intake { source: Arc::clone(source), inner: Arc::clone(&inner) };
-            reflectors.push(Reflector::new(lister_watcher, storage.clone(), intake, config.reflector.clone()));
+            let (status, reflector) = (source.status.clone(), config.reflector.clone());
+            reflectors.push(Reflector::reporting_to(status, lister_watcher, storage.clone(), intake, reflector));
         }
-        let status = reflectors.iter().map(Reflector::status).collect();
+        let sources = fifos.clone();
         let shared = Arc::clone(&inner);
         let starter: Starter = Box::new(move || {
             let mut tasks = vec![tokio::spawn(resync(Arc::clone(&shared)))];
@@ -152,7 +158,7 @@ impl<K: Object> Informer<K> {
             }
             tasks
         });
-        let life = Life { inner: Arc::clone(&inner), state: Mutex::new(LifeState::New(starter)), status };
+        let life = Life { inner: Arc::clone(&inner), state: Mutex::new(LifeState::New(starter)), sources };
         Self { inner, life: Arc::new(life) }
     }
 
@@ -226,9 +232,14 @@ impl<K: Object> Informer<K> {
                 None => indexer.list(),
             }
         };
-        let panics = &self.inner.index_panics;
-        let read = |object: &_| prepare::values(&index, object, panics);
-        let mut ready: HashMap<_, _> = objects.iter().map(|object| (object.address(), read(object))).collect();
+        let mut ready = HashMap::with_capacity(objects.len());
+        for object in &objects {
+            let (values, undecoded) = prepare::values(&index, object, &self.inner.index_panics);
+            ready.insert(object.address(), values);
+            if let Some(error) = undecoded {
+                self.life.report_undecoded(object, error);
+            }
+        }
         let mut indexer = self.inner.indexer.write().unwrap_or_else(PoisonError::into_inner);
         indexer.add_index_with(name.to_owned(), index, |_, object, values| {
             *values = ready.remove(&object.address()).unwrap_or_default();
@@ -278,8 +289,8 @@ impl<K: Object> Informer<K> {
     /// What its reflectors are doing: one for each namespace, or one for all.
     pub fn status(&self) -> Vec<ReflectorStatus> {
         let stopped = self.is_stopped();
-        let status = self.life.status.iter().map(|status| {
-            let mut status = status.borrow().clone();
+        let status = self.life.sources.iter().map(|source| {
+            let mut status = source.status.borrow().clone();
             if stopped {
                 status.phase = Phase::Stopped;
             }
@@ -315,6 +326,16 @@ impl<K> fmt::Debug for Informer<K> {
 impl<K> Life<K> {
     fn state(&self) -> MutexGuard<'_, LifeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says of an object that is in the cache that it does not decode.
+    fn report_undecoded(&self, object: &Cached<K>, error: ObjectError) {
+        let is_its = |source: &&Arc<Source<K>>| {
+            source.namespace.as_deref().is_none_or(|namespace| namespace == object.meta().namespace())
+        };
+        if let Some(source) = self.sources.iter().find(is_its) {
+            report_undecoded(&source.status, error);
+        }
     }
 
     /// Cancels the tasks, and lets the handlers end.
@@ -362,11 +383,17 @@ impl<K> Inner<K> {
 }
 
 /// Brings a batch into the cache. The user's functions are called while nothing is locked.
-fn process<K: Object>(inner: &Inner<K>, index: usize, batch: Batch<Cached<K>>, synced: bool) -> Processed {
+fn process<K: Object>(
+    inner: &Inner<K>,
+    index: usize,
+    source: &Source<K>,
+    batch: Batch<Cached<K>>,
+    synced: bool,
+) -> Processed {
     let mut functions = inner.indexer().functions();
     loop {
         let held = |object: &Cached<K>| inner.indexer().holds(object);
-        let ready = prepare::batch(&batch, &functions.1, held, &inner.index_panics);
+        let Prepared { ready, undecoded } = prepare::batch(&batch, &functions.1, held, &inner.index_panics);
         let mut processor = inner.processor();
         let now = inner.indexer().functions();
         // An index was added meanwhile.
@@ -374,6 +401,8 @@ fn process<K: Object>(inner: &Inner<K>, index: usize, batch: Batch<Cached<K>>, s
             functions = now;
             continue;
         }
+        // Before anybody can find them in the cache.
+        undecoded.into_iter().for_each(|error| report_undecoded(&source.status, error));
         return processor.process(index, Task { batch, synced, ready }, &inner.indexer);
     }
 }
@@ -384,7 +413,7 @@ async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Sour
         source.filled().await;
         let full = source.is_full();
         let Some((batch, synced)) = source.take() else { continue };
-        let processed = process(&inner, index, batch, synced);
+        let processed = process(&inner, index, &source, batch, synced);
         inner.progress.send_modify(|progress| {
             progress.batches += 1;
             progress.changes += u64::from(processed.changed);

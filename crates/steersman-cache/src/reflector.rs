@@ -13,13 +13,16 @@ use steersman_wire::{ListMeta, ObjectError, TypeMeta, WatchEvent};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
+pub(crate) use status::report_undecoded;
 pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
 
 use crate::backoff::{Backoff, random};
 use crate::cached::{Cached, Object};
 use crate::lister_watcher::{ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
+use crate::storage::Kept;
 use crate::{ObjectKey, Storage};
 use listing::Listing;
+use status::report_unreadable;
 use storing::{Raw, Reader, Stored, Storing};
 
 /// Where a [`Reflector`] puts what it reads: usually a [`DeltaFifo`](crate::DeltaFifo).
@@ -87,7 +90,8 @@ const WATCH_FAILURES_MAX: u32 = 5;
 ///
 /// **What is promised.** What it puts into the store is, for each object, a subsequence of its states at the server, in their
 /// order (contract 1). One object that cannot be read is reported in the status and passed over; no error ends the reflector
-/// (contract 9). An object whose new state cannot be read keeps its old one. Whatever the server does, it is not asked in a busy
+/// (contract 9). An object whose new state cannot be read keeps its old one; one that cannot be read as it goes is gone all the same. The
+/// version of what was passed over is reached with the next event that can be read. Whatever the server does, it is not asked in a busy
 /// loop. The tests in `tests/reflector` hold this, each line by a test.
 pub struct Reflector<K, L, S> {
     lister_watcher: L,
@@ -138,6 +142,17 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     /// A reflector that has not begun yet.
     pub fn new(lister_watcher: L, storage: Storage<K>, store: S, options: ReflectorOptions) -> Self {
         let status = watch::Sender::new(ReflectorStatus::new(lister_watcher.describe()));
+        Self::reporting_to(status, lister_watcher, storage, store, options)
+    }
+
+    /// The same, with a status that others may know already.
+    pub(crate) fn reporting_to(
+        status: watch::Sender<ReflectorStatus>,
+        lister_watcher: L,
+        storage: Storage<K>,
+        store: S,
+        options: ReflectorOptions,
+    ) -> Self {
         Self {
             lister_watcher,
             reader: Reader::new(storage, options.type_meta.clone()),
@@ -314,7 +329,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     fn list_stored(&self, stored: Vec<Stored<K>>, listing: &mut Listing<K>) {
         for stored in stored {
             match stored {
-                Stored::There(Ok(object)) => self.list_object(object, listing),
+                Stored::There(Ok(kept)) => {
+                    let object = self.reported(kept);
+                    self.list_object(object, listing);
+                }
                 Stored::There(Err(error)) => self.list_unreadable(error, listing),
                 Stored::Gone(gone) => {
                     if let Some(key) = gone.map_or_else(|error| self.report_object(error), Some) {
@@ -446,7 +464,8 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             WatchEvent::Error(_) => return,
         };
         match self.reader.read(&object) {
-            Ok(object) => {
+            Ok(kept) => {
+                let object = self.reported(kept);
                 let version = object.meta().resource_version();
                 if in_order && !version.is_empty() {
                     version.clone_into(&mut self.version);
@@ -467,13 +486,17 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     /// Says that an object is passed over, and returns which one if that is known.
     fn report_object(&self, error: ObjectError) -> Option<ObjectKey> {
-        tracing::warn!(what = self.what(), %error, "an object is passed over");
         let key = error.key.as_ref().and_then(|key| key.parse().ok());
-        self.status.send_modify(|status| {
-            status.object_errors += 1;
-            status.last_object_error = Some(error);
-        });
+        report_unreadable(&self.status, error);
         key
+    }
+
+    /// The object. If it was to be decoded and could not be, that has been said.
+    fn reported(&self, kept: Kept<K>) -> Cached<K> {
+        if let Some(error) = kept.undecoded {
+            report_undecoded(&self.status, *error);
+        }
+        kept.object
     }
 
     fn report(&self, error: &Error) -> ReflectorError {

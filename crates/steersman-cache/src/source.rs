@@ -4,12 +4,12 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::cached::{Cached, Object};
 use crate::delta_fifo::{Batch, DeltaFifo};
 use crate::informer::Inner;
-use crate::reflector::ReflectorStore;
+use crate::reflector::{ReflectorStatus, ReflectorStore};
 
 /// So many deltas may wait; then the reflector does. Each keeps a state in memory, and as it is applied, so does the event that holds
 /// the state before; what a burst has once taken, allocators do not give back.
@@ -21,6 +21,8 @@ const KEYS_MAX: usize = 512;
 pub(crate) struct Source<K> {
     /// Which namespace; all without.
     pub(crate) namespace: Option<String>,
+    /// What its reflector says of itself, and what others say of its objects.
+    pub(crate) status: watch::Sender<ReflectorStatus>,
     fifo: Mutex<Fifo<K>>,
     /// A batch has been applied.
     applied: Notify,
@@ -33,9 +35,11 @@ struct Fifo<K> {
 }
 
 impl<K: Object> Source<K> {
-    pub(crate) fn new(namespace: Option<String>) -> Self {
+    /// Of a namespace, or of all; `what` it reads, in words.
+    pub(crate) fn new(namespace: Option<String>, what: String) -> Self {
         let fifo = Mutex::new(Fifo { deltas: DeltaFifo::new(), applying: false });
-        Self { namespace, fifo, applied: Notify::new() }
+        let status = watch::Sender::new(ReflectorStatus::new(what));
+        Self { namespace, status, fifo, applied: Notify::new() }
     }
 
     fn fifo(&self) -> MutexGuard<'_, Fifo<K>> {

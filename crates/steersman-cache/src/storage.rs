@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use steersman_wire::{Codec, Fault, Item, Json, Metadata, ObjectError, Scanned, SharedTexts, Strip, TypeMeta};
 
-use crate::cached::{Body, Bytes, Cached, Entry, Object};
+use crate::DecodeError;
+use crate::cached::{Body, Bytes, Cached, Entry, Object, decode, encode};
 use crate::compressed::Compression;
 use crate::memo::Memo;
 use crate::memory::make_room;
@@ -22,7 +23,8 @@ pub enum StorageMode {
     /// As bytes, decoded when asked for; those that are asked for again and again stay decoded.
     #[default]
     Encoded,
-    /// Decoded on arrival. Reading is free; memory is a multiple, and every event pays for decoding.
+    /// Decoded on arrival. Reading is free; memory is a multiple, and every event pays for decoding. An object that does not decode is
+    /// reported, and kept as bytes.
     Decoded,
     /// As bytes under a dictionary that is trained on the kind's own objects as soon as there are some hundred of them; until
     /// then, and where it gains nothing, as in `Encoded`. A Pod takes about a tenth of its bytes, storing one some
@@ -81,6 +83,10 @@ impl<K> StorageOptions<K> {
     /// Changes every object before it is kept. It is decoded and encoded again for that, which costs time with every event and
     /// drops the fields that `K` does not know: where paths to leave out are enough, use `strip`. Name, namespace, uid and
     /// resourceVersion must stay as they are: an object that comes out with others is refused.
+    ///
+    /// So is one that does not decode, or whose transform panics: what the transform would have removed is not kept. An informer reports
+    /// it by its key and passes it over: it keeps the state that was transformed before, or is not in the cache until a state comes that
+    /// can be (test `an_object_that_cannot_be_transformed_is_not_kept_as_it_came`).
     #[must_use]
     pub fn transform(mut self, transform: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
@@ -116,7 +122,15 @@ pub(crate) struct Shared<K> {
     pub(crate) compression: Option<Compression<K>>,
     pub(crate) gauges: Gauges,
     decodes: AtomicU64,
+    decode_errors: AtomicU64,
     views: AtomicU64,
+}
+
+/// An object that is kept.
+pub(crate) struct Kept<K> {
+    pub(crate) object: Cached<K>,
+    /// What was wrong, if it was to be decoded for that and could not be.
+    pub(crate) undecoded: Option<Box<ObjectError>>,
 }
 
 /// What is kept at the moment.
@@ -152,8 +166,16 @@ impl Gauges {
 }
 
 impl<K> Shared<K> {
+    pub(crate) fn mode(&self) -> StorageMode {
+        self.options.mode
+    }
+
     pub(crate) fn count_decode(&self) {
         self.decodes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_decode_error(&self) {
+        self.decode_errors.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn count_view(&self) {
@@ -166,6 +188,8 @@ impl<K> Shared<K> {
 pub struct StorageMetrics {
     /// `cache_decodes_total`: how many times a whole object was decoded.
     pub decodes_total: u64,
+    /// How many of those failed: the object did not fit its type, or the type's own code panicked.
+    pub decode_errors_total: u64,
     /// How many times some fields were decoded with [`Cached::view`].
     pub views_total: u64,
     /// How many decoded objects are kept for a while.
@@ -221,6 +245,7 @@ impl<K: Object> Storage<K> {
             compression: (options.mode == StorageMode::Compressed).then(Compression::new),
             gauges: Gauges::default(),
             decodes: AtomicU64::new(0),
+            decode_errors: AtomicU64::new(0),
             views: AtomicU64::new(0),
             options,
         };
@@ -229,6 +254,11 @@ impl<K: Object> Storage<K> {
 
     /// Keeps an item of a list. Where it does not say its own type, `type_meta` is filled in.
     pub fn store_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
+        self.keep_item(item, type_meta).map(|kept| kept.object)
+    }
+
+    /// The same, with what was wrong if it did not decode.
+    pub(crate) fn keep_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Kept<K>, ObjectError> {
         make_room(item.object.len());
         let strip = &self.shared.options.strip;
         let scanned = if self.reads_it_whole() {
@@ -247,7 +277,7 @@ impl<K: Object> Storage<K> {
         } else {
             Json.scan_remainder(object, strip, type_meta)
         };
-        self.keep(scanned?)
+        self.keep(scanned?).map(|kept| kept.object)
     }
 
     /// Whether an object is decoded before it is kept.
@@ -267,6 +297,7 @@ impl<K: Object> Storage<K> {
         let compression = shared.compression.as_ref().map(Compression::metrics).unwrap_or_default();
         StorageMetrics {
             decodes_total: shared.decodes.load(Ordering::Relaxed),
+            decode_errors_total: shared.decode_errors.load(Ordering::Relaxed),
             views_total: shared.views.load(Ordering::Relaxed),
             memo_objects,
             memo_bytes,
@@ -286,7 +317,7 @@ impl<K: Object> Storage<K> {
     }
 
     /// Keeps an object, or a remainder if it is kept as bytes: what is whole is its own remainder.
-    fn keep(&self, mut scanned: Scanned) -> Result<Cached<K>, ObjectError> {
+    fn keep(&self, mut scanned: Scanned) -> Result<Kept<K>, ObjectError> {
         if scanned.metadata.name().is_empty() {
             return Err(Fault::WrongType { field: "metadata.name", expected: "a name" }.into());
         }
@@ -295,12 +326,23 @@ impl<K: Object> Storage<K> {
         }
         let Scanned { metadata, object } = scanned;
         let metadata = metadata.share(&self.shared.texts);
+        let mut undecoded = None;
         let entry = match &self.shared.compression {
             Some(compression) => self.keep_compressed(compression, metadata, exact(object)),
-            None if self.shared.options.mode == StorageMode::Decoded => self.entry(metadata, self.decoded(object)),
+            None if self.shared.options.mode == StorageMode::Decoded => {
+                // One that does not fit stays as it came, and its readers are told.
+                let body = self.decode(&metadata, &object).map_or_else(
+                    |error| {
+                        undecoded = Some(Box::new(error.into_object_error()));
+                        encoded(object)
+                    },
+                    |object| Body::Decoded(Arc::new(object)),
+                );
+                self.entry(metadata, body)
+            }
             None => self.entry(metadata, encoded(object)),
         };
-        Ok(Cached(entry))
+        Ok(Kept { object: Cached(entry), undecoded })
     }
 
     fn entry(&self, metadata: Metadata, body: Body<K>) -> Arc<Entry<K>> {
@@ -309,10 +351,9 @@ impl<K: Object> Storage<K> {
         entry
     }
 
-    /// One that does not fit stays as it came, and its readers are told.
-    fn decoded(&self, object: bytes::Bytes) -> Body<K> {
+    fn decode(&self, metadata: &Metadata, object: &[u8]) -> Result<K, DecodeError> {
         self.shared.count_decode();
-        Json.decode(&object).map_or_else(|_| encoded(object), |object| Body::Decoded(Arc::new(object)))
+        decode(metadata, object).inspect_err(|_| self.shared.count_decode_error())
     }
 
     fn keep_compressed(&self, compression: &Compression<K>, metadata: Metadata, kept: Box<[u8]>) -> Arc<Entry<K>> {
@@ -326,22 +367,22 @@ impl<K: Object> Storage<K> {
         entry
     }
 
-    /// The object after the transform. One that does not decode is kept as it came: its readers are told.
+    /// The object after the transform. What the transform removes must not be kept, so one that cannot be transformed is not either.
     fn transformed(&self, transform: &Transform<K>, scanned: Scanned) -> Result<Scanned, ObjectError> {
-        self.shared.count_decode();
-        let Ok(mut object) = Json.decode::<K>(&scanned.object) else { return Ok(scanned) };
+        let before = &scanned.metadata;
+        let mut object = self.decode(before, &scanned.object).map_err(DecodeError::into_object_error)?;
         if catch_unwind(AssertUnwindSafe(|| transform(&mut object))).is_err() {
             let fault = Fault::Decode { message: "its transform panicked".to_owned(), line: 0, column: 0 };
-            return Err(ObjectError { index: None, key: Some(scanned.metadata.key()), fault });
+            return Err(ObjectError { index: None, key: Some(before.key()), fault });
         }
-        let Ok(bytes) = serde_json::to_vec(&object) else { return Ok(scanned) };
-        let before = &scanned.metadata;
+        let bytes = encode(before, &object).map_err(DecodeError::into_object_error)?;
         let type_meta = TypeMeta { api_version: before.api_version().to_owned(), kind: before.kind().to_owned() };
         let (strip, type_meta) = (&self.shared.options.strip, Some(&type_meta));
         let transformed = match self.shared.options.mode {
-            StorageMode::Decoded => Json.scan(&bytes, strip, type_meta)?,
-            StorageMode::Encoded | StorageMode::Compressed => Json.scan_remainder(&bytes, strip, type_meta)?,
+            StorageMode::Decoded => Json.scan(&bytes, strip, type_meta),
+            StorageMode::Encoded | StorageMode::Compressed => Json.scan_remainder(&bytes, strip, type_meta),
         };
+        let transformed = transformed.map_err(|error| ObjectError { key: Some(before.key()), ..error })?;
         check_identity(before, &transformed.metadata)?;
         Ok(transformed)
     }

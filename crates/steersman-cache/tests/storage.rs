@@ -209,22 +209,79 @@ fn a_decode_error_names_the_object_and_never_quotes_it() {
 #[test]
 fn an_object_that_does_not_decode_harms_only_its_own_readers() {
     for mode in MODES {
-        for transform in [false, true] {
-            let mut options = StorageOptions { mode, ..StorageOptions::default() };
-            if transform {
-                options = options.transform(|secret: &mut Secret| secret.immutable = Some(true));
-            }
-            let storage = Storage::new(options);
-            let bad = store(&storage, &broken_secret());
-            let mut good = broken_secret();
-            good["metadata"]["name"] = "other".into();
-            good["data"] = json!({});
-            let good = store(&storage, &good);
-            assert!(bad.get().is_err() && bad.get().is_err(), "{mode:?} {transform}");
-            assert_eq!(good.get().expect("it decodes").immutable, transform.then_some(true), "{mode:?} {transform}");
-            assert_eq!(bad.meta().name(), "token");
-            assert_eq!(bad.read(&path("data")).expect("it is JSON").as_deref(), Some("hunter2"));
-            assert_eq!(bad.view::<Value>().expect("it is JSON")["data"], "hunter2");
+        let storage = storage::<Secret>(mode);
+        let bad = store(&storage, &broken_secret());
+        let good = store(&storage, &mended_secret());
+        let on_arrival = u64::from(mode == StorageMode::Decoded);
+        assert_eq!(storage.metrics().decode_errors_total, on_arrival, "{mode:?}");
+        assert!(bad.get().is_err() && bad.get().is_err(), "{mode:?}");
+        assert_eq!(storage.metrics().decode_errors_total, on_arrival + 2, "{mode:?}");
+        good.get().expect("it decodes");
+        assert_eq!(bad.meta().name(), "token");
+        assert_eq!(bad.read(&path("data")).expect("it is JSON").as_deref(), Some("hunter2"));
+        assert_eq!(bad.view::<Value>().expect("it is JSON")["data"], "hunter2");
+    }
+}
+
+fn mended_secret() -> Value {
+    let mut secret = broken_secret();
+    secret["metadata"]["name"] = "other".into();
+    secret["data"] = json!({});
+    secret
+}
+
+#[test]
+fn an_object_that_cannot_be_transformed_is_not_kept_as_it_came() {
+    for mode in MODES {
+        let options = StorageOptions { mode, ..StorageOptions::default() };
+        let storage = Storage::new(options.transform(|secret: &mut Secret| secret.data = None));
+        let refused = storage.store(broken_secret().to_string().as_bytes(), None);
+        let error = refused.expect_err("its data cannot be taken out");
+        assert_eq!(error.key.as_deref(), Some("shop/token"), "{mode:?}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        store(&storage, &mended_secret());
+        assert_eq!((storage.metrics().objects, storage.metrics().decode_errors_total), (0, 1), "{mode:?}");
+    }
+}
+
+/// A type whose own code panics.
+#[derive(Debug)]
+struct Touchy(Value);
+
+impl<'de> Deserialize<'de> for Touchy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        assert_ne!(value["data"], "cannot be decoded", "this is the test");
+        Ok(Self(value))
+    }
+}
+
+impl serde::Serialize for Touchy {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        assert_ne!(self.0["data"], "cannot be encoded", "this is the test");
+        self.0.serialize(serializer)
+    }
+}
+
+#[test]
+fn a_panic_of_the_types_own_code_is_an_error_of_that_object() {
+    let touchy = |data: &str| json!({"kind": "Touchy", "metadata": {"name": "a", "namespace": "shop"}, "data": data});
+    for mode in MODES {
+        let storage = storage::<Touchy>(mode);
+        let error = store(&storage, &touchy("cannot be decoded")).get().expect_err("it panics");
+        assert!(error.panicked && error.key.name() == "a", "{mode:?} {error}");
+        assert!(error.to_string().ends_with("Touchy: the code of that type panicked"), "{error}");
+        assert_eq!(store(&storage, &touchy("good")).get().expect("it decodes").0["data"], "good");
+
+        let unencoded = store(&storage, &touchy("cannot be encoded")).to_json();
+        assert_eq!(unencoded.is_err_and(|error| error.panicked), mode == StorageMode::Decoded, "{mode:?}");
+
+        let options = StorageOptions { mode, ..StorageOptions::default() };
+        let transforming = Storage::new(options.transform(|_: &mut Touchy| {}));
+        for data in ["cannot be decoded", "cannot be encoded"] {
+            let error = transforming.store(touchy(data).to_string().as_bytes(), None).expect_err(data);
+            assert_eq!(error.key.as_deref(), Some("shop/a"), "{mode:?} {data}");
+            assert!(error.to_string().contains("panicked"), "{error}");
         }
     }
 }
@@ -240,8 +297,7 @@ fn a_decoder_that_panics_harms_only_its_own_caller() {
     }
     let storage = Storage::<ConfigMap>::default();
     let cached = store(&storage, &config_map(3));
-    let reader = cached.clone();
-    thread::spawn(move || reader.view::<Panics>()).join().expect_err("it panics");
+    assert!(cached.view::<Panics>().expect_err("it panics").panicked);
     assert_eq!(cached.get().expect("it decodes").metadata.name.as_deref(), Some("config-3"));
     assert_eq!(cached.read(&path("data.index")).expect("it reads").as_deref(), Some("3"));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use steersman_wire::{Codec, FieldPath, Json, Metadata, Value};
 
-use crate::{Cached, Object};
+use crate::{Cached, DecodeError, Object};
 
 /// What an object is found by, beside its key: none, one or several texts that are read from it when it arrives.
 ///
@@ -73,7 +73,7 @@ impl<K> Index<K> {
     }
 
     /// By what a function makes of the object, which is decoded for this once, when it arrives. An object that does not fit
-    /// `K` has no values here, and is otherwise like any other.
+    /// `K` has no values here, and is otherwise like any other. An informer reports it.
     pub fn function(function: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
         Self(Source::Function(Arc::new(function)))
     }
@@ -99,8 +99,8 @@ impl<K> Index<K> {
 }
 
 impl<K: Object> Index<K> {
-    /// Reads the values of an object, in place of what is in `values`.
-    pub(crate) fn read(&self, object: &Cached<K>, values: &mut Values) {
+    /// Reads the values of an object, in place of what is in `values`. One that has to be decoded for this and cannot be has none.
+    pub(crate) fn read(&self, object: &Cached<K>, values: &mut Values) -> Result<(), DecodeError> {
         values.clear();
         let meta = object.meta();
         match &self.0 {
@@ -108,25 +108,21 @@ impl<K: Object> Index<K> {
             Source::Label(key) => values.extend(meta.label(key)),
             Source::Annotation(key) => values.extend(meta.annotation(key)),
             Source::OwnerUid => values.extend(meta.owner_references().map(|owner| owner.uid)),
-            Source::Path(path) => read_path(object, path, values),
+            Source::Path(path) => read_path(object, path, values)?,
             Source::Metadata(function) => values.extend(function(meta)),
-            Source::Function(function) => {
-                if let Ok(object) = object.get() {
-                    values.extend(function(&object));
-                }
-            }
+            Source::Function(function) => values.extend(function(&*object.get()?)),
         }
+        Ok(())
     }
 }
 
-fn read_path<K: Object>(object: &Cached<K>, path: &FieldPath, values: &mut Values) {
-    // One whose bytes cannot be read has no values, and its readers are told.
-    let _ = object.with_bytes_of(path, |bytes| match Json.read(bytes, path) {
+fn read_path<K: Object>(object: &Cached<K>, path: &FieldPath, values: &mut Values) -> Result<(), DecodeError> {
+    object.with_bytes_of(path, |bytes| match Json.read(bytes, path) {
         Ok(Some(Value::String(text))) => values.push(&text),
         Ok(Some(Value::Number(text))) => values.push(text),
         Ok(Some(Value::Bool(value))) => values.push(if value { "true" } else { "false" }),
         Ok(Some(Value::Null | Value::Raw(_)) | None) | Err(_) => {}
-    });
+    })
 }
 
 impl<K> fmt::Debug for Index<K> {

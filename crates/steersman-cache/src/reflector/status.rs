@@ -2,6 +2,7 @@
 
 use steersman_client::Error;
 use steersman_wire::ObjectError;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// What a reflector is doing, and what went wrong last.
@@ -19,7 +20,8 @@ pub struct ReflectorStatus {
     pub lists: u64,
     /// How many watches it has started.
     pub watches: u64,
-    /// How many objects could not be read and were passed over.
+    /// How many times an object could not be read, and was passed over, or did not decode where it had to be decoded when it came: for
+    /// an index of a function, or to be kept decoded. Such a one is in the cache, and who asks for it is told.
     pub object_errors: u64,
     /// The last of those, with its key where that could be read.
     pub last_object_error: Option<ObjectError>,
@@ -75,7 +77,7 @@ pub enum Reason {
 }
 
 impl ReflectorStatus {
-    pub(super) fn new(what: String) -> Self {
+    pub(crate) fn new(what: String) -> Self {
         Self {
             what,
             phase: Phase::Starting,
@@ -88,12 +90,29 @@ impl ReflectorStatus {
         }
     }
 
+    fn note(&mut self, error: ObjectError) {
+        self.object_errors += 1;
+        self.last_object_error = Some(error);
+    }
+
     pub(crate) fn enter(&mut self, phase: Phase) {
         if self.phase != phase {
             self.phase = phase;
             self.since = Instant::now();
         }
     }
+}
+
+/// Says that an object is passed over.
+pub(super) fn report_unreadable(status: &watch::Sender<ReflectorStatus>, error: ObjectError) {
+    tracing::warn!(what = status.borrow().what, %error, "an object is passed over");
+    status.send_modify(|status| status.note(error));
+}
+
+/// Says that an object is in the cache that does not decode.
+pub(crate) fn report_undecoded(status: &watch::Sender<ReflectorStatus>, error: ObjectError) {
+    tracing::warn!(what = status.borrow().what, %error, "an object does not decode: who asks for it is told, and others are not harmed");
+    status.send_modify(|status| status.note(error));
 }
 
 impl std::fmt::Display for ReflectorStatus {

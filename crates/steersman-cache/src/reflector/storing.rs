@@ -6,7 +6,8 @@ use std::panic::resume_unwind;
 use steersman_wire::{Fault, Item, ObjectError, TypeMeta};
 use tokio::task::JoinHandle;
 
-use crate::cached::{Cached, Object};
+use crate::cached::Object;
+use crate::storage::Kept;
 use crate::{ObjectKey, Storage};
 
 /// So many objects are stored together.
@@ -34,19 +35,19 @@ impl<K: Object> Reader<K> {
     }
 
     /// The object of an event.
-    pub(super) fn read(&self, object: &Item) -> Result<Cached<K>, ObjectError> {
+    pub(super) fn read(&self, object: &Item) -> Result<Kept<K>, ObjectError> {
         self.read_item(object, self.type_meta.as_ref())
     }
 
-    fn read_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
-        self.storage.store_item(item, type_meta).and_then(|object| self.of_our_kind(object))
+    fn read_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Kept<K>, ObjectError> {
+        self.storage.keep_item(item, type_meta).and_then(|kept| self.of_our_kind(kept))
     }
 
-    fn of_our_kind(&self, object: Cached<K>) -> Result<Cached<K>, ObjectError> {
-        let Some(expected) = &self.type_meta else { return Ok(object) };
-        let meta = object.meta();
+    fn of_our_kind(&self, kept: Kept<K>) -> Result<Kept<K>, ObjectError> {
+        let Some(expected) = &self.type_meta else { return Ok(kept) };
+        let meta = kept.object.meta();
         if meta.kind() == expected.kind && meta.api_version() == expected.api_version {
-            return Ok(object);
+            return Ok(kept);
         }
         let found =
             format!("{} {} instead of {} {}", meta.api_version(), meta.kind(), expected.api_version, expected.kind);
@@ -69,7 +70,7 @@ pub(super) enum Raw {
 
 /// The same when it has been read.
 pub(super) enum Stored<K> {
-    There(Result<Cached<K>, ObjectError>),
+    There(Result<Kept<K>, ObjectError>),
     Gone(Result<ObjectKey, ObjectError>),
 }
 
@@ -163,7 +164,7 @@ fn store<K: Object>(reader: &Reader<K>, item_type: Option<&TypeMeta>, batch: Vec
         Raw::Object(object) => Stored::There(reader.read(&object)),
         Raw::Item(item) => Stored::There(reader.read_item(&item, item_type)),
         Raw::Unreadable(error) => Stored::There(Err(error)),
-        Raw::Gone(object) => Stored::Gone(reader.read(&object).map(|object| object.key())),
+        Raw::Gone(object) => Stored::Gone(reader.read(&object).map(|kept| kept.object.key())),
     };
     batch.into_iter().map(store).collect()
 }
@@ -187,7 +188,7 @@ mod tests {
 
     fn names(stored: Vec<Stored<Value>>) -> Vec<String> {
         let name = |stored| match stored {
-            Stored::There(Ok(object)) => object.meta().name().to_owned(),
+            Stored::There(Ok(kept)) => kept.object.meta().name().to_owned(),
             _ => panic!("all of them can be read"),
         };
         stored.into_iter().map(name).collect()

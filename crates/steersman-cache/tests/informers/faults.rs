@@ -44,6 +44,13 @@ async fn one_object_of_a_thousand_that_does_not_decode_harms_only_its_own_reader
         assert_eq!(log.len(), 1_000);
         let lister = informer.lister();
         assert_eq!(lister.len(), 1_000, "it is not left out of lists");
+        let status = &informer.status()[0];
+        assert_eq!(status.object_errors, 1, "{mode:?}: it is reported, once, though nobody has asked for it");
+        let error = status.last_object_error.clone().unwrap();
+        assert_eq!(error.key.as_deref(), Some("default/map-500"), "{mode:?}");
+        assert!(error.to_string().contains("version 1500 of it is not a"), "{error}");
+        assert!(!format!("{error:?}").contains("medium"), "what is in an object is not for logs: {error:?}");
+        assert!(informer.metrics().storage.decode_errors_total > 0, "{mode:?}");
         let bad: Vec<_> = lister.list().into_iter().filter_map(|object| object.get().err()).collect();
         assert_eq!(bad.len(), 1);
         let error = bad[0].to_string();
@@ -54,6 +61,100 @@ async fn one_object_of_a_thousand_that_does_not_decode_harms_only_its_own_reader
         lister.wait_for_version("5001", LONG).await.unwrap();
         assert_eq!(lister.get("default", "map-500").unwrap().get().unwrap().data["value"], Speed::Slow);
         assert_eq!(names(&lister.by_index("speed", "Slow").unwrap()), ["map-500"]);
+        assert_eq!(informer.status()[0].object_errors, 1);
+        // An index that is added later finds them as well.
+        script.added(&map_json("late", 5_002, "medium"));
+        lister.wait_for_version("5002", LONG).await.unwrap();
+        assert_eq!(informer.status()[0].object_errors, 2);
+        informer.add_index("again", Index::function(speed)).unwrap();
+        let expected = if mode == StorageMode::Decoded { 2 } else { 3 };
+        assert_eq!(informer.status()[0].object_errors, expected, "{mode:?}: what came undecoded has been reported");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_transform_removes_is_not_kept_of_an_object_that_does_not_decode() {
+    for mode in [StorageMode::Encoded, StorageMode::Decoded, StorageMode::Compressed] {
+        let hide = |object: &mut Strict| _ = object.data.insert("value".to_owned(), Speed::Slow);
+        let (informer, script) = scripted::<Strict>(stored(mode).transform(hide));
+        informer.start().unwrap();
+        let (log, _) = listen(&informer);
+        until("it watches", || script.is_watched()).await;
+        script.added(&map_json("new", 2, "secret"));
+        script.added(&map_json("old", 3, "fast"));
+        script.listed(4);
+        informer.wait_for_sync(LONG).await.unwrap();
+        script.modified(&map_json("old", 5, "secret"));
+        script.bookmark(6);
+        let lister = informer.lister();
+        lister.wait_for_version("6", LONG).await.unwrap();
+        assert_eq!(names(&lister.list()), ["old"], "{mode:?}");
+        let old = lister.get("default", "old").unwrap();
+        assert_eq!((old.meta().resource_version(), old.get().unwrap().data["value"]), ("3", Speed::Slow), "{mode:?}");
+        let status = &informer.status()[0];
+        let key = status.last_object_error.as_ref().unwrap().key.as_deref();
+        assert_eq!((status.object_errors, key), (2, Some("default/old")), "{mode:?}");
+        // Both are there once they are mended.
+        script.modified(&map_json("new", 7, "fast"));
+        script.modified(&map_json("old", 8, "fast"));
+        lister.wait_for_version("8", LONG).await.unwrap();
+        assert_eq!(names(&lister.list()), ["new", "old"], "{mode:?}");
+        settle().await;
+        assert_eq!(log.take(), ["add old initial", "add new", "update old"], "{mode:?}");
+    }
+}
+
+/// A ConfigMap whose own code panics.
+#[derive(Debug)]
+struct Touchy(serde_json::Value);
+
+impl<'de> Deserialize<'de> for Touchy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        assert_ne!(value["data"]["value"], "cannot be decoded", "this is the test");
+        Ok(Self(value))
+    }
+}
+
+impl Serialize for Touchy {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        assert_ne!(self.0["data"]["value"], "cannot be encoded", "this is the test");
+        self.0.serialize(serializer)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_types_own_code_is_reported_and_the_informer_goes_on() {
+    for (mode, transform) in [
+        (StorageMode::Encoded, false),
+        (StorageMode::Decoded, false),
+        (StorageMode::Encoded, true),
+        (StorageMode::Decoded, true),
+    ] {
+        let options: StorageOptions<Touchy> = stored(mode);
+        let options = if transform { options.transform(|_| {}) } else { options };
+        let (informer, script) = scripted::<Touchy>(options);
+        informer.add_index("value", Index::path("data.value".parse().unwrap())).unwrap();
+        informer.add_index("all", Index::function(|_: &Touchy| vec!["all".to_owned()])).unwrap();
+        informer.start().unwrap();
+        until("it watches", || script.is_watched()).await;
+        // In a list, and in a watch.
+        script.added(&map_json("a", 2, "cannot be decoded"));
+        script.listed(3);
+        informer.wait_for_sync(LONG).await.unwrap();
+        script.added(&map_json("b", 4, "cannot be decoded"));
+        script.added(&map_json("c", 5, "cannot be encoded"));
+        script.added(&map_json("d", 6, "good"));
+        let lister = informer.lister();
+        lister.wait_for_version("6", LONG).await.unwrap();
+        let status = &informer.status()[0];
+        let (expected, last) = if transform { (3, "default/c") } else { (2, "default/b") };
+        let key = status.last_object_error.as_ref().unwrap().key.as_deref();
+        assert_eq!((status.object_errors, key), (expected, Some(last)), "{mode:?} {transform}");
+        assert_eq!(lister.len(), if transform { 1 } else { 4 }, "{mode:?} {transform}");
+        assert_eq!(names(&lister.by_index("value", "good").unwrap()), ["d"]);
+        assert!(lister.by_index("all", "all").unwrap().len() <= 2, "those that do not decode have no values");
+        assert!(!informer.is_stopped());
     }
 }
 
