@@ -91,7 +91,8 @@ impl<K: Object> Lister<K> {
         self.len() == 0
     }
 
-    /// The version that the cache has reached: every event up to it is in the cache (contract 7). Empty before the first list.
+    /// The version that the cache has reached: every event up to it is in the cache (contract 7), but for objects that could not be read,
+    /// which the informer's [`status`](crate::Informer::status) tells of. Empty before the first list.
     pub fn resource_version(&self) -> String {
         self.inner.indexer().resource_version().to_owned()
     }

@@ -40,6 +40,9 @@ pub trait ReflectorStore<K>: Send + Sync {
     /// An object is gone; this is its last state.
     fn delete(&self, object: Cached<K>);
 
+    /// An object is gone, and its last state cannot be read: this is the last one that is [`known`](Self::known).
+    fn delete_unseen(&self, object: Cached<K>);
+
     /// Everything up to this version has been put in.
     fn bookmark(&self, resource_version: &str);
 
@@ -402,7 +405,9 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             match watch.next().await {
                 Ok(Some(Ok(event))) => {
                     in_order |= !matches!(event, WatchEvent::Added(_));
-                    self.apply(event, in_order);
+                    if let Some(key) = self.apply(event, in_order) {
+                        self.delete_unread(&key).await;
+                    }
                 }
                 Ok(Some(Err(error))) => {
                     self.report_object(error);
@@ -447,8 +452,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         if fails && self.watch_failures < WATCH_FAILURES_MAX { Next::Watch } else { Next::List }
     }
 
-    /// Puts an event into the store. Its version is where to go on, if events come `in_order`.
-    fn apply(&mut self, event: WatchEvent, in_order: bool) {
+    /// Puts an event into the store. Its version is where to go on, if events come `in_order`. Gives the key of an object that is gone, if
+    /// nothing else of it can be read.
+    fn apply(&mut self, event: WatchEvent, in_order: bool) -> Option<ObjectKey> {
+        let is_gone = matches!(event, WatchEvent::Deleted(_));
         let (object, put): (_, fn(&S, Cached<K>)) = match event {
             WatchEvent::Added(object) => (object, S::add),
             WatchEvent::Modified(object) => (object, S::update),
@@ -458,10 +465,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
                     self.store.bookmark(&resource_version);
                     self.version = resource_version;
                 }
-                return;
+                return None;
             }
             // The client makes an error of it.
-            WatchEvent::Error(_) => return,
+            WatchEvent::Error(_) => return None,
         };
         match self.reader.read(&object) {
             Ok(kept) => {
@@ -471,10 +478,18 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
                     version.clone_into(&mut self.version);
                 }
                 put(&self.store, object);
+                None
             }
-            Err(error) => {
-                self.report_object(error);
-            }
+            Err(error) => self.report_object(error).filter(|_| is_gone),
+        }
+    }
+
+    /// Takes an object out that is gone, though its last state cannot be read.
+    async fn delete_unread(&self, key: &ObjectKey) {
+        // What is on its way into the store may be a later state, or the only one.
+        self.store.applied().await;
+        if let Some(known) = self.store.known(key.namespace().unwrap_or_default(), key.name()) {
+            self.store.delete_unseen(known);
         }
     }
 

@@ -112,6 +112,10 @@ impl<K: Object> ReflectorStore<K> for Intake<K> {
         self.source.push(|deltas| deltas.delete(object, true));
     }
 
+    fn delete_unseen(&self, object: Cached<K>) {
+        self.source.push(|deltas| deltas.delete_unseen(object, true));
+    }
+
     fn bookmark(&self, resource_version: &str) {
         self.source.push(|deltas| deltas.bookmark(resource_version));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::{Deserialize, Serialize};
-use steersman_cache::{Index, StorageMode, StorageOptions};
+use steersman_cache::{Event, Index, StorageMode, StorageOptions, handler};
 use steersman_client::ObjectMeta;
 use steersman_wire::{Fault, ObjectError};
 
@@ -234,6 +234,37 @@ async fn a_panic_in_a_transform_is_reported_and_its_object_passed_over() {
     script.modified(&map_json("a", 5, "good"));
     informer.lister().wait_for_version("5", LONG).await.unwrap();
     assert_eq!(value(&informer.lister().get("default", "a").unwrap()), "transformed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_as_it_goes_is_gone_all_the_same() {
+    let transform = |map: &mut ConfigMap| assert_ne!(map.data.as_ref().unwrap()["value"], "bad", "this is the test");
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default().transform(transform));
+    informer.start().unwrap();
+    let log: Log<(String, String)> = Log::new();
+    let told = log.clone();
+    let note = handler(move |event: &Event<ConfigMap>| {
+        told.push((words(event), event.object().meta().resource_version().to_owned()));
+    });
+    informer.add_event_handler(note).unwrap();
+    until("it watches", || script.is_watched()).await;
+    script.listed(1);
+    informer.wait_for_sync(LONG).await.unwrap();
+    // All at once, so that none of it is in the cache when the last comes.
+    script.added(&map_json("a", 2, "1"));
+    script.added(&map_json("b", 3, "1"));
+    script.modified(&map_json("a", 4, "2"));
+    script.modified(&map_json("a", 5, "bad"));
+    script.deleted(&map_json("a", 6, "bad"));
+    script.deleted(&map_json("nobody", 7, "bad"));
+    until("it is gone", || informer.lister().len() == 1 && informer.status()[0].object_errors == 3).await;
+    let lister = informer.lister();
+    assert_eq!(lister.resource_version(), "4", "what was passed over has not been reached");
+    script.modified(&map_json("b", 8, "2"));
+    lister.wait_for_version("8", LONG).await.unwrap();
+    settle().await;
+    let expected = [("add a", "2"), ("update a", "4"), ("add b", "3"), ("delete a unknown", "4"), ("update b", "8")];
+    assert_eq!(log.take(), expected.map(|(words, version)| (words.to_owned(), version.to_owned())));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 //!
 //! Scripts are words: `a@5` is an object, `+a@5`, `~a@6`, `-a@7` are events, `*8` is a bookmark, `$8` the one that ends a
 //! streaming list, `!a` an object that cannot be read, `!` one whose key cannot be read either, `kind:Secret:a@5` one of another
-//! kind, `wait:300` is time in seconds, `fail:410` a failure, `open` a watch in which nothing comes, `end` the end of one, `=>10` the
+//! kind, `gone:Secret:a@6` the deletion of one, `wait:300` is time in seconds, `fail:410` a failure, `open` a watch in which nothing comes, `end` the end of one, `=>10` the
 //! version of a list and `..token` its next page.
 
 use std::collections::{HashMap, VecDeque};
@@ -257,6 +257,8 @@ impl WatchStream for Words {
                 return Err(error(failure).await);
             } else if let Some(kind) = word.strip_prefix("kind:") {
                 return Ok(Some(Ok(WatchEvent::Modified(of_kind(kind).into()))));
+            } else if let Some(kind) = word.strip_prefix("gone:") {
+                return Ok(Some(Ok(WatchEvent::Deleted(of_kind(kind).into()))));
             }
             let (sign, rest) = word.split_at(1);
             let bookmark =
@@ -309,7 +311,7 @@ impl<K> Store<K> {
         kept
     }
 
-    /// `[a@5 b@6]=>10` for a list, events as in scripts.
+    /// `[a@5 b@6]=>10` for a list, events as in scripts, `?a@5` for one that is gone though its last state could not be read.
     pub(crate) fn log(&self) -> Vec<String> {
         self.kept().log.clone()
     }
@@ -334,6 +336,10 @@ impl<K: Object> ReflectorStore<K> for Store<K> {
 
     fn delete(&self, object: Cached<K>) {
         self.put('-', &object).objects.remove(object.meta().name());
+    }
+
+    fn delete_unseen(&self, object: Cached<K>) {
+        self.put('?', &object).objects.remove(object.meta().name());
     }
 
     fn bookmark(&self, resource_version: &str) {

@@ -29,6 +29,15 @@ async fn one_of_another_kind_is_said_to_be() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn in_a_watch_one_that_is_gone_is_deleted_in_the_state_that_is_known() {
+    let server = Server::new().list("a@5 b@6 =>10").watch("~a@11 gone:Secret:a@12 gone:Secret:c@13 ~b@14");
+    let running: Running = Running::start(server, plain());
+    sleep(HOUR).await;
+    assert_eq!(running.log(), ["[a@5 b@6]=>10", "~a@11", "?a@11", "~b@14"]);
+    assert_eq!(running.status().object_errors, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn in_a_list_the_others_are_read() {
     let (_, log) = play(Server::new().list("a@5 !b ! kind:Secret:c@6 d@7 =>10").watch("open"), plain()).await;
     assert_eq!(log, ["[a@5 d@7]=>10"]);
