@@ -193,6 +193,7 @@ trait AnyInformer: Any + Send + Sync {
     fn stop(&self) -> BoxFuture<'_, ()>;
     fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
     fn is_stopped(&self) -> bool;
+    fn has_failed(&self) -> bool;
     fn status(&self) -> Vec<ReflectorStatus>;
     fn waiting(&self) -> Vec<String>;
 }
@@ -212,6 +213,10 @@ impl<K: Object> AnyInformer for Informer<K> {
 
     fn is_stopped(&self) -> bool {
         self.is_stopped()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed()
     }
 
     fn status(&self) -> Vec<ReflectorStatus> {
@@ -237,6 +242,18 @@ impl SharedInformerFactory {
 
     fn informers(&self) -> MutexGuard<'_, HashMap<Identity, Entry>> {
         self.informers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The informers, without those that somebody has stopped. One that has failed stays, so that it is seen.
+    fn wanted(&self) -> Vec<Entry> {
+        let mut informers = self.informers();
+        let unwanted = |entry: &Entry| entry.informer.is_stopped() && !entry.informer.has_failed();
+        let stopped: Vec<_> = informers.extract_if(|_, entry| unwanted(entry)).collect();
+        let wanted = informers.values().cloned().collect();
+        drop(informers);
+        // With the lock, others would wait while a cache is freed.
+        drop(stopped);
+        wanted
     }
 
     /// The informer for objects of a Rust type. It is made when it is asked for the first time, and started by
@@ -376,10 +393,17 @@ impl SharedInformerFactory {
         })
     }
 
+    /// Stops an informer that nobody needs any more, as [`Informer::stop`] does, and lets go of it. Its objects are freed with the last
+    /// clone and lister of it. One that was stopped without this is let go of when the factory is next asked for anything.
+    pub async fn remove<K: Object>(&self, informer: Informer<K>) {
+        let removed: Vec<_> = self.informers().extract_if(|_, entry| entry.holds(&informer)).collect();
+        drop(removed);
+        informer.stop().await;
+    }
+
     /// Starts all informers that are not running yet: call it again when new ones were asked for.
     pub fn start(&self) -> Result<(), Error> {
-        let entries: Vec<_> = self.informers().values().cloned().collect();
-        for entry in entries {
+        for entry in self.wanted() {
             match entry.informer.start() {
                 // Somebody has no use for it any more, which is no reason not to start the others.
                 Ok(()) | Err(Error::Stopped { .. }) => {}
@@ -392,12 +416,13 @@ impl SharedInformerFactory {
     /// Waits until all informers have everything that was there from the start. The error names those that do not, and why.
     pub async fn wait_for_cache_sync(&self, limit: Duration) -> Result<(), Error> {
         let started = Instant::now();
-        let entries: Vec<_> = self.informers().values().cloned().collect();
         let mut waiting = Vec::new();
-        for entry in entries {
+        for entry in self.wanted() {
             // The time is for all of them together.
             let left = limit.saturating_sub(started.elapsed());
-            if entry.informer.wait_for_sync(left).await.is_err() {
+            let synced = entry.informer.wait_for_sync(left).await.is_ok();
+            let unwanted = entry.informer.is_stopped() && !entry.informer.has_failed();
+            if !synced && !unwanted {
                 waiting.extend(entry.informer.waiting());
             }
         }
@@ -412,13 +437,18 @@ impl SharedInformerFactory {
         join_all(entries.iter().map(|(_, entry)| entry.informer.stop())).await;
     }
 
-    /// What all reflectors are doing.
+    /// What all reflectors are doing, but for those of informers that somebody has stopped.
     pub fn status(&self) -> Vec<ReflectorStatus> {
-        self.informers().values().flat_map(|entry| entry.informer.status()).collect()
+        self.wanted().iter().flat_map(|entry| entry.informer.status()).collect()
     }
 }
 
 impl Entry {
+    fn holds<K: Object>(&self, informer: &Informer<K>) -> bool {
+        let any: &dyn Any = &*self.informer;
+        any.downcast_ref::<Informer<K>>().is_some_and(|held| held.is_same(informer))
+    }
+
     fn typed<K: Object>(&self) -> Informer<K> {
         let any: &dyn Any = &*self.informer;
         // The identity holds the type.

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::thread;
 use std::time::Duration;
 
 use steersman_wire::ObjectError;
@@ -93,6 +94,19 @@ enum LifeState {
     New(Starter),
     Running(Vec<JoinHandle<()>>),
     Stopped,
+    /// One of the tasks panicked.
+    Failed,
+}
+
+/// Ends the informer with its task, however that ends: those who wait would else wait for ever.
+struct Sentinel<K>(Weak<Life<K>>);
+
+impl<K> Drop for Sentinel<K> {
+    fn drop(&mut self) {
+        if let Some(life) = self.0.upgrade() {
+            life.task_ended(thread::panicking());
+        }
+    }
 }
 
 /// What an [`Informer`] is for, and how it asks and keeps.
@@ -146,20 +160,27 @@ impl<K: Object> Informer<K> {
             reflectors.push(Reflector::reporting_to(status, lister_watcher, storage.clone(), intake, reflector));
         }
         let sources = fifos.clone();
-        let shared = Arc::clone(&inner);
-        let starter: Starter = Box::new(move || {
-            let mut tasks = vec![tokio::spawn(resync(Arc::clone(&shared)))];
-            for (index, (reflector, source)) in reflectors.into_iter().zip(fifos).enumerate() {
-                let consume = consume(Arc::clone(&shared), index, source);
-                // One task, in this order: what has been read is in the cache without anybody having to be woken.
-                tasks.push(tokio::spawn(async move {
-                    tokio::join!(biased; reflector.run(), consume);
-                }));
-            }
-            tasks
+        let life = Arc::new_cyclic(|life: &Weak<Life<K>>| {
+            let (shared, life) = (Arc::clone(&inner), life.clone());
+            let starter: Starter = Box::new(move || {
+                let (resync, watched) = (resync(Arc::clone(&shared)), Sentinel(life.clone()));
+                let mut tasks = vec![tokio::spawn(async move {
+                    let _watched = watched;
+                    resync.await;
+                })];
+                for (index, (reflector, source)) in reflectors.into_iter().zip(fifos).enumerate() {
+                    let (consume, watched) = (consume(Arc::clone(&shared), index, source), Sentinel(life.clone()));
+                    // One task, in this order: what has been read is in the cache without anybody having to be woken.
+                    tasks.push(tokio::spawn(async move {
+                        let _watched = watched;
+                        tokio::join!(biased; reflector.run(), consume);
+                    }));
+                }
+                tasks
+            });
+            Life { inner: Arc::clone(&inner), state: Mutex::new(LifeState::New(starter)), sources }
         });
-        let life = Life { inner: Arc::clone(&inner), state: Mutex::new(LifeState::New(starter)), sources };
-        Self { inner, life: Arc::new(life) }
+        Self { inner, life }
     }
 
     /// Begins to list and watch; does nothing if it has begun already. Must be called within a tokio runtime.
@@ -169,7 +190,10 @@ impl<K: Object> Informer<K> {
         *state = match std::mem::replace(&mut *state, LifeState::Stopped) {
             LifeState::New(starter) => LifeState::Running(starter()),
             LifeState::Running(tasks) => LifeState::Running(tasks),
-            LifeState::Stopped => return Err(self.inner.stopped()),
+            ended @ (LifeState::Stopped | LifeState::Failed) => {
+                *state = ended;
+                return Err(self.inner.stopped());
+            }
         };
         Ok(())
     }
@@ -190,9 +214,15 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// Whether it was stopped.
+    /// Whether it was stopped, or has [failed](Self::has_failed).
     pub fn is_stopped(&self) -> bool {
-        matches!(*self.life.state(), LifeState::Stopped)
+        matches!(*self.life.state(), LifeState::Stopped | LifeState::Failed)
+    }
+
+    /// Whether one of its tasks panicked, which is a bug, here or in a [`ListerWatcher`]. It has ended then as if it had been stopped, and
+    /// [`status`](Self::status) says so; the factory has a new one for who asks.
+    pub fn has_failed(&self) -> bool {
+        matches!(*self.life.state(), LifeState::Failed)
     }
 
     /// Adds a handler without resyncs. Must be called within a tokio runtime, like its sibling.
@@ -244,6 +274,11 @@ impl<K: Object> Informer<K> {
         indexer.add_index_with(name.to_owned(), index, |_, object, values| {
             *values = ready.remove(&object.address()).unwrap_or_default();
         })
+    }
+
+    /// Whether both are clones of one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// Whether it keeps objects as these options say.
@@ -341,6 +376,31 @@ impl<K> Life<K> {
     /// Cancels the tasks, and lets the handlers end.
     fn end(&self) -> Vec<JoinHandle<()>> {
         let before = std::mem::replace(&mut *self.state(), LifeState::Stopped);
+        self.end_from(before)
+    }
+
+    /// A task has ended. Unless it was told to, the others end with it.
+    fn task_ended(&self, panicked: bool) {
+        let mut state = self.state();
+        if matches!(*state, LifeState::Stopped | LifeState::Failed) {
+            return;
+        }
+        let after = if panicked { LifeState::Failed } else { LifeState::Stopped };
+        let before = std::mem::replace(&mut *state, after);
+        drop(state);
+        if panicked {
+            tracing::error!(kind = self.inner.kind, "a task of the informer panicked: the cache stays as it is");
+            for source in &self.sources {
+                source
+                    .status
+                    .send_modify(|status| status.fail("its informer has ended, because a task of it panicked"));
+            }
+        }
+        // Those of the other sources. Nobody waits for them.
+        drop(self.end_from(before));
+    }
+
+    fn end_from(&self, before: LifeState) -> Vec<JoinHandle<()>> {
         let tasks = if let LifeState::Running(tasks) = before { tasks } else { Vec::new() };
         tasks.iter().for_each(JoinHandle::abort);
         self.inner.processor().stop();

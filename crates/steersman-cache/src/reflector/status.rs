@@ -95,6 +95,13 @@ impl ReflectorStatus {
         self.last_object_error = Some(error);
     }
 
+    /// It has ended for good, and nobody wanted that.
+    pub(crate) fn fail(&mut self, why: &str) {
+        let message = format!("{}: {why}; this is a bug, and the log has more of it", self.what);
+        self.last_error = Some(ReflectorError { reason: Reason::Other, message, at: Instant::now() });
+        self.enter(Phase::Stopped);
+    }
+
     pub(crate) fn enter(&mut self, phase: Phase) {
         if self.phase != phase {
             self.phase = phase;

@@ -177,6 +177,56 @@ async fn shutdown_stops_all_and_waits_for_their_handlers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_informer_that_was_stopped_is_not_waited_for_and_frees_its_objects() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a", "").await;
+    for remove in [false, true] {
+        let (network, client) = Network::new(&server);
+        network.fail("/secrets", Fault::Silence);
+        let factory = SharedInformerFactory::new(client);
+        let decoded = InformerOptions::all().storage(stored(StorageMode::Decoded));
+        let maps = factory.informer::<ConfigMap>(decoded).unwrap();
+        let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
+        factory.start().unwrap();
+        maps.wait_for_sync(LONG).await.unwrap();
+        let object = std::sync::Arc::downgrade(&maps.lister().get("default", "a").unwrap().get().unwrap());
+        assert_eq!((object.strong_count(), factory.status().len()), (1, 2));
+        // One stops while it is waited for.
+        let (waited, ()) = tokio::join!(factory.wait_for_cache_sync(LONG), async {
+            settle().await;
+            secrets.stop().await;
+        });
+        waited.unwrap();
+        assert_eq!(factory.status().len(), 1);
+        if remove {
+            factory.remove(maps).await;
+            assert_eq!(object.strong_count(), 0, "its objects are still there");
+        } else {
+            maps.stop().await;
+            drop(maps);
+        }
+        assert!(factory.status().is_empty());
+        assert_eq!(object.strong_count(), 0, "its objects are still there");
+        factory.wait_for_cache_sync(LONG).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_informer_is_removed_and_others_stay() {
+    let server = Embedded::start();
+    let (maps, factory, _) = maps_informer(&server).await;
+    let labelled = factory.informer::<ConfigMap>(InformerOptions::all().labels("app=web")).unwrap();
+    let other = labelled.clone();
+    factory.remove(labelled).await;
+    assert!(other.is_stopped() && !maps.is_stopped());
+    assert_eq!(factory.status().len(), 1);
+    // One of another factory is stopped, and nothing else happens.
+    let (theirs, _factory, _) = maps_informer(&server).await;
+    factory.remove(theirs.clone()).await;
+    assert!(theirs.is_stopped() && factory.lister::<ConfigMap>().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_informer_is_stopped_at_run_time_and_another_started_for_the_kind() {
     let server = Embedded::start();
     let (old, factory, client) = maps_informer(&server).await;

@@ -3,9 +3,13 @@
 use std::sync::{Arc, mpsc};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_cache::{Error, Event, InformerOptions, Phase, handler};
+use steersman_cache::{
+    Error, Event, Informer, InformerConfig, InformerOptions, ListOptions, ListerWatcher, Phase, ReflectorOptions,
+    StorageOptions, WatchOptions, handler,
+};
 use steersman_testing::Embedded;
 
+use crate::common::script::{NoList, ScriptedWatch};
 use crate::common::*;
 
 #[tokio::test(start_paused = true)]
@@ -107,6 +111,63 @@ async fn dropping_the_last_clone_ends_the_tasks_and_lets_go_of_the_handlers() {
     let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     drop(client);
     assert!(alive <= 2, "{alive} tasks are alive: more than the client's own");
+}
+
+/// A server whose client has a bug.
+struct Buggy;
+
+impl ListerWatcher for Buggy {
+    type List = NoList;
+    type Watch = ScriptedWatch;
+
+    fn describe(&self) -> String {
+        "the server behind a bug".to_owned()
+    }
+
+    async fn list(&self, _: &ListOptions) -> Result<NoList, steersman_client::Error> {
+        std::future::pending().await
+    }
+
+    async fn watch(&self, _: &WatchOptions) -> Result<ScriptedWatch, steersman_client::Error> {
+        settle().await;
+        panic!("this is the test")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
+    let options = ReflectorOptions::default();
+    let config = InformerConfig { kind: "things".to_owned(), storage: StorageOptions::default(), reflector: options };
+    let informer = Informer::<ConfigMap>::new(vec![(None, Buggy)], config);
+    informer.start().unwrap();
+    let (_, handle) = listen(&informer);
+    let (lister, mut subscription) = (informer.lister(), informer.subscribe());
+    let started = tokio::time::Instant::now();
+    let (sync, reached, synced, set) = tokio::join!(
+        informer.wait_for_sync(LONG),
+        lister.wait_for_version("1", LONG),
+        handle.synced(),
+        subscription.changed(),
+    );
+    assert!(started.elapsed() < std::time::Duration::from_secs(1));
+    assert!(matches!(sync, Err(Error::Stopped { .. })), "{sync:?}");
+    assert!(matches!(reached, Err(Error::NotReached { stopped: true, .. })), "{reached:?}");
+    assert!(!synced && set.is_none());
+    assert!(informer.is_stopped() && informer.has_failed());
+    let status = &informer.status()[0];
+    assert_eq!(status.phase, Phase::Stopped);
+    assert!(status.to_string().contains("a task of it panicked"), "{status}");
+    assert!(matches!(informer.start(), Err(Error::Stopped { .. })));
+    assert!(informer.has_failed() && informer.add_event_handler(noting(&Log::new())).is_err());
+    informer.stop().await;
+}
+
+#[test]
+fn an_informer_ends_with_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let informer = runtime.block_on(async { maps_informer(&Embedded::start()).await.0 });
+    drop(runtime);
+    assert!(informer.is_stopped() && !informer.has_failed());
 }
 
 #[test]
