@@ -201,9 +201,24 @@ impl<K: Send + Sync + 'static> Listener<K> {
         !self.shared.removed.load(Ordering::Acquire) && !self.sender.is_closed()
     }
 
+    /// So many events will be sent, or fewer. They count as waiting from now on.
+    pub(crate) fn announce(&self, events: usize) {
+        self.shared.pending.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// Sends events, of which so many were announced.
+    pub(crate) fn send_announced(&self, events: &Arc<[Event<K>]>, announced: usize) {
+        if events.len() < announced {
+            self.shared.pending.fetch_sub(announced - events.len(), Ordering::Release);
+        }
+        if !events.is_empty() {
+            let _ = self.sender.send(Message::Events(Arc::clone(events)));
+        }
+    }
+
     pub(crate) fn send(&self, message: Message<K>) {
         if let Message::Events(events) = &message {
-            self.shared.pending.fetch_add(events.len(), Ordering::Relaxed);
+            self.announce(events.len());
         }
         // It has been removed meanwhile.
         let _ = self.sender.send(message);

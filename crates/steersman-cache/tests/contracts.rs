@@ -2,14 +2,18 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::network::{Fault, Network};
 use common::script::{map_json, scripted};
 use common::*;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use steersman_cache::{Error, Event, InformerOptions, Phase, Reason, SharedInformerFactory, StorageOptions, handler};
+use steersman_cache::{
+    Cached, Error, Event, InformerOptions, Lister, Phase, Reason, SharedInformerFactory, StorageOptions, handler,
+};
 use steersman_client::PostParams;
 use steersman_testing::Embedded;
 
@@ -247,6 +251,96 @@ async fn contract_7_no_reader_sees_a_version_before_all_that_came_before_it() {
     assert!(steps.len() > 1, "it went in at once, so nothing was tested: {steps:?}");
     assert_eq!(lister.len(), 2_500);
 }
+
+/// The versions of a script in which event `n` changes one key of `KEYS` after the other.
+const FIRST: u64 = 1_000;
+const KEYS: u64 = 50;
+const EVENTS: u64 = 20_000;
+
+fn turn(number: u64) -> serde_json::Value {
+    map_json(&format!("map-{}", number % KEYS), FIRST + number, "")
+}
+
+fn turn_of(object: &Cached<ConfigMap>) -> u64 {
+    object.meta().resource_version().parse::<u64>().unwrap() - FIRST
+}
+
+/// The events that the cache says it has: all before this one.
+fn turns_reached(lister: &Lister<ConfigMap>) -> u64 {
+    lister.resource_version().parse::<u64>().unwrap_or(0).saturating_sub(FIRST - 1)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contracts_2_4_and_7_hold_for_readers_and_handlers_on_other_threads() {
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    let (lister, told, stale) = (informer.lister(), Arc::new(AtomicU64::new(0)), Log::new());
+    let (cache, count, note) = (lister.clone(), Arc::clone(&told), stale.clone());
+    let check = handler(move |event: &Event<ConfigMap>| {
+        let object = event.object();
+        let held = cache.get("default", object.meta().name()).as_ref().map(turn_of);
+        if held.is_none_or(|held| held < turn_of(object)) {
+            note.push(format!("{event:?} was told while the cache held {held:?}"));
+        }
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let handle = informer.add_event_handler(check).unwrap();
+    informer.start().unwrap();
+    eventually("it watches", || script.is_watched()).await;
+    script.listed(10);
+    informer.wait_for_sync(PATIENCE).await.unwrap();
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let told_of_all = {
+        let (lister, stop, told) = (lister.clone(), Arc::clone(&stop), Arc::clone(&told));
+        tokio::task::spawn_blocking(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let reached = turns_reached(&lister);
+                if handle.pending() == 0 {
+                    let told = told.load(Ordering::SeqCst);
+                    assert!(told >= reached, "{reached} events are in the cache, nothing waits, and {told} were told");
+                }
+            }
+        })
+    };
+    let reached_means_applied = {
+        let (lister, stop) = (lister.clone(), Arc::clone(&stop));
+        tokio::task::spawn_blocking(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let reached = turns_reached(&lister);
+                let held: HashMap<_, _> = lister.list().iter().map(|map| (turn_of(map) % KEYS, turn_of(map))).collect();
+                for number in reached.saturating_sub(KEYS)..reached {
+                    let held = held.get(&(number % KEYS));
+                    assert!(held.is_some_and(|held| *held >= number), "{reached} events, but {held:?}, not {number}");
+                }
+            }
+        })
+    };
+    for number in 0..EVENTS {
+        script.added(&turn(number));
+        // In many batches, of which some have several changes of one key.
+        if number % 97 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    lister.wait_for_version(&(FIRST + EVENTS - 1).to_string(), PATIENCE).await.unwrap();
+    eventually("everything is told", || told.load(Ordering::SeqCst) == EVENTS).await;
+    stop.store(true, Ordering::Relaxed);
+    told_of_all.await.unwrap();
+    reached_means_applied.await.unwrap();
+    assert_eq!(stale.all(), Vec::<String>::new());
+}
+
+/// Waits until something is true, on a clock that is not paused.
+async fn eventually(what: &str, is_true: impl Fn() -> bool) {
+    let started = std::time::Instant::now();
+    while !is_true() {
+        assert!(started.elapsed() < PATIENCE, "this never came true: {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How long something that must happen may take where time is not paused.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn contract_8_a_resync_tells_of_all_objects_again_and_no_other_handler() {

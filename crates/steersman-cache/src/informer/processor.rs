@@ -151,6 +151,9 @@ impl<K: Object> Processor<K> {
         }
         progress.synced |= synced;
         indexer.set_resource_version(self.reached());
+        // Whoever sees that version, and then that nothing waits for a handler, is to know that the handler was told.
+        let announced = events.len();
+        self.handlers.iter().for_each(|handler| handler.listener.announce(announced));
         drop(indexer);
         let changed = events.iter().any(|event| !event.is_repetition());
         self.send(events);
@@ -173,8 +176,10 @@ impl<K: Object> Processor<K> {
         least.unwrap_or("")
     }
 
-    /// Sends events to all handlers, each of them once in memory. What tells nothing new goes to those who want resyncs.
+    /// Sends events to all handlers, for whom as many were announced, each of them once in memory. What tells nothing new goes to those who
+    /// want resyncs.
     fn send(&mut self, events: Vec<Event<K>>) {
+        let announced = events.len();
         self.handlers.retain(|handler| handler.listener.is_open());
         if events.is_empty() || self.handlers.is_empty() {
             return;
@@ -185,9 +190,7 @@ impl<K: Object> Processor<K> {
             repetitions.then(|| all.iter().filter(|event| !event.is_repetition()).cloned().collect());
         for handler in &self.handlers {
             let events = if handler.resync.is_some() { &all } else { news.as_ref().unwrap_or(&all) };
-            if !events.is_empty() {
-                handler.listener.send(Message::Events(Arc::clone(events)));
-            }
+            handler.listener.send_announced(events, announced);
         }
     }
 

@@ -143,12 +143,15 @@ async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
     let (_, handle) = listen(&informer);
     let (lister, mut subscription) = (informer.lister(), informer.subscribe());
     let started = tokio::time::Instant::now();
-    let (sync, reached, synced, set) = tokio::join!(
-        informer.wait_for_sync(LONG),
-        lister.wait_for_version("1", LONG),
-        handle.synced(),
-        subscription.changed(),
-    );
+    let waits = async {
+        tokio::join!(
+            informer.wait_for_sync(LONG),
+            lister.wait_for_version("1", LONG),
+            handle.synced(),
+            subscription.changed(),
+        )
+    };
+    let (sync, reached, synced, set) = tokio::time::timeout(2 * LONG, waits).await.expect("somebody waits in vain");
     assert!(started.elapsed() < std::time::Duration::from_secs(1));
     assert!(matches!(sync, Err(Error::Stopped { .. })), "{sync:?}");
     assert!(matches!(reached, Err(Error::NotReached { stopped: true, .. })), "{reached:?}");
