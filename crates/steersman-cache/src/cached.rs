@@ -241,9 +241,10 @@ impl<K> Cached<K> {
         ours.name() == theirs.name() && ours.namespace() == theirs.namespace() && ours.uid() == theirs.uid()
     }
 
-    /// Whether both are the same state of the same object.
+    /// Whether both are the same state of the same object, as far as can be told: of an object without a version only a clone is.
     pub fn is_same_state(&self, other: &Self) -> bool {
-        let same_version = self.meta().resource_version() == other.meta().resource_version();
+        let version = self.meta().resource_version();
+        let same_version = !version.is_empty() && version == other.meta().resource_version();
         Arc::ptr_eq(&self.0, &other.0) || same_version && self.is_same_object(other)
     }
 

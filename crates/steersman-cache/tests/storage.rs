@@ -548,4 +548,7 @@ fn states_and_objects_are_told_apart() {
     object["metadata"]["uid"] = "v".into();
     assert!(!later.is_same_object(&store(&storage, &object)));
     assert!(!one.is_same_object(&store(&storage, &config_map(2))));
+    object["metadata"]["resourceVersion"] = Value::Null;
+    let unversioned = store(&storage, &object);
+    assert!(unversioned.is_same_state(&unversioned.clone()) && !unversioned.is_same_state(&store(&storage, &object)));
 }

@@ -137,6 +137,13 @@ async fn updates_with_equal_versions_go_only_to_those_who_resync() {
     settle().await;
     assert_eq!(plain.take(), ["add a", "update a"]);
     assert_eq!(resyncing.take(), ["add a", "again a", "update a"]);
+    // Without versions nobody can tell, so everybody is told.
+    let mut unversioned = map_json("b", 0, "");
+    unversioned["metadata"]["resourceVersion"] = serde_json::Value::Null;
+    script.added(&unversioned);
+    script.modified(&unversioned);
+    settle().await;
+    assert_eq!(plain.take(), ["add b", "update b"]);
 }
 
 #[tokio::test(start_paused = true)]

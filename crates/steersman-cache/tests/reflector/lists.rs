@@ -95,3 +95,15 @@ async fn a_list_that_brings_the_same_state_keeps_the_one_in_memory() {
     assert!(std::ptr::eq(a.meta(), a_now.meta()), "the state that was there before");
     assert!(!std::ptr::eq(b.meta(), b_now.meta()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_objects_without_versions_refreshes_them() {
+    let server = Server::new().list("a@ =>10").watch("wait:60 fail:410").list("a@ =>12").watch("open");
+    let running: Running = Running::start(server, plain());
+    sleep(HOUR / 3600).await;
+    let before = running.store.get("a").unwrap();
+    sleep(HOUR).await;
+    assert_eq!(running.log(), ["[a@]=>10", "[a@]=>12"]);
+    let now = running.store.get("a").unwrap();
+    assert!(!std::ptr::eq(before.meta(), now.meta()), "nobody can tell that it is the same");
+}
