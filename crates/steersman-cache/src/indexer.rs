@@ -383,8 +383,11 @@ fn read<K: Object>(index: &Index<K>, object: &Cached<K>, values: &mut Values) {
     }
 }
 
-fn matching<'a, K: 'a>(objects: impl Iterator<Item = &'a Cached<K>>, selector: &LabelSelector) -> Vec<Cached<K>> {
-    objects.filter(|object| selector.matches(|key| object.meta().label(key))).cloned().collect()
+pub(crate) fn matching<'a, K: 'a>(
+    objects: impl IntoIterator<Item = &'a Cached<K>>,
+    selector: &LabelSelector,
+) -> Vec<Cached<K>> {
+    objects.into_iter().filter(|object| selector.matches(|key| object.meta().label(key))).cloned().collect()
 }
 
 /// Some slots.

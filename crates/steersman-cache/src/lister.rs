@@ -9,12 +9,12 @@ use steersman_wire::{LabelSelector, ResourceVersion, compare_resource_version};
 use tokio::time::timeout;
 
 use crate::cached::{Cached, Object};
-use crate::indexer::Snapshot;
+use crate::indexer::{Snapshot, matching};
 use crate::informer::Inner;
 use crate::{Error, ObjectKey};
 
 /// Reads the objects that an [`Informer`](crate::Informer) keeps. It never asks the server, and never waits but in
-/// [`wait_for_version`](Self::wait_for_version).
+/// [`wait_for_version`](Self::wait_for_version) and [`wait_until`](Self::wait_until).
 pub struct Lister<K> {
     inner: Arc<Inner<K>>,
 }
@@ -56,9 +56,18 @@ impl<K: Object> Lister<K> {
         self.inner.indexer().namespace(namespace)
     }
 
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.list().iter().map(Cached::key).collect()
+    }
+
     /// The objects whose labels match, of one namespace or of all.
     pub fn select(&self, namespace: Option<&str>, labels: &LabelSelector) -> Vec<Cached<K>> {
-        self.inner.indexer().select(namespace, labels)
+        match namespace {
+            // However many there are, nothing is held up that comes meanwhile.
+            None => matching(&self.list(), labels),
+            Some(_) => self.inner.indexer().select(namespace, labels),
+        }
     }
 
     /// The objects that have a value in an index.
@@ -69,6 +78,11 @@ impl<K: Object> Lister<K> {
     /// The objects that have a value in an index and whose labels match.
     pub fn select_by_index(&self, index: &str, value: &str, labels: &LabelSelector) -> Result<Vec<Cached<K>>, Error> {
         self.inner.indexer().select_by_index(index, value, labels)
+    }
+
+    /// The names of the indexes.
+    pub fn index_names(&self) -> Vec<String> {
+        self.inner.indexer().index_names().map(str::to_owned).collect()
     }
 
     /// The keys of the objects that have a value in an index.
@@ -98,10 +112,19 @@ impl<K: Object> Lister<K> {
     }
 
     /// Waits until `condition` holds, which is asked each time something was brought into the cache. Says whether it does; not after
-    /// `limit`, or when the informer stops before.
+    /// `limit`, or when the informer stops before. The condition may use the informer and its listers.
     pub async fn wait_until(&self, limit: Duration, condition: impl Fn() -> bool) -> bool {
         let mut progress = self.inner.progress();
-        let _ = timeout(limit, progress.wait_for(|progress| condition() || progress.stopped)).await;
+        let wait = async {
+            loop {
+                // It is not held while the condition is asked, which may look at it as well; what comes meanwhile is a change.
+                let stopped = progress.borrow_and_update().stopped;
+                if condition() || stopped || progress.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(limit, wait).await;
         condition()
     }
 
@@ -112,13 +135,11 @@ impl<K: Object> Lister<K> {
             let kind = self.inner.kind().to_owned();
             return Err(Error::IncomparableVersion { kind, version: version.to_owned() });
         }
-        let mut progress = self.inner.progress();
         let reached = || {
             let indexer = self.inner.indexer();
             compare_resource_version(indexer.resource_version(), version).is_ok_and(Ordering::is_ge)
         };
-        let _ = timeout(limit, progress.wait_for(|progress| reached() || progress.stopped)).await;
-        if reached() {
+        if self.wait_until(limit, reached).await {
             return Ok(());
         }
         Err(Error::NotReached {
@@ -126,7 +147,7 @@ impl<K: Object> Lister<K> {
             wanted: version.to_owned(),
             reached: self.resource_version(),
             waited: limit,
-            stopped: progress.borrow().stopped,
+            stopped: self.inner.progress().borrow().stopped,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_cache::{Error, Index, NAMESPACE_INDEX, ObjectKey, StorageOptions};
 use steersman_testing::Embedded;
@@ -27,6 +28,10 @@ async fn a_lister_finds_by_namespace_key_index_and_selector() {
     assert_eq!(value(&lister.get("shop", "a").unwrap()), "2");
     assert_eq!(value(&lister.get_by_key(&ObjectKey::new("default", "a")).unwrap()), "1");
     assert!(lister.get("default", "b").is_none());
+    let mut keys = lister.keys();
+    keys.sort();
+    assert_eq!(keys.iter().map(ToString::to_string).collect::<Vec<_>>(), ["default/a", "shop/a", "shop/b"]);
+    assert_eq!(lister.index_names(), [NAMESPACE_INDEX]);
     assert_eq!(names(&lister.namespace("shop")), ["a", "b"]);
     assert_eq!(names(&lister.by_index(NAMESPACE_INDEX, "default").unwrap()), ["a"]);
     let web = LabelSelector::parse("app=web").unwrap();
@@ -35,6 +40,30 @@ async fn a_lister_finds_by_namespace_key_index_and_selector() {
     assert_eq!(names(&lister.select_by_index(NAMESPACE_INDEX, "shop", &web).unwrap()), ["a"]);
     let error = lister.by_index("value", "1").unwrap_err().to_string();
     assert!(error.contains("add_index") && error.contains("namespace"), "{error}");
+}
+
+#[test]
+fn a_condition_that_is_waited_for_may_use_its_informer() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    // On a thread of its own, because what goes wrong here never ends.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let reached = runtime.block_on(async {
+            let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+            informer.start().unwrap();
+            until("it watches", || script.is_watched()).await;
+            script.listed(1);
+            script.added(&map_json("a", 2, ""));
+            let condition = || {
+                // Its end is news to all who wait.
+                let stop = || informer.stop().now_or_never();
+                informer.has_synced() && informer.lister().len() == 1 && stop().is_some() && informer.is_stopped()
+            };
+            informer.lister().wait_until(LONG, condition).await
+        });
+        done.send(reached).unwrap();
+    });
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(true), "the condition waits for who asks it");
 }
 
 #[tokio::test(start_paused = true)]
