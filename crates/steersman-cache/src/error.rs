@@ -82,6 +82,22 @@ pub enum Error {
         /// What is missing, each with what its reflector last said.
         waiting: Vec<String>,
     },
+    /// A handler has not been told of everything that was there from the start.
+    #[error("after {waited:?} a handler has not been told of all {kind} that were there from the start: {}", match (ended, pending) {
+        (true, _) => "it was removed, or its informer stopped".to_owned(),
+        (false, 0) => "they are not in the cache yet".to_owned(),
+        (false, pending) => format!("events that wait for it: {pending}"),
+    })]
+    HandlerNotSynced {
+        /// The kind.
+        kind: String,
+        /// How long it was waited for, at most.
+        waited: Duration,
+        /// How many events wait for it.
+        pending: usize,
+        /// Whether it never will be, because it was removed or the informer stopped.
+        ended: bool,
+    },
     /// The cache has not reached a version in time.
     #[error(
         "the cache of {kind} has not reached version {wanted} within {waited:?}; it is at {reached:?}{}",

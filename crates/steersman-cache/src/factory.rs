@@ -17,7 +17,10 @@ use tokio::time::Instant;
 
 use crate::cached::Object;
 use crate::informer::InformerConfig;
-use crate::{ApiListerWatcher, Error, Index, Informer, Lister, ReflectorOptions, ReflectorStatus, StorageOptions};
+use crate::{
+    ApiListerWatcher, Error, Index, Informer, InformerMetrics, Lister, ReflectorOptions, ReflectorStatus,
+    StorageOptions,
+};
 
 /// Which objects of a kind an informer keeps, and how.
 pub struct InformerOptions<K> {
@@ -151,6 +154,17 @@ struct Identity {
     fields: Option<String>,
 }
 
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        if !self.namespaces.is_empty() {
+            write!(f, " in {}", self.namespaces.join(", "))?;
+        }
+        let selectors: Vec<&str> = self.labels.iter().chain(&self.fields).map(String::as_str).collect();
+        if selectors.is_empty() { Ok(()) } else { write!(f, " where {}", selectors.join(" and ")) }
+    }
+}
+
 /// Hands out informers, one for each kind and choice of objects, and starts and stops them together.
 ///
 /// ```no_run
@@ -182,6 +196,8 @@ pub struct SharedInformerFactory {
 #[derive(Clone)]
 struct Entry {
     informer: Arc<dyn AnyInformer>,
+    /// Which objects, in words.
+    name: Arc<str>,
     reflector: ReflectorOptions,
 }
 
@@ -195,6 +211,7 @@ trait AnyInformer: Any + Send + Sync {
     fn is_stopped(&self) -> bool;
     fn has_failed(&self) -> bool;
     fn status(&self) -> Vec<ReflectorStatus>;
+    fn metrics(&self) -> InformerMetrics;
     fn waiting(&self) -> Vec<String>;
 }
 
@@ -221,6 +238,10 @@ impl<K: Object> AnyInformer for Informer<K> {
 
     fn status(&self) -> Vec<ReflectorStatus> {
         self.status()
+    }
+
+    fn metrics(&self) -> InformerMetrics {
+        self.metrics()
     }
 
     fn waiting(&self) -> Vec<String> {
@@ -365,7 +386,8 @@ impl SharedInformerFactory {
                 };
                 let informer = Informer::new(sources, config);
                 add_indexes(&informer, options.indexes)?;
-                informers.insert(identity, Entry { informer: Arc::new(informer.clone()), reflector });
+                let name = identity.to_string().into();
+                informers.insert(identity, Entry { informer: Arc::new(informer.clone()), name, reflector });
                 informer
             }
         };
@@ -440,6 +462,15 @@ impl SharedInformerFactory {
     /// What all reflectors are doing, but for those of informers that somebody has stopped.
     pub fn status(&self) -> Vec<ReflectorStatus> {
         self.wanted().iter().flat_map(|entry| entry.informer.status()).collect()
+    }
+
+    /// The figures of all informers, each with what it is for: `/api/v1/pods`, `/api/v1/pods in a, b where app=web`. Typed, dynamic and
+    /// metadata-only informers of the same objects have the same name.
+    pub fn metrics(&self) -> Vec<(String, InformerMetrics)> {
+        let metrics = |entry: &Entry| (entry.name.to_string(), entry.informer.metrics());
+        let mut metrics: Vec<_> = self.wanted().iter().map(metrics).collect();
+        metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
+        metrics
     }
 }
 

@@ -4,10 +4,12 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::timeout;
 
-use crate::Cached;
+use crate::{Cached, Error};
 
 /// Is told of every object that comes, changes and goes.
 ///
@@ -155,23 +157,20 @@ where
 pub(crate) enum Message<K> {
     /// The same allocation for all handlers.
     Events(Arc<[Event<K>]>),
+    /// Every object again.
+    Resync(Arc<[Event<K>]>),
     /// Everything that was there from the start has been sent.
     Synced,
-}
-
-impl<K> Clone for Message<K> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Events(events) => Self::Events(Arc::clone(events)),
-            Self::Synced => Self::Synced,
-        }
-    }
 }
 
 /// What the informer, the handler's task and its handle share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
+    /// What its informer is for.
+    kind: String,
     removed: AtomicBool,
+    /// It has not been told of all of a resync.
+    resyncing: AtomicBool,
     /// Wakes the task when it is removed.
     gone: Notify,
     pending: AtomicUsize,
@@ -186,11 +185,11 @@ pub(crate) struct Listener<K> {
 
 impl<K: Send + Sync + 'static> Listener<K> {
     /// Starts the task of a handler.
-    pub(crate) fn start(handler: impl EventHandler<K>) -> (Self, HandlerHandle) {
+    pub(crate) fn start(handler: impl EventHandler<K>, kind: &str) -> (Self, HandlerHandle) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (synced, is_synced) = watch::channel(false);
         let (running, ended) = watch::channel(());
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { kind: kind.to_owned(), ..Shared::default() });
         let handle = HandlerHandle { shared: Arc::clone(&shared), synced: is_synced, ended };
         tokio::spawn(tell(handler, receiver, Arc::clone(&shared), synced, running));
         (Self { sender, shared }, handle)
@@ -217,11 +216,21 @@ impl<K: Send + Sync + 'static> Listener<K> {
     }
 
     pub(crate) fn send(&self, message: Message<K>) {
-        if let Message::Events(events) = &message {
-            self.announce(events.len());
+        match &message {
+            Message::Events(events) => self.announce(events.len()),
+            Message::Resync(events) => {
+                self.announce(events.len());
+                self.shared.resyncing.store(true, Ordering::Relaxed);
+            }
+            Message::Synced => {}
         }
         // It has been removed meanwhile.
         let _ = self.sender.send(message);
+    }
+
+    /// Whether it has not been told of all of the last resync.
+    pub(crate) fn is_resyncing(&self) -> bool {
+        self.shared.resyncing.load(Ordering::Relaxed)
     }
 }
 
@@ -243,24 +252,30 @@ async fn tell<K>(
             () = shared.gone.notified() => return,
             message = messages.recv() => message,
         };
-        match message {
+        let (events, is_resync) = match message {
             None => return,
-            Some(Message::Synced) => drop(synced.send(true)),
-            Some(Message::Events(events)) => {
-                for (index, event) in events.iter().enumerate() {
-                    if index % TOLD_AT_ONCE == TOLD_AT_ONCE - 1 {
-                        tokio::task::yield_now().await;
-                    }
-                    if shared.removed.load(Ordering::Acquire) {
-                        return;
-                    }
-                    if catch_unwind(AssertUnwindSafe(|| event.tell(&mut handler))).is_err() {
-                        shared.panics.fetch_add(1, Ordering::Relaxed);
-                        tracing::error!(object = ?event.object(), "an event handler panicked; it is told of the next event");
-                    }
-                    shared.pending.fetch_sub(1, Ordering::Release);
-                }
+            Some(Message::Synced) => {
+                let _ = synced.send(true);
+                continue;
             }
+            Some(Message::Events(events)) => (events, false),
+            Some(Message::Resync(events)) => (events, true),
+        };
+        for (index, event) in events.iter().enumerate() {
+            if index % TOLD_AT_ONCE == TOLD_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            if shared.removed.load(Ordering::Acquire) {
+                return;
+            }
+            if catch_unwind(AssertUnwindSafe(|| event.tell(&mut handler))).is_err() {
+                shared.panics.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(object = ?event.object(), "an event handler panicked; it is told of the next event");
+            }
+            shared.pending.fetch_sub(1, Ordering::Release);
+        }
+        if is_resync {
+            shared.resyncing.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -279,8 +294,20 @@ impl HandlerHandle {
         *self.synced.borrow()
     }
 
+    /// Waits until the handler has been told of every object that was there from the start; the error says what is missing, after `limit`,
+    /// or at once when the handler is removed or the informer stops.
+    pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
+        let synced = timeout(limit, self.synced()).await;
+        if synced == Ok(true) {
+            return Ok(());
+        }
+        let (kind, pending) = (self.shared.kind.clone(), self.pending());
+        Err(Error::HandlerNotSynced { kind, waited: limit, pending, ended: synced.is_ok() })
+    }
+
     /// Waits until the handler has been told of every object that was there from the start. `false` if it was removed, or the
-    /// informer stopped, before that.
+    /// informer stopped, before that. There is no limit: as long as the server is away, so is what was there from the start. See
+    /// [`wait_for_sync`](Self::wait_for_sync).
     pub async fn synced(&self) -> bool {
         self.synced.clone().wait_for(|synced| *synced).await.is_ok()
     }

@@ -130,6 +130,8 @@ pub struct InformerMetrics {
     pub deltas_pending: usize,
     /// How many events wait for their handlers, all together.
     pub events_pending: usize,
+    /// How many times a handler was not told of everything again because it was not through with the resync before.
+    pub resyncs_skipped_total: u64,
     /// How many times the function of an index panicked: that object has no values in that index.
     pub index_panics_total: u64,
     /// What the storage has done.
@@ -230,7 +232,8 @@ impl<K: Object> Informer<K> {
         self.add_handler(handler, None)
     }
 
-    /// Adds a handler that is told of every object again each time `every` has passed, which is at least a second.
+    /// Adds a handler that is told of every object again each time `every` has passed, which is at least a second. One that has not been
+    /// told of all of the last resync by then is spared the next, which [`InformerMetrics::resyncs_skipped_total`] counts.
     pub fn add_event_handler_with_resync(
         &self,
         handler: impl EventHandler<K>,
@@ -241,7 +244,8 @@ impl<K: Object> Informer<K> {
 
     fn add_handler(&self, handler: impl EventHandler<K>, resync: Option<Duration>) -> Result<HandlerHandle, Error> {
         self.inner.runtime()?;
-        let added = self.inner.processor().add_handler(handler, resync, || self.inner.indexer().list());
+        let objects = || self.inner.indexer().list();
+        let added = self.inner.processor().add_handler(handler, &self.inner.kind, resync, objects);
         let handle = added.ok_or_else(|| self.inner.stopped())?;
         self.inner.handlers_changed.notify_one();
         Ok(handle)
@@ -341,6 +345,7 @@ impl<K: Object> Informer<K> {
             objects: self.inner.indexer().len(),
             deltas_pending: processor.deltas_pending(),
             events_pending: processor.events_pending(),
+            resyncs_skipped_total: processor.resyncs_skipped(),
             index_panics_total: self.inner.index_panics.load(Ordering::Relaxed),
             storage: self.inner.storage.metrics(),
         }

@@ -322,7 +322,7 @@ impl<K: Object> Storage<K> {
             return Err(Fault::WrongType { field: "metadata.name", expected: "a name" }.into());
         }
         if let Some(transform) = &self.shared.options.transform {
-            scanned = self.transformed(&**transform, scanned)?;
+            scanned = self.transformed(&**transform, &scanned)?;
         }
         let Scanned { metadata, object } = scanned;
         let metadata = metadata.share(&self.shared.texts);
@@ -368,7 +368,7 @@ impl<K: Object> Storage<K> {
     }
 
     /// The object after the transform. What the transform removes must not be kept, so one that cannot be transformed is not either.
-    fn transformed(&self, transform: &Transform<K>, scanned: Scanned) -> Result<Scanned, ObjectError> {
+    fn transformed(&self, transform: &Transform<K>, scanned: &Scanned) -> Result<Scanned, ObjectError> {
         let before = &scanned.metadata;
         let mut object = self.decode(before, &scanned.object).map_err(DecodeError::into_object_error)?;
         if catch_unwind(AssertUnwindSafe(|| transform(&mut object))).is_err() {

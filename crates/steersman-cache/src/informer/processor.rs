@@ -22,6 +22,7 @@ pub(super) struct Processor<K> {
     handlers: Vec<Handler<K>>,
     sources: Vec<Progress<K>>,
     stopped: bool,
+    resyncs_skipped: u64,
     /// Those who were there at the end.
     ending: Vec<HandlerHandle>,
 }
@@ -82,6 +83,7 @@ impl<K: Object> Processor<K> {
             handlers: Vec::new(),
             sources: sources.into_iter().map(progress).collect(),
             stopped: false,
+            resyncs_skipped: 0,
             ending: Vec::new(),
         }
     }
@@ -90,13 +92,14 @@ impl<K: Object> Processor<K> {
     pub(super) fn add_handler(
         &mut self,
         handler: impl EventHandler<K>,
+        kind: &str,
         resync: Option<Duration>,
         objects: impl FnOnce() -> Snapshot<K>,
     ) -> Option<HandlerHandle> {
         if self.stopped {
             return None;
         }
-        let (listener, handle) = Listener::start(handler);
+        let (listener, handle) = Listener::start(handler, kind);
         let initial: Arc<[_]> =
             objects().iter().map(|object| Event::Add { object: object.clone(), initial: true }).collect();
         listener.send(Message::Events(initial));
@@ -117,6 +120,11 @@ impl<K: Object> Processor<K> {
 
     pub(super) fn events_pending(&self) -> usize {
         self.handlers.iter().map(|handler| handler.handle.pending()).sum()
+    }
+
+    /// How often a handler was spared a resync because it was not through with the one before.
+    pub(super) fn resyncs_skipped(&self) -> u64 {
+        self.resyncs_skipped
     }
 
     /// Whether everything that was there from the start is in the cache.
@@ -199,7 +207,8 @@ impl<K: Object> Processor<K> {
         self.handlers.iter().filter_map(|handler| handler.resync.as_ref()).map(|resync| resync.next).min()
     }
 
-    /// Tells those of everything whose time has come.
+    /// Tells those of everything whose time has come, but for those who are not through with the last time: what a slow handler has not
+    /// been told would grow by all objects each time.
     pub(super) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Snapshot<K>) {
         self.handlers.retain(|handler| handler.listener.is_open());
         let mut due = Vec::new();
@@ -208,7 +217,11 @@ impl<K: Object> Processor<K> {
                 && resync.next <= now
             {
                 resync.next = now + resync.every;
-                due.push(&handler.listener);
+                if handler.listener.is_resyncing() {
+                    self.resyncs_skipped += 1;
+                } else {
+                    due.push(&handler.listener);
+                }
             }
         }
         if due.is_empty() {
@@ -216,7 +229,7 @@ impl<K: Object> Processor<K> {
         }
         let again = |object: &Cached<K>| Event::Update { old: object.clone(), new: object.clone() };
         let events: Arc<[_]> = objects().iter().map(again).collect();
-        due.iter().for_each(|listener| listener.send(Message::Events(Arc::clone(&events))));
+        due.iter().for_each(|listener| listener.send(Message::Resync(Arc::clone(&events))));
     }
 }
 

@@ -212,6 +212,24 @@ async fn an_informer_that_was_stopped_is_not_waited_for_and_frees_its_objects() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_figures_of_all_informers_can_be_seen() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a", "").await;
+    let (maps, factory, _) = maps_informer(&server).await;
+    let options =
+        InformerOptions::all().namespace("default").namespace("b").labels("app=web").fields("metadata.name=a");
+    factory.informer::<ConfigMap>(options).unwrap();
+    let (_, handle) = listen(&maps);
+    maps.lister().get("default", "a").unwrap().get().unwrap();
+    let metrics = factory.metrics();
+    let names: Vec<_> = metrics.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["/api/v1/configmaps", "/api/v1/configmaps in b, default where app=web and metadata.name=a"]);
+    let (all, few) = (&metrics[0].1, &metrics[1].1);
+    assert_eq!((all.objects, all.events_pending, all.storage.decodes_total), (1, handle.pending(), 1));
+    assert_eq!((few.objects, few.events_pending), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_informer_is_removed_and_others_stay() {
     let server = Embedded::start();
     let (maps, factory, _) = maps_informer(&server).await;

@@ -123,6 +123,61 @@ async fn a_resync_comes_at_most_once_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_that_is_not_through_with_a_resync_is_spared_the_next() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a", "").await;
+    let (informer, _factory, _) = maps_informer(&server).await;
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let log = Log::new();
+    let told = log.clone();
+    let slow = handler(move |event: &Event<ConfigMap>| {
+        wait.recv().unwrap();
+        told.push(words(event));
+    });
+    // On a thread of its own, because it blocks.
+    let slow_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let handle = {
+        let _in_runtime = slow_runtime.enter();
+        informer.add_event_handler_with_resync(slow, Duration::from_secs(1)).unwrap()
+    };
+    tokio::time::sleep(Duration::from_millis(10_500)).await;
+    assert_eq!(handle.pending(), 2, "the object, and once more");
+    assert_eq!(informer.metrics().resyncs_skipped_total, 9);
+    (0..2).for_each(|_| go.send(()).unwrap());
+    while handle.pending() > 0 {
+        tokio::task::yield_now().await;
+    }
+    until("it is told again", || {
+        let _ = go.send(());
+        log.len() > 2
+    })
+    .await;
+    assert_eq!(log.all()[..3], ["add a initial", "again a", "again a"]);
+    slow_runtime.shutdown_background();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_does_not_sync_says_what_is_missing() {
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    informer.start().unwrap();
+    let (_, handle) = listen(&informer);
+    let error = handle.wait_for_sync(Duration::from_secs(5)).await.unwrap_err();
+    let expected = "after 5s a handler has not been told of all things that were there from the start: they are not in the \
+                    cache yet";
+    assert_eq!(error.to_string(), expected);
+    script.added(&map_json("a", 2, ""));
+    script.listed(3);
+    handle.wait_for_sync(LONG).await.unwrap();
+    let late = informer.add_event_handler(noting(&Log::new())).unwrap();
+    let error = late.wait_for_sync(Duration::ZERO).await.unwrap_err().to_string();
+    assert!(error.ends_with("events that wait for it: 1"), "{error}");
+    let removed = informer.add_event_handler(noting(&Log::new())).unwrap();
+    removed.remove();
+    let error = removed.wait_for_sync(LONG).await.unwrap_err().to_string();
+    assert!(error.ends_with("it was removed, or its informer stopped"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn updates_with_equal_versions_go_only_to_those_who_resync() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     informer.start().unwrap();
