@@ -16,6 +16,10 @@ const BATCH: usize = 64;
 /// no more than this is in memory as it came.
 const ELSEWHERE_MAX: usize = 3;
 
+/// So many batches may be there at a time; then the first is waited for. What is stored behind one that is not has not been compared with
+/// what is kept, so of a list that changes little everything could be in memory twice.
+const BATCHES_MAX: usize = 32;
+
 /// Makes cached objects of one kind out of bytes.
 pub(super) struct Reader<K> {
     storage: Storage<K>,
@@ -127,9 +131,10 @@ impl<K: Object> Storing<K> {
         });
     }
 
-    /// The next batch that is stored, if it is by now.
+    /// The next batch that is stored, if it is by now, or if there are too many behind it.
     pub(super) async fn next_stored(&mut self) -> Option<Vec<Stored<K>>> {
-        if self.batches.front()?.is_stored() { Some(self.next_batch().await) } else { None }
+        let is_wanted = self.batches.front()?.is_stored() || self.batches.len() > BATCHES_MAX;
+        if is_wanted { Some(self.next_batch().await) } else { None }
     }
 
     /// What is left, in batches; an empty one at the end.
@@ -235,5 +240,15 @@ mod tests {
         tokio::task::yield_now().await;
         let first = storing.next_stored().await.expect("it has had its turn");
         assert_eq!(first.len(), BATCH);
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_has_not_had_its_turn_is_waited_for_when_there_are_many_behind_it() {
+        let mut storing = storing();
+        push(&mut storing, 0..BATCHES_MAX * BATCH);
+        assert!(storing.next_stored().await.is_none());
+        push(&mut storing, 0..BATCH);
+        while storing.next_stored().await.is_some() {}
+        assert!(storing.batches.is_empty(), "{} batches wait", storing.batches.len());
     }
 }

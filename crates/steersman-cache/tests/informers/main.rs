@@ -9,4 +9,5 @@ mod handlers;
 mod kinds;
 mod memory;
 mod reading;
+mod states;
 mod stopping;
