@@ -4,6 +4,7 @@
 //! A run is made of a seed. `MODEL_SEEDS=5000` runs so many of them, `MODEL_SEED=17` only that one. Two runs of a seed differ only
 //! in the jitter of the reflector's back-off and in the uids.
 
+mod caches;
 mod faults;
 mod history;
 mod random;
@@ -30,7 +31,7 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 /// What must have come to pass in a hundred runs: otherwise they prove less than they seem to.
-const EXPECTED: [&str; 26] = [
+const EXPECTED: [&str; 31] = [
     "400",
     "410",
     "410 in a watch",
@@ -41,6 +42,8 @@ const EXPECTED: [&str; 26] = [
     "begun with",
     "calls",
     "compactions",
+    "compressed objects",
+    "dynamic objects",
     "ended in the middle",
     "exchanged unseen",
     "gone unseen",
@@ -50,12 +53,15 @@ const EXPECTED: [&str; 26] = [
     "lost after",
     "lost before",
     "lost in the middle",
+    "metadata-only objects",
     "pause",
     "quiet",
     "quiet on a bad connection",
     "refused",
     "silence",
     "slow",
+    "transformed objects",
+    "typed objects",
     "unanswered",
 ];
 

@@ -11,17 +11,17 @@ use http_body_util::{BodyDataStream, BodyExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::client::Body;
 use serde_json::json;
-use steersman_cache::{ReflectorOptions, SharedInformerFactory, StorageMode, StorageOptions};
+use steersman_cache::{ReflectorOptions, SharedInformerFactory, StorageMode};
 use steersman_client::{Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use steersman_testing::Embedded;
 use tower::{BoxError, ServiceExt};
 
+use crate::caches::{Cache, Form, cache};
 use crate::faults::Faults;
 use crate::history::{History, Key, Scope, version};
 use crate::random::Random;
 use crate::script::Script;
-use crate::watched::{Handler, Watched};
-use crate::witness;
+use crate::watched::Handler;
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
@@ -40,7 +40,7 @@ pub(crate) struct World {
     /// One for each cache: a factory has one informer for the same objects.
     factories: Vec<SharedInformerFactory>,
     bad: Client,
-    caches: Vec<Watched<ConfigMap>>,
+    caches: Vec<Box<dyn Cache>>,
     written: u64,
 }
 
@@ -134,15 +134,13 @@ impl World {
             watch_timeout: Duration::from_secs(*random.pick(&[5, 60, 300])),
             ..ReflectorOptions::default()
         };
-        let mode = *random.pick(&[StorageMode::Encoded, StorageMode::Decoded]);
+        let mode = *random.pick(&[StorageMode::Encoded, StorageMode::Decoded, StorageMode::Compressed]);
+        let form = *random.pick(&[Form::Typed, Form::Typed, Form::Transformed, Form::Dynamic, Form::Metadata]);
         let name = format!("cache {number}");
-        self.script.note(format_args!("{name}: {scope:?} {reflector:?} {mode:?}"));
-        let storage = StorageOptions { mode, ..StorageOptions::default() };
-        let options = scope.options().reflector(reflector).storage(storage);
+        self.script.note(format_args!("{name}: {scope:?} {reflector:?} {mode:?} {form:?}"));
         let factory = SharedInformerFactory::new(self.bad.clone());
-        let informer = factory.informer(options).expect("these options make sense");
+        let mut cache = cache(&factory, name, scope, form, mode, reflector);
         self.factories.push(factory);
-        let mut cache = Watched::new(name, scope, informer);
         cache.add_handler(None);
         cache.add_handler(Some(RESYNC));
         self.caches.push(cache);
@@ -192,9 +190,9 @@ impl World {
             }
             _ => {
                 let cache = self.random.below(self.caches.len());
-                let handlers = self.caches[cache].handlers.len();
+                let handlers = self.caches[cache].handlers().len();
                 if handlers > 1 {
-                    let handler = self.caches[cache].handlers.remove(self.random.below(handlers));
+                    let handler = self.caches[cache].remove_handler(self.random.below(handlers));
                     self.script.note(format_args!("remove {}", handler.name));
                     self.remove(cache, handler).await?;
                 }
@@ -262,7 +260,7 @@ impl World {
 
     /// Looks into the caches at this very moment.
     fn sample(&mut self) {
-        self.caches.iter_mut().for_each(Watched::sample);
+        self.caches.iter_mut().for_each(|cache| cache.sample());
     }
 
     /// Waits until the caches know everything, and compares all there is.
@@ -270,18 +268,18 @@ impl World {
         let newest = self.history.newest().to_string();
         self.script.note(format_args!("quiet at {newest}, with {} % going wrong", self.faults.percent()));
         for cache in &self.caches {
-            let reached = cache.lister.wait_for_version(&newest, limit).await;
-            let status = cache.informer.status();
+            let reached = cache.wait_for_version(&newest, limit).await;
+            let status = cache.status();
             let percent = self.faults.percent();
             self.script.count(if percent > 0 { "quiet on a bad connection" } else { "quiet" }, 1);
-            reached.map_err(|error| format!("{}: {error}; it is {status:?}", cache.name))?;
-            told(cache).await;
+            reached.map_err(|error| format!("{}: {error}; it is {status:?}", cache.name()))?;
+            told(&**cache).await;
         }
         let truth = self.truth().await;
         self.sample();
         for cache in &self.caches {
-            cache.agrees_with(&self.history.now(&cache.scope))?;
-            same_contents(cache, &truth)?;
+            cache.agrees_with(&self.history.now(cache.scope()))?;
+            cache.has_contents(&truth)?;
         }
         self.problems()
     }
@@ -298,20 +296,20 @@ impl World {
 
     /// Those who want resyncs are told of everything again, and nobody else is told of anything.
     async fn resync(&mut self) -> Result<(), String> {
-        let count = |cache: &Watched<ConfigMap>| -> Vec<(usize, usize)> {
-            let counts = cache.handlers.iter().map(|handler| {
+        let count = |cache: &dyn Cache| -> Vec<(usize, usize)> {
+            let counts = cache.handlers().iter().map(|handler| {
                 let testimony = handler.testimony();
                 (testimony.calls, testimony.repetitions)
             });
             counts.collect()
         };
-        let before: Vec<_> = self.caches.iter().map(count).collect();
+        let before: Vec<_> = self.caches.iter().map(|cache| count(&**cache)).collect();
         tokio::time::sleep(RESYNC + Duration::from_secs(1)).await;
         for (cache, before) in self.caches.iter().zip(before) {
-            told(cache).await;
-            for ((handler, before), now) in cache.handlers.iter().zip(before).zip(count(cache)) {
+            told(&**cache).await;
+            for ((handler, before), now) in cache.handlers().iter().zip(before).zip(count(&**cache)) {
                 let (calls, repetitions) = (now.0 - before.0, now.1 - before.1);
-                let wanted = if handler.testimony().resyncs { cache.lister.len() } else { 0 };
+                let wanted = if handler.testimony().resyncs { cache.metrics().objects } else { 0 };
                 // A list meanwhile repeats everything as well.
                 if repetitions < wanted || calls != repetitions || (wanted == 0 && calls > 0) {
                     let name = &handler.name;
@@ -327,10 +325,18 @@ impl World {
     /// Counts what came to pass.
     fn count(&self) {
         for cache in &self.caches {
-            let status = cache.informer.status();
+            let (status, metrics) = (cache.status(), cache.metrics());
+            let objects = match cache.form() {
+                Form::Typed => "typed objects",
+                Form::Transformed => "transformed objects",
+                Form::Dynamic => "dynamic objects",
+                Form::Metadata => "metadata-only objects",
+            };
+            self.script.count(objects, metrics.objects as u64);
+            self.script.count("compressed objects", metrics.storage.compressed_objects as u64);
             self.script.count("lists after the first", status.iter().map(|status| status.lists - 1).sum());
             self.script.count("watches", status.iter().map(|status| status.watches).sum());
-            for handler in &cache.handlers {
+            for handler in cache.handlers() {
                 let testimony = handler.testimony();
                 self.script.count("calls", testimony.calls as u64);
                 self.script.count("repetitions", testimony.repetitions as u64);
@@ -355,7 +361,7 @@ impl World {
         if later != calls {
             return Err(format!("{} was told {} times after its removal", handler.name, later - calls));
         }
-        handler.check(&self.caches[cache].scope, &self.history)
+        handler.check(self.caches[cache].scope(), &self.history)
     }
 
     /// What anybody found wrong so far.
@@ -370,28 +376,12 @@ impl World {
 }
 
 /// Lets the handlers be told of everything.
-async fn told(cache: &Watched<ConfigMap>) {
-    let waits = || cache.handlers.iter().any(|handler| handler.handle.pending() > 0 || !handler.handle.has_synced());
+async fn told(cache: &dyn Cache) {
+    let waits = || cache.handlers().iter().any(|handler| handler.handle.pending() > 0 || !handler.handle.has_synced());
     for _ in 0..1000 {
         if !waits() {
             return;
         }
         tokio::task::yield_now().await;
     }
-}
-
-/// Whether the cached objects are those of the server through and through.
-fn same_contents(cache: &Watched<ConfigMap>, truth: &BTreeMap<Key, ConfigMap>) -> Result<(), String> {
-    for object in &cache.lister.list() {
-        let kept = object.get().map_err(|error| error.to_string())?;
-        let theirs = truth.get(&witness::key(object));
-        let is_same = theirs.is_some_and(|theirs| {
-            let version = &theirs.metadata.resource_version;
-            version == &kept.metadata.resource_version && theirs.data == kept.data
-        });
-        if !is_same {
-            return Err(format!("{} holds {kept:?}, but the server has {theirs:?}", cache.name));
-        }
-    }
-    Ok(())
 }
