@@ -1,5 +1,8 @@
 //! The job `cache-memory`: what lists and updates cost in memory. There is no server: lists and events are made as they are read, so
 //! that nothing but the cache holds them.
+//!
+//! It leaves out handlers, which hold the state before of what they have not been told, and streaming lists. The tests in
+//! `crates/steersman-cache/tests/informers/states.rs` have both, and count states instead of bytes.
 
 use std::sync::Arc;
 use std::time::Duration;

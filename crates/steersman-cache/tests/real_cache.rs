@@ -184,9 +184,24 @@ impl Writer {
     }
 }
 
+/// Many more under `cargo xtask test --soak`; `MODEL_SEED=17` runs only that one.
+fn seeds() -> std::ops::RangeInclusive<u64> {
+    if let Some(seed) = std::env::var("MODEL_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return seed..=seed;
+    }
+    1..=if std::env::var_os("STEERSMAN_SOAK").is_some() { 40 } else { 3 }
+}
+
 /// The model's run on the real thing: writes go to the server directly, the informers read through a proxy that cuts.
 #[tokio::test]
 async fn the_cache_agrees_with_the_server_whatever_is_cut() {
+    for seed in seeds() {
+        println!("seed {seed} (again: MODEL_SEED={seed})");
+        cut_again_and_again(seed).await;
+    }
+}
+
+async fn cut_again_and_again(seed: u64) {
     let server = RealServer::shared().await.unwrap();
     let namespaces = [server.namespace("cut").await.unwrap(), server.namespace("cut").await.unwrap()];
     let direct: Config = server.config().await.unwrap();
@@ -194,7 +209,6 @@ async fn the_cache_agrees_with_the_server_whatever_is_cut() {
     let proxy = Proxy::start(host).await;
     let mut through = direct.clone();
     through.cluster_url = format!("https://{}", proxy.address).parse().unwrap();
-    let seed = std::env::var("MODEL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut writer = Writer::new(Client::builder(direct).build().unwrap(), namespaces.clone(), seed).await;
 
     let factory = SharedInformerFactory::new(Client::builder(through).build().unwrap());
@@ -288,7 +302,44 @@ fn read_on(lister: &Lister<Pod>, namespace: &str, stop: &AtomicBool, reads: &Ato
     fewest
 }
 
-/// kube-apiserver dies under a watch of 10,000 Pods: nothing is missed, and the cache can be read all the time.
+/// Writes one object after the other until it is told to stop, each until it went through, and counts how often one did not. Gives how many
+/// objects were created and how many deleted. No write is done twice, though nobody knows what became of one that the server died under.
+async fn write_on(
+    client: Client,
+    namespace: String,
+    stop: Arc<AtomicBool>,
+    failed: Arc<AtomicUsize>,
+) -> (usize, usize) {
+    let pods = client.namespaced::<Pod>(&namespace);
+    let mut written = 0;
+    while !stop.load(Ordering::Relaxed) && written < 9_000 {
+        // Objects that nobody else writes to.
+        let (old, new) = (format!("pod-{}", 1_000 + written / 3), format!("late-{}", written / 3));
+        let result = match written % 3 {
+            0 => {
+                let patch = Patch::Merge(json!({"metadata": {"labels": {"tier": written.to_string()}}}));
+                pods.patch(&old, &PatchParams::default(), &patch).await.map(drop)
+            }
+            1 => pods.delete(&old, &DeleteParams::default()).await.map(drop),
+            _ => pods.create(&PostParams::default(), &pod(&new, "late")).await.map(drop),
+        };
+        let done_before = |error: &Error| match written % 3 {
+            0 => false,
+            1 => error.is_not_found(),
+            _ => error.status().is_some_and(|status| status.code == 409),
+        };
+        match result {
+            Err(error) if !done_before(&error) => {
+                failed.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            _ => written += 1,
+        }
+    }
+    (written / 3, (written + 1) / 3)
+}
+
+/// kube-apiserver dies under a watch of 10,000 Pods and under those who write: nothing is missed, and the cache can be read all the time.
 #[tokio::test]
 async fn a_killed_server_costs_nothing_but_time() {
     // A server of our own, whatever the environment says: others would mind.
@@ -319,6 +370,16 @@ async fn a_killed_server_costs_nothing_but_time() {
         let namespace = namespace.clone();
         tokio::task::spawn_blocking(move || read_on(&lister, &namespace, &stop, &reads))
     };
+    let (writing_stops, failed) = <(Arc<AtomicBool>, Arc<AtomicUsize>)>::default();
+    let writer = {
+        let (client, stop, failed) = (client.clone(), Arc::clone(&writing_stops), Arc::clone(&failed));
+        tokio::spawn(write_on(client, namespace.clone(), stop, failed))
+    };
+    eventually("writes in the cache", || match cache.lister.get(&namespace, "late-20") {
+        Some(_) => Ok(()),
+        None => Err("not yet".to_owned()),
+    })
+    .await;
     let before = reads.load(Ordering::Relaxed);
     server.restart_apiserver().await.unwrap();
     let meanwhile = reads.load(Ordering::Relaxed) - before;
@@ -343,14 +404,18 @@ async fn a_killed_server_costs_nothing_but_time() {
     })
     .await;
     at_once(10_000..10_100, |number| create(&client, &namespace, number)).await;
+    writing_stops.store(true, Ordering::Relaxed);
+    let (created, deleted) = writer.await.unwrap();
+    let failed = failed.load(Ordering::Relaxed);
+    assert!(failed > 0, "no write met a server that was away");
 
     let list = pods.metadata().list(&ListParams::default()).await.unwrap();
     let now: BTreeMap<Key, State> = list.items.into_iter().map(|pod| known(pod.metadata)).collect();
-    assert_eq!(now.len(), 10_000 - 199 + 100);
+    assert_eq!(now.len(), 10_000 - 199 + 100 + created - deleted);
     eventually("the cache to hold what the server has", || cache.agrees_with(&now)).await;
     stop.store(true, Ordering::Relaxed);
     let fewest = reader.await.unwrap();
-    assert!(fewest >= 10_000 - 399, "somebody saw only {fewest} objects");
+    assert!(fewest >= 10_000 - 399 - deleted, "somebody saw only {fewest} objects");
     assert_eq!(cache.handlers[0].testimony().problems, Vec::<String>::new());
     factory.shutdown().await;
 }
