@@ -189,15 +189,26 @@ impl<K: Object> Informer<K> {
     pub fn start(&self) -> Result<(), Error> {
         self.inner.runtime()?;
         let mut state = self.life.state();
-        *state = match std::mem::replace(&mut *state, LifeState::Stopped) {
-            LifeState::New(starter) => LifeState::Running(starter()),
-            LifeState::Running(tasks) => LifeState::Running(tasks),
+        let starter = match std::mem::replace(&mut *state, LifeState::Running(Vec::new())) {
+            LifeState::New(starter) => starter,
+            running @ LifeState::Running(_) => {
+                *state = running;
+                return Ok(());
+            }
             ended @ (LifeState::Stopped | LifeState::Failed) => {
                 *state = ended;
                 return Err(self.inner.stopped());
             }
         };
-        Ok(())
+        drop(state);
+        // With nothing held: on a runtime that shuts down, a task ends before it has begun, and the informer with it.
+        let started = starter();
+        if let LifeState::Running(tasks) = &mut *self.life.state() {
+            tasks.extend(started);
+            return Ok(());
+        }
+        started.iter().for_each(JoinHandle::abort);
+        Err(self.inner.stopped())
     }
 
     /// Ends it for good and waits until no handler is called any more. Handlers are still told what they have been sent. The cache

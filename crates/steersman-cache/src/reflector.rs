@@ -472,7 +472,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         };
         match self.reader.read(&object) {
             Ok(kept) => {
-                let object = self.reported(kept);
+                let object = if is_gone { kept.object } else { self.reported(kept) };
                 let version = object.meta().resource_version();
                 if in_order && !version.is_empty() {
                     version.clone_into(&mut self.version);

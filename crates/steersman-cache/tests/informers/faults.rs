@@ -69,6 +69,11 @@ async fn one_object_of_a_thousand_that_does_not_decode_harms_only_its_own_reader
         informer.add_index("again", Index::function(speed)).unwrap();
         let expected = if mode == StorageMode::Decoded { 2 } else { 3 };
         assert_eq!(informer.status()[0].object_errors, expected, "{mode:?}: what came undecoded has been reported");
+        // Of one that goes nobody needs to know.
+        script.deleted(&map_json("late", 5_003, "medium"));
+        lister.wait_for_version("5003", LONG).await.unwrap();
+        assert!(lister.get("default", "late").is_none());
+        assert_eq!(informer.status()[0].object_errors, expected, "{mode:?}");
     }
 }
 

@@ -174,6 +174,25 @@ fn an_informer_ends_with_its_runtime() {
 }
 
 #[test]
+fn an_informer_cannot_start_on_a_runtime_that_has_ended() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let informer = runtime.block_on(async {
+        let (factory, _) = factory(&Embedded::start());
+        factory.informer::<ConfigMap>(InformerOptions::all()).unwrap()
+    });
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let (done, is_done) = mpsc::channel();
+    // On a thread of its own, because what goes wrong here never ends.
+    std::thread::spawn(move || {
+        let _in_runtime = handle.enter();
+        done.send((informer.start(), informer.is_stopped())).unwrap();
+    });
+    let (started, is_stopped) = is_done.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for itself");
+    assert!(matches!(started, Err(Error::Stopped { .. })) && is_stopped, "{started:?}");
+}
+
+#[test]
 fn without_a_runtime_there_is_an_error_and_no_panic() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let informer = runtime.block_on(async {
