@@ -498,3 +498,55 @@ fn type_meta<K: Resource>(dynamic: &K::DynamicType) -> TypeMeta {
 fn metadata_type() -> TypeMeta {
     TypeMeta { api_version: "meta.k8s.io/v1".to_owned(), kind: "PartialObjectMetadata".to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use steersman_testing::Embedded;
+
+    use super::*;
+    use crate::{ListOptions, ListerWatcher, WatchOptions};
+
+    /// A server whose client has a bug.
+    struct Buggy(ApiListerWatcher<ConfigMap>);
+
+    impl ListerWatcher for Buggy {
+        type List = <ApiListerWatcher<ConfigMap> as ListerWatcher>::List;
+        type Watch = <ApiListerWatcher<ConfigMap> as ListerWatcher>::Watch;
+
+        fn describe(&self) -> String {
+            self.0.describe()
+        }
+
+        async fn list(&self, options: &ListOptions) -> Result<Self::List, steersman_client::Error> {
+            self.0.list(options).await
+        }
+
+        async fn watch(&self, _: &WatchOptions) -> Result<Self::Watch, steersman_client::Error> {
+            panic!("this is the test")
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_informer_that_failed_is_seen_until_somebody_asks_for_a_new_one() {
+        let client = Client::from(Embedded::start().client());
+        let buggy = Buggy(ApiListerWatcher::new(client.all_namespaces::<ConfigMap>()));
+        let factory = SharedInformerFactory::new(client);
+        factory.informer::<ConfigMap>(InformerOptions::all()).expect("the options make sense");
+        {
+            let mut informers = factory.informers();
+            let entry = informers.values_mut().next().expect("there is one");
+            let (kind, storage) = ("ConfigMap".to_owned(), StorageOptions::default());
+            let config = InformerConfig { kind, storage, reflector: entry.reflector.clone() };
+            entry.informer = Arc::new(Informer::<ConfigMap>::new(vec![(None, buggy)], config));
+        }
+        factory.start().expect("there is a runtime");
+        let error = factory.wait_for_cache_sync(Duration::MAX).await.expect_err("it never syncs").to_string();
+        assert!(error.contains("/configmaps: stopped") && error.contains("panicked"), "{error}");
+        assert_eq!(factory.status().len(), 1);
+        let new = factory.informer::<ConfigMap>(InformerOptions::all()).expect("the options make sense");
+        factory.start().expect("there is a runtime");
+        factory.wait_for_cache_sync(Duration::MAX).await.expect("it syncs");
+        assert!(new.has_synced() && factory.status().len() == 1);
+    }
+}
