@@ -238,14 +238,15 @@ impl<K: Send + Sync + 'static> Listener<K> {
 const TOLD_AT_ONCE: usize = 512;
 
 async fn tell<K>(
-    mut handler: impl EventHandler<K>,
+    handler: impl EventHandler<K>,
     mut messages: mpsc::UnboundedReceiver<Message<K>>,
     shared: Arc<Shared>,
     synced: watch::Sender<bool>,
     running: watch::Sender<()>,
 ) {
-    // It goes when the task ends, however that is.
+    // It goes when the task ends, however that is, and after the handler with all that this holds.
     let _running = running;
+    let mut handler = handler;
     loop {
         let message = tokio::select! {
             biased;

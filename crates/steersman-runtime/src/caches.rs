@@ -7,14 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use steersman_cache::{
-    Informer, InformerOptions, Lister, Object, ObjectKey, Phase, ReflectorStatus, SharedInformerFactory, StorageOptions,
+    Informer, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus, SharedInformerFactory, StorageOptions,
 };
 use steersman_client::Client;
 use steersman_wire::{FieldSelector, LabelSelector, Metadata, Operator, SelectorError, Strip};
-use tokio::time::Instant;
 
 use crate::Error;
 use crate::kind::{Identity, Kind};
@@ -74,25 +71,15 @@ struct Scope {
 pub(crate) trait Look: Send + Sync {
     fn meta(&self, key: &ObjectKey) -> Option<Metadata>;
     fn resource_version(&self) -> String;
-    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), steersman_cache::Error>>;
 }
 
-struct Eyes<K> {
-    informer: Informer<K>,
-    lister: Lister<K>,
-}
-
-impl<K: Object> Look for Eyes<K> {
+impl<K: Object> Look for Lister<K> {
     fn meta(&self, key: &ObjectKey) -> Option<Metadata> {
-        self.lister.get_by_key(key).map(|object| object.meta().clone())
+        self.get_by_key(key).map(|object| object.meta().clone())
     }
 
     fn resource_version(&self) -> String {
-        self.lister.resource_version()
-    }
-
-    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), steersman_cache::Error>> {
-        self.informer.wait_for_sync(limit).boxed()
+        self.resource_version()
     }
 }
 
@@ -313,7 +300,7 @@ impl Caches {
             users: Mutex::default(),
             labels,
             fields,
-            look: Box::new(Eyes { lister: informer.lister(), informer: informer.clone() }),
+            look: Box::new(informer.lister()),
             informer: Box::new(informer.clone()),
         });
         Ok(Found { informer, declared })
@@ -351,35 +338,15 @@ impl Caches {
 
     /// Waits until all are filled. The error names those that are not, and why.
     pub(crate) async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
-        let started = Instant::now();
-        let all = self.declared().clone();
-        let mut missing = Vec::new();
-        for declared in all {
-            // The time is for all of them together.
-            let left = limit.saturating_sub(started.elapsed());
-            match declared.look().wait_for_sync(left).await {
-                Err(steersman_cache::Error::NotSynced { waiting, .. }) => missing.extend(waiting),
-                // It was undeclared meanwhile.
-                Ok(()) | Err(steersman_cache::Error::Stopped { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        missing.sort();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(steersman_cache::Error::NotSynced { waited: limit, waiting: missing }.into())
+        Ok(self.factory.wait_for_cache_sync(limit).await?)
     }
 
     pub(crate) async fn shutdown(&self) {
         self.factory.shutdown().await;
     }
 
-    /// Of those that are declared.
     pub(crate) fn status(&self) -> Vec<ReflectorStatus> {
-        let mut status = self.factory.status();
-        status.retain(|status| status.phase != Phase::Stopped);
-        status
+        self.factory.status()
     }
 }
 

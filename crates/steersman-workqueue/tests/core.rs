@@ -1,14 +1,11 @@
 //! The queue without waiting: each behaviour of client-go's and controller-runtime's work queues by name, at times that
 //! the test chooses.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use steersman_workqueue::{
-    AddOptions, Core, ItemExponentialFailureRateLimiter, Metrics, RateLimiter, Ticket, Unfinished, Verdict, metrics,
+    AddOptions, Core, ItemExponentialFailureRateLimiter, Metrics, Ticket, Unfinished, Verdict, metrics,
 };
 
 const fn ms(milliseconds: u64) -> Duration {
@@ -560,146 +557,4 @@ fn metrics_have_the_names_that_dashboards_know() {
         "retries_total",
     ];
     assert_eq!(names.map(str::to_owned), expected.map(|name| format!("workqueue_{name}")));
-}
-
-/// A key whose hashing fails on demand.
-#[derive(Clone, PartialEq, Eq)]
-struct Touchy(u32, Rc<RefCell<bool>>);
-
-impl std::hash::Hash for Touchy {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        assert!(!*self.1.borrow(), "do not touch");
-        self.0.hash(state);
-    }
-}
-
-/// Never limits, so that the limiter asks nothing of keys.
-struct Unlimited;
-
-impl<T> steersman_workqueue::RateLimiter<T> for Unlimited {
-    fn when(&mut self, _: &T, _: Instant) -> Duration {
-        Duration::ZERO
-    }
-
-    fn forget(&mut self, _: &T) {}
-
-    fn retries(&self, _: &T) -> u32 {
-        0
-    }
-}
-
-#[test]
-fn a_key_that_panics_when_hashed_harms_nobody_else() {
-    let touchy = Rc::new(RefCell::new(false));
-    let mut core = Core::with_rate_limiter(Unlimited);
-    let now = Instant::now();
-    core.add(Touchy(1, Rc::clone(&touchy)), AddOptions::new(), now);
-    *touchy.borrow_mut() = true;
-    let adding = std::panic::AssertUnwindSafe(|| core.add(Touchy(2, Rc::clone(&touchy)), AddOptions::new(), now));
-    assert!(std::panic::catch_unwind(adding).is_err());
-    *touchy.borrow_mut() = false;
-    let (ticket, key) = core.get(now).unwrap();
-    assert_eq!((key.0, core.keys()), (1, 1));
-    core.finish(ticket, Verdict::Done, now);
-    assert_eq!(core.keys(), 0);
-}
-
-thread_local! {
-    static HASHING_PANICS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-#[derive(Clone, PartialEq, Eq)]
-struct Moody(u32);
-
-impl std::hash::Hash for Moody {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        assert!(!HASHING_PANICS.get(), "not now");
-        self.0.hash(state);
-    }
-}
-
-#[test]
-fn delayed_keys_survive_a_panic_while_they_are_made_ready() {
-    let now = Instant::now();
-    let mut core = Core::new();
-    for number in 0..20_000 {
-        core.add(Moody(number), AddOptions::new().after(Duration::from_secs(1)), now);
-    }
-    let later = now + Duration::from_secs(2);
-    HASHING_PANICS.set(true);
-    let advanced = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| core.advance(later)));
-    HASHING_PANICS.set(false);
-    assert!(advanced.is_err(), "so many keys are looked at before");
-    core.advance(later);
-    assert_eq!((core.len(), core.delayed()), (20_000, 0));
-}
-
-/// A limiter, and metrics, that always panic.
-struct Panics;
-
-impl RateLimiter<&'static str> for Panics {
-    fn when(&mut self, _: &&'static str, _: Instant) -> Duration {
-        panic!("as planned");
-    }
-
-    fn forget(&mut self, _: &&'static str) {
-        panic!("as planned");
-    }
-
-    fn retries(&self, _: &&'static str) -> u32 {
-        0
-    }
-}
-
-impl Metrics for Panics {
-    fn depth(&mut self, _: i8, _: usize) {
-        panic!("as planned");
-    }
-
-    fn add(&mut self) {
-        panic!("as planned");
-    }
-
-    fn queue_duration(&mut self, _: Duration) {
-        panic!("as planned");
-    }
-
-    fn work_duration(&mut self, _: Duration) {
-        panic!("as planned");
-    }
-
-    fn retry(&mut self) {
-        panic!("as planned");
-    }
-}
-
-#[test]
-fn a_key_is_not_lost_when_its_rate_limiter_panics() {
-    for (verdict, comes_back) in
-        [(Verdict::Retry, Some(s(1))), (Verdict::RequeueAfter(s(5)), Some(s(5))), (Verdict::Done, None)]
-    {
-        let mut queue = Queue { core: Core::with_rate_limiter(Panics), now: Instant::now() };
-        queue.add("a");
-        let (ticket, _) = queue.get();
-        let finished = catch_unwind(AssertUnwindSafe(|| queue.finish(ticket, verdict)));
-        assert!(finished.is_err(), "whoever calls is told");
-        assert_eq!(queue.core.next_deadline(), comes_back.map(|delay| queue.now + delay), "{verdict:?}");
-        assert_eq!(queue.core.unfinished(queue.now).count, 0);
-        queue.add("a");
-        assert_eq!(queue.get().1, "a");
-    }
-}
-
-#[test]
-fn no_key_is_lost_when_metrics_panic() {
-    let mut queue = Queue::new();
-    queue.core.set_metrics(Panics);
-    queue.add("a");
-    queue.add_after("b", s(1));
-    let (ticket, _) = queue.get();
-    queue.add("a");
-    queue.finish(ticket, Verdict::Done);
-    queue.pass(s(1));
-    assert_eq!(queue.drain(), ["a", "b"]);
-    assert_eq!(queue.core.keys(), 0);
 }
