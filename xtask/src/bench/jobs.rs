@@ -632,7 +632,7 @@ mod tests {
         assert_eq!(names(&["sync"]), ["sync"]);
         assert_eq!(names(&["cache-read"]), ["cache-read-all", "cache-read-children"]);
         assert_eq!(names(&["workqueue-queued"]), ["workqueue-queued-1", "workqueue-queued-4"]);
-        assert_eq!(names(&["workqueue"]).len(), 7);
+        assert_eq!(names(&["workqueue"]).len(), 8);
         assert_eq!(names(&["reconcile"]), ["reconcile", "reconcile-own", "reconcile-noop"]);
         assert_eq!(names(&["idle", "start"]), ["start", "idle"]);
         assert_eq!(names(&["watch", "sync"]), ["sync", "watch"]);
