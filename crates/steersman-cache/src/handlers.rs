@@ -25,6 +25,15 @@ pub trait EventHandler<K>: Send + 'static {
 
     /// An object is gone. `final_state_unknown`: its deletion was not seen, and `object` is the last state that was.
     fn on_delete(&mut self, object: &Cached<K>, final_state_unknown: bool);
+
+    /// Any of these, as the informer tells it. A handler that takes events as they are has it do so directly.
+    fn on_event(&mut self, event: &Event<K>) {
+        match event {
+            Event::Add { object, initial } => self.on_add(object, *initial),
+            Event::Update { old, new } => self.on_update(old, new),
+            Event::Delete { object, final_state_unknown } => self.on_delete(object, *final_state_unknown),
+        }
+    }
 }
 
 /// What a handler is told.
@@ -77,14 +86,6 @@ impl<K> Event<K> {
     pub(crate) fn is_repetition(&self) -> bool {
         matches!(self, Self::Update { old, new } if old.is_same_state(new))
     }
-
-    fn tell(&self, handler: &mut impl EventHandler<K>) {
-        match self {
-            Self::Add { object, initial } => handler.on_add(object, *initial),
-            Self::Update { old, new } => handler.on_update(old, new),
-            Self::Delete { object, final_state_unknown } => handler.on_delete(object, *final_state_unknown),
-        }
-    }
 }
 
 /// A handler that is one function of all events.
@@ -113,6 +114,10 @@ impl<K: 'static, F: FnMut(&Event<K>) + Send + 'static> EventHandler<K> for Funct
 
     fn on_delete(&mut self, object: &Cached<K>, final_state_unknown: bool) {
         (self.0)(&Event::Delete { object: object.clone(), final_state_unknown });
+    }
+
+    fn on_event(&mut self, event: &Event<K>) {
+        (self.0)(event);
     }
 }
 
@@ -269,7 +274,7 @@ async fn tell<K>(
             if shared.removed.load(Ordering::Acquire) {
                 return;
             }
-            if catch_unwind(AssertUnwindSafe(|| event.tell(&mut handler))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_err() {
                 shared.panics.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(object = ?event.object(), "an event handler panicked; it is told of the next event");
             }

@@ -490,10 +490,12 @@ async fn consume<K: Object>(inner: Arc<Inner<K>>, index: usize, source: Arc<Sour
         let full = source.is_full();
         let Some((batch, synced)) = source.take() else { continue };
         let processed = process(&inner, index, &source, batch, synced);
-        inner.progress.send_modify(|progress| {
+        inner.progress.send_if_modified(|progress| {
             progress.batches += 1;
             progress.changes += u64::from(processed.changed);
             progress.synced |= processed.synced;
+            // Whoever comes later looks first.
+            inner.progress.receiver_count() > 0
         });
         // Others want to run as well, however much there is to do: handlers first of all, or what they have not been told piles up. Where
         // there is no more, a needless wake-up would only call another thread to help.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::caches::User;
-use crate::enqueue::{Panics, itself, owners};
+use crate::enqueue::{Concerned, Panics, owners};
 use crate::kind::Kind;
 use crate::layers::{Layer, Layered, PanicGuard, Timeout, Tracing, guarded};
 use crate::manager::{WeakManager, patiently};
@@ -88,8 +88,8 @@ impl<K: Object> ControllerBuilder<K> {
     /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled, also when it was
     /// deleted while nobody looked. Its owner is the one that controls it, or [every one](Kind::every_owner) of the kind.
     pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
-        let keys = Arc::new(owners(self.primary.identity.clone(), kind.owners));
-        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, keys }));
+        let concerned = Concerned::Mapped(Arc::new(owners(self.primary.identity.clone(), kind.owners)));
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, concerned }));
         self
     }
 
@@ -100,7 +100,8 @@ impl<K: Object> ControllerBuilder<K> {
         kind: Kind<W>,
         map: impl Fn(&Cached<W>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, keys: Arc::new(map) }));
+        let concerned = Concerned::Mapped(Arc::new(map));
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, concerned }));
         self
     }
 
@@ -184,7 +185,7 @@ impl<K: Object> ControllerBuilder<K> {
         });
         let informer = found.informer.clone();
         let context = Context::new(name.clone(), self.manager.client().clone(), found);
-        let primary = Watched { kind: self.primary, informer: Some(informer), in_use, keys: Arc::new(itself) };
+        let primary = Watched { kind: self.primary, informer: Some(informer), in_use, concerned: Concerned::Itself };
         let mut sources: Vec<Box<dyn WatchSource>> = vec![Box::new(primary)];
         sources.extend(self.sources);
         let run = Run {
@@ -306,7 +307,8 @@ impl Controller {
         if self.shared.queue.is_shut_down() {
             return Err(Error::Stopped);
         }
-        let mut source = Watched { kind, informer: None, in_use: None, keys: Arc::new(map) };
+        let concerned = Concerned::Mapped(Arc::new(map));
+        let mut source = Watched { kind, informer: None, in_use: None, concerned };
         self.shared.manager.upgrade()?.with_caches(|caches| {
             let (found, in_use) = caches.declare(&mut source.kind, User::Controller(&self.shared.name))?;
             source.in_use = in_use;

@@ -17,11 +17,28 @@ pub const LOW_PRIORITY: i8 = -100;
 /// Whose keys an event is about.
 pub(crate) type MapFn<K> = dyn Fn(&Cached<K>) -> Vec<ObjectKey> + Send + Sync;
 
+/// Whom a change of an object concerns.
+pub(crate) enum Concerned<K> {
+    /// The object itself, in each of its states.
+    Itself,
+    /// Those that a function knows.
+    Mapped(Arc<MapFn<K>>),
+}
+
+impl<K> Clone for Concerned<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Itself => Self::Itself,
+            Self::Mapped(map) => Self::Mapped(Arc::clone(map)),
+        }
+    }
+}
+
 /// Puts keys into a controller's queue.
 pub(crate) struct Enqueue<K> {
     pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) conditions: Conditions<K>,
-    pub(crate) keys: Arc<MapFn<K>>,
+    pub(crate) concerned: Concerned<K>,
     /// Of what it is told.
     pub(crate) kind: String,
     pub(crate) panics: Arc<Panics>,
@@ -34,11 +51,6 @@ pub(crate) struct Enqueue<K> {
 pub(crate) struct Panics {
     pub(crate) controller: String,
     pub(crate) total: AtomicU64,
-}
-
-/// The object's own key.
-pub(crate) fn itself<K>(object: &Cached<K>) -> Vec<ObjectKey> {
-    vec![object.key()]
 }
 
 /// Which owners of an object are told.
@@ -66,17 +78,26 @@ pub(crate) fn owners<K>(owner: Identity, which: Owners) -> impl Fn(&Cached<K>) -
 }
 
 impl<K: Object> Enqueue<K> {
-    fn enqueue(&self, event: &Event<K>, low: bool) {
+    fn enqueue(&self, event: &Event<K>) {
+        let low = match event {
+            Event::Add { initial, .. } => *initial,
+            Event::Update { old, new } => old.is_same_state(new),
+            Event::Delete { .. } => false,
+        };
         if !self.conditions.matter(event, |what, ask| self.guarded(what, event.object(), ask)) {
             return;
         }
         let options = AddOptions::new().priority(if low { LOW_PRIORITY } else { 0 });
-        let mut keys = self.keys(event.object());
+        let map = match &self.concerned {
+            Concerned::Itself => return self.queue.add_with(event.object().key(), options),
+            Concerned::Mapped(map) => &**map,
+        };
+        let mut keys = self.keys(map, event.object());
         // Who is no longer concerned has to be told once more.
         if let Event::Update { old, new } = event
             && !old.is_same_state(new)
         {
-            for key in self.keys(old) {
+            for key in self.keys(map, old) {
                 if !keys.contains(&key) {
                     keys.push(key);
                 }
@@ -86,8 +107,8 @@ impl<K: Object> Enqueue<K> {
     }
 
     /// Whom a state concerns. If the function panics, nobody; the other state of an update is asked about all the same.
-    fn keys(&self, object: &Cached<K>) -> Vec<ObjectKey> {
-        self.guarded("map function", object, || (self.keys)(object)).unwrap_or_default()
+    fn keys(&self, map: &MapFn<K>, object: &Cached<K>) -> Vec<ObjectKey> {
+        self.guarded("map function", object, || map(object)).unwrap_or_default()
     }
 
     /// What a user's function says; none if it panics, which is counted and logged.
@@ -104,15 +125,18 @@ impl<K: Object> Enqueue<K> {
 
 impl<K: Object> EventHandler<K> for Enqueue<K> {
     fn on_add(&mut self, object: &Cached<K>, initial: bool) {
-        self.enqueue(&Event::Add { object: object.clone(), initial }, initial);
+        self.enqueue(&Event::Add { object: object.clone(), initial });
     }
 
     fn on_update(&mut self, old: &Cached<K>, new: &Cached<K>) {
-        let event = Event::Update { old: old.clone(), new: new.clone() };
-        self.enqueue(&event, old.is_same_state(new));
+        self.enqueue(&Event::Update { old: old.clone(), new: new.clone() });
     }
 
     fn on_delete(&mut self, object: &Cached<K>, final_state_unknown: bool) {
-        self.enqueue(&Event::Delete { object: object.clone(), final_state_unknown }, false);
+        self.enqueue(&Event::Delete { object: object.clone(), final_state_unknown });
+    }
+
+    fn on_event(&mut self, event: &Event<K>) {
+        self.enqueue(event);
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::caches::{Caches, InUse, User};
 use crate::controller::Shared;
-use crate::enqueue::{Enqueue, MapFn};
+use crate::enqueue::{Concerned, Enqueue};
 use crate::kind::Kind;
 
 /// Where keys come from.
@@ -47,7 +47,7 @@ pub(crate) struct Watched<W> {
     pub(crate) informer: Option<Informer<W>>,
     /// Until the handler has it.
     pub(crate) in_use: Option<InUse>,
-    pub(crate) keys: Arc<MapFn<W>>,
+    pub(crate) concerned: Concerned<W>,
 }
 
 impl<W: Object> Watched<W> {
@@ -57,7 +57,7 @@ impl<W: Object> Watched<W> {
         let handler = Enqueue {
             queue: shared.queue.clone(),
             conditions,
-            keys: Arc::clone(&self.keys),
+            concerned: self.concerned.clone(),
             kind: self.kind.identity.kind.clone(),
             panics: Arc::clone(&shared.panics),
             _in_use: self.in_use.take(),
