@@ -7,7 +7,7 @@
 //! each Pod is changed once.
 //!
 //! A percentile in microseconds is as much the machine's as ours: it may let a thread wait, or take its memory out of the processor's
-//! caches while it is idle. So the same is asked afterwards of a thread that has nothing to do with us ([`machine`]).
+//! caches while it is idle. So the same is asked afterwards of a thread that has nothing to do with us.
 
 use std::io;
 use std::pin::Pin;
