@@ -19,6 +19,20 @@ struct Desk {
     seen: HashMap<ObjectKey, String>,
 }
 
+impl Desk {
+    fn begin(&mut self, key: &ObjectKey) {
+        let at_it = self.active.entry(key.clone()).or_default();
+        *at_it += 1;
+        self.twice |= *at_it > 1;
+        self.most = self.most.max(self.active.values().sum());
+    }
+
+    fn end(&mut self, key: ObjectKey, seen: String) {
+        *self.active.get_mut(&key).unwrap() -= 1;
+        self.seen.insert(key, seen);
+    }
+}
+
 fn value(map: &ConfigMap) -> String {
     map.data.as_ref().unwrap()["value"].clone()
 }
@@ -32,18 +46,9 @@ async fn a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost() {
         let desk = Arc::clone(&shared);
         async move {
             let seen = value(&*ctx.object(&key).await?.unwrap().get()?);
-            {
-                let mut desk = desk.lock().unwrap();
-                let at_it = desk.active.entry(key.clone()).or_default();
-                *at_it += 1;
-                let twice = *at_it > 1;
-                desk.twice |= twice;
-                desk.most = desk.most.max(desk.active.values().sum());
-            }
+            desk.lock().unwrap().begin(&key);
             sleep(Duration::from_millis(70)).await;
-            let mut desk = desk.lock().unwrap();
-            *desk.active.get_mut(&key).unwrap() -= 1;
-            desk.seen.insert(key, seen);
+            desk.lock().unwrap().end(key, seen);
             Ok::<_, Failure>(Action::done())
         }
     });
@@ -89,21 +94,12 @@ async fn parallel_workers_never_have_the_same_key_and_lose_no_change() {
         let desk = Arc::clone(&shared);
         async move {
             let seen = value(&*ctx.object(&key).await?.unwrap().get()?);
-            {
-                let mut desk = desk.lock().unwrap();
-                let at_it = desk.active.entry(key.clone()).or_default();
-                *at_it += 1;
-                let twice = *at_it > 1;
-                desk.twice |= twice;
-                desk.most = desk.most.max(desk.active.values().sum());
-            }
+            desk.lock().unwrap().begin(&key);
             // Room for others to come in between.
             for _ in 0..50 {
                 tokio::task::yield_now().await;
             }
-            let mut desk = desk.lock().unwrap();
-            *desk.active.get_mut(&key).unwrap() -= 1;
-            desk.seen.insert(key, seen);
+            desk.lock().unwrap().end(key, seen);
             Ok::<_, Failure>(Action::done())
         }
     });
