@@ -259,7 +259,7 @@ impl<K: Object> Storage<K> {
 
     /// The same, with what was wrong if it did not decode.
     pub(crate) fn keep_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Kept<K>, ObjectError> {
-        make_room(item.object.len());
+        make_room(item.size());
         let strip = &self.shared.options.strip;
         let scanned = if self.reads_it_whole() {
             Json.scan_item(item, strip, type_meta)

@@ -170,8 +170,14 @@ impl<K: Resource> Api<K> {
     }
 }
 
-pub(crate) fn request(built: Result<Request<Vec<u8>>, kube_core::request::Error>) -> Result<Request<Body>, Error> {
-    built.map(|request| request.map(Body::from)).map_err(|error| Error::InvalidRequest(error.to_string()))
+type Built = Result<Request<Vec<u8>>, kube_core::request::Error>;
+
+pub(crate) fn request(built: Built) -> Result<Request<Body>, Error> {
+    written(built).map(|request| request.map(Body::from))
+}
+
+fn written(built: Built) -> Result<Request<Vec<u8>>, Error> {
+    built.map_err(|error| Error::InvalidRequest(error.to_string()))
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
@@ -193,7 +199,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
             Form::Full => requests.get(name, params),
             Form::Metadata => requests.get_metadata(name, params),
         };
-        self.client.ask_for(request(built)?).await
+        self.ask_for(request(built)?).await
     }
 
     /// Reads one object; `None` if it does not exist.
@@ -211,7 +217,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         K: Serialize,
     {
         let built = self.requests_of_one("create", None)?.create(params, encode(object)?);
-        self.client.ask_for(request(built)?).await
+        self.write::<K, K>(written(built)?).await
     }
 
     /// Writes an object as a whole. Its resource version says which state it is meant to replace.
@@ -220,7 +226,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         K: Serialize,
     {
         let built = self.requests_of_one("replace", Some(name))?.replace(name, params, encode(object)?);
-        self.client.ask_for(request(built)?).await
+        self.write::<K, K>(written(built)?).await
     }
 
     /// Changes part of an object: a JSON patch, a merge patch, a strategic merge patch, or server-side apply.
@@ -230,7 +236,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
             Form::Full => requests.patch(name, params, patch),
             Form::Metadata => requests.patch_metadata(name, params, patch),
         };
-        self.client.ask_for(request(built)?).await
+        self.ask_for(request(built)?).await
     }
 
     /// Server-side apply: says what `manager` wants of the object, which is made if need be. Fields that others manage with
@@ -289,7 +295,7 @@ impl<K: Resource> Subresource<'_, K> {
     /// Reads it.
     pub async fn get<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
         let built = self.api.requests_of_one("get a part of", Some(name))?.get_subresource(self.name, name);
-        self.api.client.ask_for(request(built)?).await
+        self.api.ask_for(request(built)?).await
     }
 
     /// Creates it: an `Eviction`, a `TokenRequest`, a `Binding`.
@@ -301,7 +307,7 @@ impl<K: Resource> Subresource<'_, K> {
     ) -> Result<T, Error> {
         let requests = self.api.requests_of_one("create a part of", Some(name))?;
         let built = requests.create_subresource(self.name, name, params, encode(body)?);
-        self.api.client.ask_for(request(built)?).await
+        self.api.write::<B, T>(written(built)?).await
     }
 
     /// Writes it as a whole.
@@ -313,7 +319,7 @@ impl<K: Resource> Subresource<'_, K> {
     ) -> Result<T, Error> {
         let requests = self.api.requests_of_one("replace a part of", Some(name))?;
         let built = requests.replace_subresource(self.name, name, params, encode(body)?);
-        self.api.client.ask_for(request(built)?).await
+        self.api.write::<B, T>(written(built)?).await
     }
 
     /// Changes part of it.
@@ -325,6 +331,6 @@ impl<K: Resource> Subresource<'_, K> {
     ) -> Result<T, Error> {
         let requests = self.api.requests_of_one("patch a part of", Some(name))?;
         let built = requests.patch_subresource(self.name, name, params, patch);
-        self.api.client.ask_for(request(built)?).await
+        self.api.ask_for(request(built)?).await
     }
 }

@@ -39,6 +39,7 @@ pub struct ClientBuilder {
     retries: u32,
     rate_limit: Option<(f64, u32)>,
     gzip: bool,
+    protobuf: bool,
     user_agent: String,
     metrics: Option<Arc<dyn RequestMetrics>>,
     warnings: Arc<dyn WarningHandler>,
@@ -60,6 +61,7 @@ impl ClientBuilder {
         Self {
             gzip: !config.disable_compression,
             config,
+            protobuf: true,
             timeouts: Timeouts::default(),
             retries: RETRIES_DEFAULT,
             rate_limit: None,
@@ -97,6 +99,16 @@ impl ClientBuilder {
     #[must_use]
     pub fn gzip(mut self, gzip: bool) -> Self {
         self.gzip = gzip;
+        self
+    }
+
+    /// Whether objects of built-in kinds may come and be sent as protobuf: yes, which spares the server and the network work. It
+    /// is for the types of `k8s-openapi`, and for objects of which only the metadata is read; everything else is JSON anyway, and
+    /// what the server does not have as protobuf comes as JSON. Fields that are newer than those types are not read from
+    /// protobuf. Whoever looks for them in such objects all the same, with a type or a path of their own, needs JSON.
+    #[must_use]
+    pub fn protobuf(mut self, protobuf: bool) -> Self {
+        self.protobuf = protobuf;
         self
     }
 
@@ -192,7 +204,7 @@ impl ClientBuilder {
         let service = Retry { inner: service, retries: self.retries };
         let service = Headers { inner: service, user_agent };
         let server = self.config.cluster_url.to_string();
-        Ok(Client::new(BoxCloneSyncService::new(service), &server, &self.config.default_namespace))
+        Ok(Client::new(BoxCloneSyncService::new(service), &server, &self.config.default_namespace, self.protobuf))
     }
 }
 

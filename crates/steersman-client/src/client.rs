@@ -1,5 +1,6 @@
 //! The one connection that all clients share.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,10 +12,12 @@ use kube_client::client::Body;
 use kube_core::Status;
 use kube_core::response::StatusDetails;
 use serde::de::DeserializeOwned;
+use steersman_wire::Encoding;
 use tower::ServiceExt;
 
 use crate::builder::{ClientBuilder, boxed};
 use crate::discovery::Cache;
+use crate::encoding::{Spoken, encoding_of};
 use crate::error::{Asked, DecodeError, Error, TimeoutError, TransportError, chain};
 use crate::layers::{AnswerBody, Transport};
 
@@ -38,7 +41,7 @@ use crate::layers::{AnswerBody, Transport};
 /// It is repeated only when the server asks for that with `Retry-After`, or when it is a read and the connection was lost. It
 /// waits for its turn if there is a [rate limit](ClientBuilder::rate_limit), in its own future: no request waits behind another. It ends
 /// with an error when the server is silent for longer than [`Timeouts`](crate::Timeouts) says. Answers to reads come
-/// compressed. Every attempt is told to the [metrics](ClientBuilder::metrics), every warning to the
+/// compressed, and objects of built-in kinds as [protobuf](ClientBuilder::protobuf). Every attempt is told to the [metrics](ClientBuilder::metrics), every warning to the
 /// [handler](ClientBuilder::warnings).
 #[derive(Clone)]
 pub struct Client {
@@ -47,6 +50,8 @@ pub struct Client {
     default_namespace: Arc<str>,
     /// What the server serves, for all clones.
     pub(crate) served: Arc<Cache>,
+    /// In which encoding it is spoken to, for all clones.
+    pub(crate) spoken: Arc<Spoken>,
 }
 
 impl std::fmt::Debug for Client {
@@ -69,12 +74,13 @@ impl Client {
         Self::builder(crate::config_from_environment().await?).build()
     }
 
-    pub(crate) fn new(transport: Transport, server: &str, default_namespace: &str) -> Self {
+    pub(crate) fn new(transport: Transport, server: &str, default_namespace: &str, protobuf: bool) -> Self {
         Self {
             transport,
             server: server.trim_end_matches('/').into(),
             default_namespace: default_namespace.into(),
             served: Arc::default(),
+            spoken: Arc::new(Spoken::new(protobuf)),
         }
     }
 
@@ -91,7 +97,9 @@ impl Client {
     /// Sends a request as it is and returns the answer as it comes, whatever its code.
     pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<AnswerBody>, Error> {
         let asked = self.asked(&request);
-        self.transport.clone().oneshot(request).await.map_err(|error| failure(asked, error))
+        let response = self.transport.clone().oneshot(request).await.map_err(|error| failure(asked, error))?;
+        self.spoken.answered(encoding_of(response.headers()));
+        Ok(response)
     }
 
     /// Sends a request and returns the answer as it comes, if it is one of success.
@@ -103,19 +111,23 @@ impl Client {
             status if status.is_client_error() || status.is_server_error() => {
                 let retry_after = response.headers().get(http::header::RETRY_AFTER);
                 let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-                let is_text = is_text(response.headers());
+                let (is_text, encoding) = (is_text(response.headers()), encoding_of(response.headers()));
                 let body = collect(&asked, response.into_body()).await?;
+                // One that cannot be read is told of by its code.
+                let body = encoding.object(&body).unwrap_or_default();
                 Err(Error::Api { asked, status: Box::new(status_of(status, &body, is_text, retry_after)) })
             }
             status => Err(Error::Decode { asked, problem: DecodeError::Code(status) }),
         }
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole answer, as JSON.
     pub(crate) async fn ask(&self, request: Request<Body>) -> Result<Bytes, Error> {
         let asked = self.asked(&request);
         let response = self.send_ok(request).await?;
-        collect(&asked, response.into_body()).await
+        let encoding = encoding_of(response.headers());
+        let body = collect(&asked, response.into_body()).await?;
+        as_json(&asked, encoding, body)
     }
 
     /// Sends a request and decodes the answer.
@@ -141,7 +153,7 @@ impl From<kube_client::Client> for Client {
             let client = client.clone();
             async move { client.send(request).await }
         });
-        Self::new(boxed(service), "", &namespace)
+        Self::new(boxed(service), "", &namespace, true)
     }
 }
 
@@ -157,6 +169,15 @@ impl From<Client> for kube_client::Client {
 pub(crate) async fn collect(asked: &Asked, body: AnswerBody) -> Result<Bytes, Error> {
     let collected = body.collect().await.map_err(|error| failure(asked.clone(), error))?;
     Ok(collected.to_bytes())
+}
+
+/// A body as JSON.
+pub(crate) fn as_json(asked: &Asked, encoding: Encoding, body: Bytes) -> Result<Bytes, Error> {
+    match encoding.object(&body) {
+        Ok(Cow::Borrowed(_)) => Ok(body),
+        Ok(Cow::Owned(json)) => Ok(json.into()),
+        Err(error) => Err(Error::Object { asked: asked.clone(), error: Box::new(error) }),
+    }
 }
 
 /// Decodes a body, without a word of it in the error.

@@ -17,6 +17,7 @@ mod client;
 mod config;
 mod conflict;
 mod discovery;
+mod encoding;
 mod error;
 mod layers;
 mod rest;

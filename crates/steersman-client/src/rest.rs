@@ -11,7 +11,8 @@ use kube_client::client::Body;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{collect, decode, failure};
+use crate::client::{as_json, collect, decode, failure};
+use crate::encoding::encoding_of;
 use crate::error::Asked;
 use crate::layers::timeouts::RequestTimeout;
 use crate::text::percent_encoded;
@@ -334,6 +335,7 @@ impl RestAnswer {
 
     /// The body, decoded.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        decode(&self.asked, &self.body)
+        let json = as_json(&self.asked, encoding_of(&self.headers), self.body.clone())?;
+        decode(&self.asked, &json)
     }
 }

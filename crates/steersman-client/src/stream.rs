@@ -9,40 +9,41 @@ use kube_core::params::{ListParams, WatchParams};
 use kube_core::{ObjectList, Resource};
 use serde::de::DeserializeOwned;
 use steersman_wire::{
-    Codec, Fault, Item, Json, Limits, ListMeta, ListSplitter, ObjectError, TypeMeta, WatchEvent, WatchSplitter,
-    WireError,
+    Codec, Fault, Item, Json, Limits, ListBody, ListMeta, ListSplitter, ObjectError, TypeMeta, WatchBody, WatchEvent,
+    WatchSplitter, WireError,
 };
 
 use crate::api::{Form, request};
 use crate::client::failure;
+use crate::encoding::encoding_of;
 use crate::error::{Asked, DecodeError};
 use crate::layers::AnswerBody;
 use crate::{Api, Client, Error};
 
 /// The items of a list as they arrive: what [`Client::list_raw`] returns.
-pub struct RawList<C: Codec = Json> {
+pub struct RawList {
     asked: Asked,
     body: AnswerBody,
     /// `None` at the end.
-    splitter: Option<C::ListSplitter>,
+    splitter: Option<ListBody>,
     meta: ListMeta,
 }
 
 /// The events of a watch as they arrive: what [`Client::watch_raw`] returns.
-pub struct RawWatch<C: Codec = Json> {
+pub struct RawWatch {
     asked: Asked,
     body: AnswerBody,
     /// `None` at the end.
-    splitter: Option<C::WatchSplitter>,
+    splitter: Option<WatchBody>,
 }
 
-impl<C: Codec> std::fmt::Debug for RawList<C> {
+impl std::fmt::Debug for RawList {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawList").field("asked", &self.asked).finish_non_exhaustive()
     }
 }
 
-impl<C: Codec> std::fmt::Debug for RawWatch<C> {
+impl std::fmt::Debug for RawWatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawWatch").field("asked", &self.asked).finish_non_exhaustive()
     }
@@ -59,7 +60,7 @@ async fn next_chunk(body: &mut AnswerBody, asked: &Asked) -> Result<Option<Bytes
     Ok(None)
 }
 
-impl<C: Codec> RawList<C> {
+impl RawList {
     /// The next item; `None` at the end. An item that cannot be read is an inner error, and the next one comes all the same.
     pub async fn next(&mut self) -> Result<Option<Result<Item, ObjectError>>, Error> {
         let broken = |error: WireError| wire_error(&self.asked, error);
@@ -85,7 +86,7 @@ impl<C: Codec> RawList<C> {
     }
 }
 
-impl<C: Codec> RawWatch<C> {
+impl RawWatch {
     /// The next event; `None` when the server has ended the watch. An object that cannot be read is an inner error, and the
     /// next event comes all the same. The server's refusal in the middle of a watch is an [`Error::Api`], after which there
     /// is nothing more.
@@ -134,18 +135,21 @@ fn wire_error(asked: &Asked, error: WireError) -> Error {
 }
 
 impl Client {
-    /// Sends a request for a list and returns its items as they arrive, as bytes.
+    /// Sends a request for a list and returns its items as they arrive, as bytes. The answer may be JSON or, for kinds that are built
+    /// in, protobuf, as the request asks for it.
     pub async fn list_raw(&self, request: Request<Body>, limits: Limits) -> Result<RawList, Error> {
         let asked = self.asked(&request);
-        let body = self.send_ok(request).await?.into_body();
-        Ok(RawList { asked, body, splitter: Some(Json.split_list(limits)), meta: ListMeta::default() })
+        let answer = self.send_ok(request).await?;
+        let splitter = Some(encoding_of(answer.headers()).split_list(limits));
+        Ok(RawList { asked, body: answer.into_body(), splitter, meta: ListMeta::default() })
     }
 
     /// Sends a request for a watch and returns its events as they arrive, as bytes.
     pub async fn watch_raw(&self, request: Request<Body>, limits: Limits) -> Result<RawWatch, Error> {
         let asked = self.asked(&request);
-        let body = self.send_ok(request).await?.into_body();
-        Ok(RawWatch { asked, body, splitter: Some(Json.split_watch(limits)) })
+        let answer = self.send_ok(request).await?;
+        let splitter = Some(encoding_of(answer.headers()).split_watch(limits));
+        Ok(RawWatch { asked, body: answer.into_body(), splitter })
     }
 }
 
@@ -168,8 +172,8 @@ pub enum Event<K> {
 }
 
 /// Decodes an object, which may be a Secret: the decoder's own words are not kept.
-fn decoded<K: DeserializeOwned>(asked: &Asked, object: &[u8]) -> Result<K, Error> {
-    Json.decode(object).map_err(|error| object_error::<K>(asked, error))
+fn decoded<K: DeserializeOwned>(asked: &Asked, object: &Item) -> Result<K, Error> {
+    object.json().and_then(|json| Json.decode(&json)).map_err(|error| object_error::<K>(asked, error))
 }
 
 fn object_error<K>(asked: &Asked, mut error: ObjectError) -> Error {
@@ -183,10 +187,11 @@ impl<K: Resource + DeserializeOwned> Api<K> {
     /// The request that [`list_raw`](Self::list_raw) sends.
     fn list_request(&self, params: &ListParams) -> Result<Request<Body>, Error> {
         let requests = self.requests();
-        request(match self.form {
+        let built = request(match self.form {
             Form::Full => requests.list(params),
             Form::Metadata => requests.list_metadata(params),
-        })
+        });
+        built.map(|request| self.asking(request))
     }
 
     /// The items of a list as they arrive, as bytes. Items of built-in kinds do not say what they are: see
@@ -202,7 +207,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
             Form::Full => requests.watch(params, version),
             Form::Metadata => requests.watch_metadata(params, version),
         };
-        self.client.watch_raw(request(built)?, Limits::default()).await
+        self.client.watch_raw(self.asking(request(built)?), Limits::default()).await
     }
 
     /// Reads objects, all together. They are decoded as they arrive; the body is never in memory as a whole. One that cannot
@@ -215,7 +220,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         let mut items = Vec::new();
         while let Some(item) = raw.next().await? {
             let item = item.map_err(|error| object_error::<K>(&raw.asked, error))?;
-            items.push(decoded(&raw.asked, &item.object)?);
+            items.push(decoded(&raw.asked, &item)?);
         }
         let ListMeta { type_meta: TypeMeta { api_version, kind }, .. } = raw.meta().clone();
         let meta = raw.meta();
@@ -258,9 +263,9 @@ impl<K: Resource + DeserializeOwned> Api<K> {
 
 fn typed<K: DeserializeOwned>(asked: &Asked, event: WatchEvent) -> Result<Event<K>, Error> {
     Ok(match event {
-        WatchEvent::Added(object) => Event::Added(decoded(asked, &object.object)?),
-        WatchEvent::Modified(object) => Event::Modified(decoded(asked, &object.object)?),
-        WatchEvent::Deleted(object) => Event::Deleted(decoded(asked, &object.object)?),
+        WatchEvent::Added(object) => Event::Added(decoded(asked, &object)?),
+        WatchEvent::Modified(object) => Event::Modified(decoded(asked, &object)?),
+        WatchEvent::Deleted(object) => Event::Deleted(decoded(asked, &object)?),
         WatchEvent::Bookmark { resource_version, initial_events_end } => {
             Event::Bookmark { resource_version, initial_events_end }
         }

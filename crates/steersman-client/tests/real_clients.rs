@@ -5,13 +5,16 @@ mod interop;
 #[path = "clients/objects.rs"]
 mod objects;
 
+use http::HeaderValue;
+use http::header::ACCEPT;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
-use serde_json::json;
+use serde_json::{Value, json};
 use steersman_client::{
     Client, Config, DeleteParams, Error, ListParams, Patch, PatchParams, PostParams, RequestMetrics, RequestSample,
     Warning, WarningHandler,
 };
 use steersman_testing::RealServer;
+use steersman_wire::{Encoding, Limits, ListSplitter, protobuf};
 
 use objects::{map, value};
 
@@ -32,14 +35,30 @@ async fn jane() -> Client {
     Client::builder(config).build().unwrap()
 }
 
+/// Each once as protobuf, which is what the client speaks by itself, and once as JSON.
 macro_rules! on_the_real_server {
-    ($($name:ident),*) => {$(
-        #[tokio::test]
-        async fn $name() {
-            let (client, namespace) = client_and_namespace("objects").await;
-            objects::$name(&client, &namespace).await;
+    ($($name:ident),*) => {
+        $(
+            #[tokio::test]
+            async fn $name() {
+                let (client, namespace) = client_and_namespace("objects").await;
+                objects::$name(&client, &namespace).await;
+            }
+        )*
+
+        mod as_json {
+            use super::*;
+
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    let (_, namespace) = client_and_namespace("objects").await;
+                    let client = Client::builder(config().await).protobuf(false).build().unwrap();
+                    objects::$name(&client, &namespace).await;
+                }
+            )*
         }
-    )*};
+    };
 }
 
 on_the_real_server!(typed, dynamic, metadata_only, status, scale, eviction, two_writers, watch);
@@ -158,4 +177,90 @@ async fn from_kube() {
     let (_, namespace) = client_and_namespace("interop").await;
     let kube = RealServer::shared().await.unwrap().client().await.unwrap();
     interop::from_kube(kube, &namespace).await;
+}
+
+/// What a server sends of itself, of every kind that it has objects of, is the same in both encodings.
+#[tokio::test]
+async fn protobuf_says_of_every_object_what_json_says() {
+    let (client, namespace) = client_and_namespace("protobuf").await;
+    let kinds = [
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "finalizers": ["example.com/f"]},
+            "data": {"k": "AP8i", "empty": ""}, "type": "Opaque", "immutable": false}),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "annotations": {"a": "\"é\\n"}},
+            "spec": {"selector": {"app": "a"}, "ports": [{"port": 80, "targetPort": "http"}]}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"app": "a"}}, "spec": {
+            "containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1500m", "memory": "1Gi"}},
+                "livenessProbe": {"httpGet": {"path": "/", "port": 80}},
+                "env": [{"name": "E", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k", "optional": true}}}]}],
+            "volumes": [{"name": "v", "projected": {"sources": [{"downwardAPI": {}}]}}],
+            "hostNetwork": false, "terminationGracePeriodSeconds": 0}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {
+            "selector": {"matchLabels": {"app": "b"}}, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}},
+            "template": {"metadata": {"labels": {"app": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"},
+            "spec": {"holderIdentity": "", "renewTime": "2026-01-02T03:04:05.000006Z", "leaseDurationSeconds": 15}}),
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a"},
+            "spec": {"podSelector": {}, "ingress": [{}]}}),
+        json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "a"}, "revision": 1,
+            "data": {"any": [1, null, {"thing": 1.5}]}}),
+    ];
+    let mut compared = 0;
+    let discovery = client.discovery();
+    let served = discovery.preferred_resources().await.unwrap();
+    for object in kinds {
+        let kind = served.iter().find(|served| served.resource.kind == object["kind"].as_str().unwrap()).unwrap();
+        let resource = &kind.resource;
+        let rest = client.rest_of(&resource.group, &resource.version);
+        let path = |request: steersman_client::RestRequest| request.namespace(&namespace).resource(&resource.plural);
+        // Sent as protobuf, it is what it would be if it were sent as JSON.
+        let message = protobuf::from_json(object.to_string().as_bytes()).unwrap();
+        let dry_run = |request: steersman_client::RestRequest| path(request).param("dryRun", "All");
+        let sent = dry_run(rest.post()).body(protobuf::MEDIA_TYPE, message).send_for::<Value>().await.unwrap();
+        let expected = dry_run(rest.post()).json(&object).send_for::<Value>().await.unwrap();
+        assert_eq!(without_circumstances(sent), without_circumstances(expected));
+        path(rest.post()).json(&object).send().await.unwrap();
+        compared += 1;
+    }
+    for kind in served.iter().filter(|kind| kind.verbs.iter().any(|verb| verb == "list")) {
+        let resource = &kind.resource;
+        // Those are made anew each time, in any order.
+        if resource.kind == "ComponentStatus" || !protobuf::has_kind(&resource.api_version, &resource.kind) {
+            continue;
+        }
+        let rest = client.rest_of(&resource.group, &resource.version);
+        let both = HeaderValue::from_static(protobuf::MEDIA_TYPE);
+        // Leases and the like change all the time: until nothing has changed in between.
+        let (expected, found) = loop {
+            let list = || rest.get().resource(&resource.plural);
+            let before = list().send_for::<Value>().await.unwrap();
+            let answer = list().header(ACCEPT, both.clone()).send().await.unwrap();
+            let after = list().send_for::<Value>().await.unwrap();
+            if before["items"] == after["items"] {
+                assert_eq!(answer.content_type(), Some(protobuf::MEDIA_TYPE), "{}", resource.kind);
+                break (before, answer);
+            }
+        };
+        let mut list = Encoding::Protobuf.split_list(Limits::default());
+        list.push(found.body().clone());
+        for item in expected["items"].as_array().into_iter().flatten() {
+            let found = list.next_item().unwrap().expect("as many items").unwrap().json().unwrap();
+            assert_eq!(serde_json::from_slice::<Value>(&found).unwrap(), *item, "{}", resource.kind);
+            compared += 1;
+        }
+        assert!(list.next_item().unwrap().is_none(), "{}", resource.kind);
+        list.finish().unwrap();
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+/// An object without what differs between two that are made one after the other.
+fn without_circumstances(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    for field in ["uid", "creationTimestamp", "managedFields", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    for field in ["clusterIP", "clusterIPs"] {
+        object["spec"].as_object_mut().map(|spec| spec.remove(field));
+    }
+    object
 }

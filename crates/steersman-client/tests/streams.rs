@@ -59,7 +59,9 @@ async fn one_object_that_cannot_be_read_does_not_lose_its_neighbours() {
     let mut read = Vec::new();
     while let Some(item) = raw.next().await.unwrap() {
         read.push(
-            serde_json::from_slice::<Secret>(&item.unwrap().object).map(|secret| secret.metadata.name.unwrap()).ok(),
+            serde_json::from_slice::<Secret>(&item.unwrap().json().unwrap())
+                .map(|secret| secret.metadata.name.unwrap())
+                .ok(),
         );
     }
     assert_eq!(read, [Some("a".to_owned()), None, Some("c".to_owned())]);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use crate::outline::Outline;
+use crate::protobuf::Message;
 use crate::{FieldPath, Metadata, ObjectError, Status, Strip};
 
 /// An encoding of Kubernetes objects, lists and watch streams.
@@ -124,25 +125,47 @@ impl Default for Limits {
     }
 }
 
-/// An item of a list, or the object of an event.
+/// An item of a list, or the object of an event, as it came.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// Which one, counted from zero.
     pub index: usize,
-    /// The item, whatever it is.
-    pub object: Bytes,
-    pub(crate) outline: Outline,
+    pub(crate) object: Bytes,
+    pub(crate) form: Form,
+}
+
+/// How an item came.
+#[derive(Debug, Clone)]
+pub(crate) enum Form {
+    Json(Outline),
+    Protobuf(Message),
 }
 
 impl Item {
-    /// An item of which nothing was learned while it was split off.
+    /// An item in JSON, of which nothing was learned while it was split off.
     pub fn new(index: usize, object: Bytes) -> Self {
-        Self { index, object, outline: Outline::default() }
+        Self { index, object, form: Form::Json(Outline::default()) }
+    }
+
+    /// How many bytes it came in.
+    pub fn size(&self) -> usize {
+        self.object.len()
+    }
+
+    /// The item as JSON: as it came, if it came so.
+    pub fn json(&self) -> Result<Bytes, ObjectError> {
+        match &self.form {
+            Form::Json(_) => Ok(self.object.clone()),
+            Form::Protobuf(message) => {
+                let json = message.to_json(&self.object, &Strip::nothing());
+                json.map(Bytes::from).map_err(|error| error.at_index(self.index))
+            }
+        }
     }
 }
 
 impl From<Bytes> for Item {
-    /// An object that stands alone.
+    /// An object in JSON that stands alone.
     fn from(object: Bytes) -> Self {
         Self::new(0, object)
     }

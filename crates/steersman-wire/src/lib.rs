@@ -65,6 +65,7 @@
 
 pub mod base64;
 mod codec;
+mod encoding;
 mod field_path;
 mod field_selector;
 mod json;
@@ -75,6 +76,7 @@ mod metadata;
 mod names;
 mod object_error;
 mod outline;
+pub mod protobuf;
 mod quote;
 mod resource_version;
 mod selector;
@@ -85,6 +87,7 @@ mod strip;
 pub use codec::{
     Codec, Item, Limits, ListMeta, ListSplitter, Scanned, TypeMeta, Value, WatchEvent, WatchSplitter, WireError,
 };
+pub use encoding::{Encoding, ListBody, WatchBody};
 pub use field_path::{FieldPath, InvalidFieldPath};
 pub use field_selector::{FieldRequirement, FieldSelector};
 pub use json::{Json, JsonListSplitter, JsonWatchSplitter};

@@ -137,7 +137,7 @@ fn an_object_that_is_too_large_is_passed_over_and_named() {
         for chunk in format!(r#"{{"items":[{{}},{large},{{"a":1}}]}}"#).as_bytes().chunks(size) {
             list.push(Bytes::copy_from_slice(chunk));
             while let Some(item) = list.next_item().expect("a list") {
-                found.push(item.map(|item| item.object));
+                found.push(item.and_then(|item| item.json()));
             }
         }
         let error =
@@ -168,7 +168,7 @@ fn an_item_within_one_chunk_is_not_copied() {
     let mut list = Json.split_list(Limits::default());
     list.push(chunk.clone());
     let item = list.next_item().expect("a list").expect("an item").expect("an object");
-    assert_eq!(item.object.as_ptr(), chunk[10..].as_ptr());
+    assert_eq!(item.json().expect("it came as JSON").as_ptr(), chunk[10..].as_ptr());
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod targets;
 
+use steersman_wire::protobuf;
+
 /// Documents to start from: what servers send, and what is hard to read.
 const LISTS: [&str; 4] = [
     r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10","continue":"abc","remainingItemCount":3},"items":[{"metadata":{"name":"a","labels":{"a.b/c":"d"},"managedFields":[{"f:x":{"k:{\"a\":1}":{}}}]},"spec":{"nodeName":"n"},"status":{}},{"metadata":{"name":"b","annotations":{"a.b/c":"{\"x\":[1]}"}}}]}"#,
@@ -77,11 +79,11 @@ impl Random {
     }
 }
 
-fn fuzz(documents: &[&str], target: fn(&[u8])) {
+fn fuzz<T: AsRef<[u8]>>(documents: &[T], target: fn(&[u8])) {
     let rounds = if std::env::var_os("STEERSMAN_SOAK").is_some() { 1_000_000 } else { 2_000 };
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     for round in 0..rounds {
-        let mut text = documents[round % documents.len()].as_bytes().to_vec();
+        let mut text = documents[round % documents.len()].as_ref().to_vec();
         for _ in 0..random.below(5) {
             random.mutate(&mut text);
         }
@@ -104,4 +106,19 @@ fn mutated_watches() {
 #[test]
 fn mutated_objects() {
     fuzz(&OBJECTS, targets::object);
+}
+
+#[test]
+fn mutated_protobuf() {
+    let object = OBJECTS[0].replace(r#","status":{"phase":{"x":1}}"#, "").replace(r#""nodeName":"n""#, "");
+    let object = protobuf::from_json(object.as_bytes()).expect("a Deployment");
+    // An event with that object, as a server sends it: its length, its type, and the object twice wrapped.
+    let length = |bytes: &[u8]| [0x80 | (bytes.len() & 0x7f) as u8, (bytes.len() >> 7) as u8];
+    let raw = [&[0x0a][..], &length(&object), &object].concat();
+    let event = [&b"\x0a\x05ADDED\x12"[..], &length(&raw), &raw].concat();
+    let event = [&(event.len() as u32).to_be_bytes()[..], &event].concat();
+    let metadata = b"\x0a\x05\x12\x0277\x18";
+    let item = &object[object.len() - 100..];
+    let list = [&b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dConfigMapList\x12"[..], &length(&[0; 300]), metadata, item].concat();
+    fuzz(&[object, event, list], targets::protobuf);
 }

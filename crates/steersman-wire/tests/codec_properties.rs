@@ -348,9 +348,9 @@ proptest! {
         let (events, end) = split_watch(stream.as_bytes(), sizes);
         prop_assert_eq!(end, Ok(()));
         let found: Vec<(&str, Document)> = events.into_iter().map(|event| match event.expect("an event") {
-            WatchEvent::Added(object) => ("ADDED", parsed(&object.object)),
-            WatchEvent::Modified(object) => ("MODIFIED", parsed(&object.object)),
-            WatchEvent::Deleted(object) => ("DELETED", parsed(&object.object)),
+            WatchEvent::Added(object) => ("ADDED", parsed(&object.json().expect("it came as JSON"))),
+            WatchEvent::Modified(object) => ("MODIFIED", parsed(&object.json().expect("it came as JSON"))),
+            WatchEvent::Deleted(object) => ("DELETED", parsed(&object.json().expect("it came as JSON"))),
             other => panic!("{other:?}"),
         }).collect();
         prop_assert_eq!(found, expected);

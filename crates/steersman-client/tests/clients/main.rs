@@ -3,6 +3,7 @@
 mod conflicts;
 mod credentials;
 mod embedded;
+mod encoding;
 mod errors;
 mod gzip;
 mod interop;

@@ -118,7 +118,7 @@ async fn json_is_asked_for_unless_the_request_asks_for_something() {
     let (service, seen) = server(|_, request| {
         answer(200, if request.uri().path().ends_with("/a") { MAP } else { r#"{"metadata":{},"items":[]}"# })
     });
-    let client: Client = builder().build_over(service).unwrap();
+    let client: Client = builder().protobuf(false).build_over(service).unwrap();
     let maps = client.namespaced::<ConfigMap>("default");
     maps.get("a").await.unwrap();
     maps.metadata().get("a").await.unwrap();

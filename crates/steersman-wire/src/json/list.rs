@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::gather::{Gather, Gathered, Wanted};
 use super::scan;
 use super::text::unescape;
-use crate::codec::{Item, Limits, ListMeta, ListSplitter, WireError};
+use crate::codec::{Form, Item, Limits, ListMeta, ListSplitter, WireError};
 use crate::object_error::{Fault, ObjectError};
 use crate::outline::LEVELS;
 use crate::status::Status;
@@ -151,7 +151,7 @@ impl JsonListSplitter {
                 let index = self.items;
                 self.items += 1;
                 Ok(Some(match value {
-                    Gathered::Whole(object, outline) => Ok(Item { index, object, outline }),
+                    Gathered::Whole(object, outline) => Ok(Item { index, object, form: Form::Json(outline) }),
                     Gathered::TooLarge(beginning) => {
                         let fault = Fault::TooLarge { limit: self.gather.limit() };
                         Err(ObjectError { index: Some(index), key: scan::key(&beginning), fault })

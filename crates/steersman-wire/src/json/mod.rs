@@ -16,14 +16,16 @@ mod text;
 mod watch;
 
 pub use list::JsonListSplitter;
+pub(crate) use text::push_text;
 pub use watch::JsonWatchSplitter;
+pub(crate) use watch::bookmark;
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 
 use self::scan::Wanted;
-use crate::codec::{Codec, Item, Limits, Scanned, TypeMeta, Value};
+use crate::codec::{Codec, Form, Item, Limits, Scanned, TypeMeta, Value};
 use crate::object_error::{Fault, ObjectError};
 use crate::outline::Outline;
 use crate::{FieldPath, Metadata, Strip};
@@ -111,8 +113,14 @@ fn scan(object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>, wanted: Want
 }
 
 fn scan_item(item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>, wanted: Wanted) -> Result<Scanned, ObjectError> {
-    scan::scan(&item.object, &item.outline, strip, type_meta, wanted)
-        .map_err(|fault| error(&item.object, fault).at_index(item.index))
+    match &item.form {
+        Form::Json(outline) => scan::scan(&item.object, outline, strip, type_meta, wanted)
+            .map_err(|fault| error(&item.object, fault).at_index(item.index)),
+        Form::Protobuf(message) => message
+            .to_json(&item.object, strip)
+            .and_then(|json| scan(&json, strip, type_meta, wanted))
+            .map_err(|error| error.at_index(item.index)),
+    }
 }
 
 /// The error of an object, with its key if that can be told.

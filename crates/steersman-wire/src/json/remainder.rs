@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::cursor::Cursor;
 use super::extent::is_white_space;
+use super::text::push_text;
 use crate::Metadata;
 use crate::metadata::{Field, OwnerReference};
 use crate::object_error::Fault;
@@ -254,17 +255,4 @@ fn push_owners<'a>(out: &mut Vec<u8>, owners: impl Iterator<Item = OwnerReferenc
         }
     }
     out.push(b']');
-}
-
-fn push_text(out: &mut Vec<u8>, text: &str) {
-    // Without stopping at the first, so that the compiler can look at many at once.
-    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    if text.bytes().fold(false, |found, byte| found | is_special(byte)) {
-        // Writing to memory does not fail.
-        let _ = serde_json::to_writer(out, text);
-        return;
-    }
-    out.push(b'"');
-    out.extend_from_slice(text.as_bytes());
-    out.push(b'"');
 }

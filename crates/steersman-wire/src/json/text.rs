@@ -62,6 +62,20 @@ fn code_unit(raw: &[u8]) -> Option<u16> {
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)? as u16))
 }
 
+/// Writes a text as a string.
+pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
+    // Without stopping at the first, so that the compiler can look at many at once.
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if text.bytes().fold(false, |found, byte| found | is_special(byte)) {
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(out, text);
+        return;
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 use super::gather::{Gather, Gathered, Wanted};
 use super::scan;
 use super::text::unescape;
-use crate::codec::{Item, Limits, WatchEvent, WatchSplitter, WireError};
+use crate::codec::{Form, Item, Limits, WatchEvent, WatchSplitter, WireError};
 use crate::object_error::{Fault, ObjectError};
 use crate::outline::{EVENT_LEVELS, Outline};
 use crate::status::Status;
@@ -131,7 +131,7 @@ fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEven
         let found = if parts.object.is_some() { "no type" } else { "no object" };
         return Err(fault(Fault::Event { found: found.to_owned() }));
     };
-    let item = || Item { index, object: event.slice(object.clone()), outline: outline.into_part(object) };
+    let item = || Item { index, object: event.slice(object.clone()), form: Form::Json(outline.into_part(object)) };
     let object = || &event[object.clone()];
     match &event[kind.clone()] {
         br#""ADDED""# => Ok(WatchEvent::Added(item())),
@@ -156,7 +156,7 @@ fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEven
     }
 }
 
-fn bookmark(object: &[u8]) -> Result<WatchEvent, Fault> {
+pub(crate) fn bookmark(object: &[u8]) -> Result<WatchEvent, Fault> {
     let metadata = scan::metadata(object)?;
     Ok(WatchEvent::Bookmark {
         resource_version: metadata.resource_version().to_owned(),

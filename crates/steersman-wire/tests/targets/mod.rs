@@ -8,8 +8,8 @@
 use bytes::Bytes;
 use serde_json::Value as Document;
 use steersman_wire::{
-    Codec, Fault, FieldPath, Item, Json, Limits, ListMeta, ListSplitter, Metadata, ObjectError, Scanned, SharedTexts,
-    Strip, TypeMeta, Value, WatchEvent, WatchSplitter, WireError,
+    Codec, Encoding, Fault, FieldPath, Item, Json, Limits, ListMeta, ListSplitter, Metadata, ObjectError, Scanned,
+    SharedTexts, Strip, TypeMeta, Value, WatchEvent, WatchSplitter, WireError, protobuf,
 };
 
 type Objects<T> = Vec<Result<T, ObjectError>>;
@@ -42,7 +42,11 @@ pub(crate) fn watch(data: &[u8]) {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => Some(object),
             _ => None,
         });
-        objects.map(|object| serde_json::from_slice(&object.object).expect("an object of JSON is JSON")).collect()
+        objects
+            .map(|object| {
+                serde_json::from_slice(&object.json().expect("it came as JSON")).expect("an object of JSON is JSON")
+            })
+            .collect()
     };
     let documents: Result<Vec<Document>, _> = serde_json::Deserializer::from_slice(data).into_iter().collect();
     if let (Ok(()), Ok(documents)) = (&end, documents)
@@ -180,13 +184,57 @@ pub(crate) fn split_list(
 
 /// What was noted of an item while splitting makes no difference to what is read from it.
 fn check_item(item: Item) -> Bytes {
-    let (noted, alone) =
-        (Json.scan_item(&item, &Strip::default(), None), Json.scan(&item.object, &Strip::default(), None));
+    let json = item.json().expect("it came as JSON");
+    let (noted, alone) = (Json.scan_item(&item, &Strip::default(), None), Json.scan(&json, &Strip::default(), None));
     let plain = |scanned: Result<Scanned, ObjectError>| {
         scanned.map(|scanned| (scanned.metadata, scanned.object)).map_err(|error| (error.key, error.fault))
     };
     assert_eq!(plain(noted), plain(alone));
-    item.object
+    json
+}
+
+/// Protobuf: as an object, a list and a watch. What comes out does not depend on how it is cut, and is JSON.
+pub(crate) fn protobuf(data: &[u8]) {
+    let parse = |json: &[u8]| serde_json::from_slice::<Document>(json).expect("what becomes JSON is JSON");
+    if let Ok(json) = protobuf::to_json(data) {
+        parse(&json);
+        if let Some(again) = protobuf::from_json(&json) {
+            let again = protobuf::to_json(&again).expect("what was written can be read");
+            assert_eq!(parse(&again), parse(&json), "{}", String::from_utf8_lossy(&json));
+        }
+    }
+    let cut = |size: usize| {
+        let (mut list, mut watch) = (
+            Encoding::Protobuf.split_list(Limits::default()),
+            Encoding::Protobuf.split_watch(Limits { object_bytes_max: 1_000 }),
+        );
+        let (mut found, mut failed) = (Vec::new(), None);
+        for chunk in chunks(data, std::iter::repeat(size.max(1))) {
+            list.push(chunk.clone());
+            watch.push(chunk);
+            while failed.is_none() {
+                match list.next_item() {
+                    Ok(None) => break,
+                    Ok(Some(item)) => found.push(item.and_then(|item| item.json()).map_err(|error| error.to_string())),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            while let Some(event) = watch.next_event().expect("a watch always goes on") {
+                let item = match event {
+                    Ok(WatchEvent::Added(item) | WatchEvent::Modified(item) | WatchEvent::Deleted(item)) => item.json(),
+                    Ok(other) => Ok(format!("{other:?}").into()),
+                    Err(error) => Err(error),
+                };
+                found.push(item.map_err(|error| error.to_string()));
+            }
+        }
+        found.sort();
+        (found, failed.map_or_else(|| list.finish(), Err), watch.finish())
+    };
+    let whole = cut(data.len());
+    for size in [1, 2 + data.len() % 61] {
+        assert_eq!(cut(size), whole, "cut every {size}");
+    }
 }
 
 /// The same of the object of an event.

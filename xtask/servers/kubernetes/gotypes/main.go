@@ -1,5 +1,6 @@
 // Command gotypes prints how Go reads and writes the types of the API: what OpenAPI does not say. For each type its fields,
-// with the Go type (a pointer or not, named or not) and whether an empty value is left out.
+// with the Go type (a pointer or not, named or not) and whether an empty value is left out. With the argument `protobuf`, the
+// messages that they are sent in; with `samples`, objects in JSON and in protobuf.
 package main
 
 import (
@@ -50,6 +51,16 @@ func run() error {
 	}
 	if err := apiregistration.AddToScheme(scheme.Scheme); err != nil {
 		return err
+	}
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "protobuf":
+			return printProtobuf(os.Stdout)
+		case "samples":
+			return printSamples(os.Stdout)
+		default:
+			return fmt.Errorf("%q is neither protobuf nor samples", os.Args[1])
+		}
 	}
 	for kind, known := range scheme.Scheme.AllKnownTypes() {
 		if kind.Version != runtime.APIVersionInternal {

@@ -1,0 +1,82 @@
+//! What is around an object that travels alone: four bytes, and a message with its type and its bytes (Go's `runtime.Unknown`).
+
+use std::ops::Range;
+
+use super::reader::{Reader, Value, push_bytes};
+use super::table::Schema;
+use crate::codec::TypeMeta;
+use crate::object_error::Fault;
+
+/// How a body begins.
+pub(super) const MAGIC: &[u8; 4] = b"k8s\0";
+/// The fields of the envelope.
+pub(super) const TYPE_META: u32 = 1;
+pub(super) const RAW: u32 = 2;
+
+/// An envelope that was opened.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) type_meta: TypeMeta,
+    /// Where the object is.
+    pub(super) raw: Range<usize>,
+}
+
+impl Opened {
+    /// The messages of what is in it.
+    pub(super) fn schema(&self) -> Result<&'static Schema, Fault> {
+        schema(&self.type_meta)
+    }
+}
+
+/// The messages of a type, which has to be built in.
+pub(super) fn schema(type_meta: &TypeMeta) -> Result<&'static Schema, Fault> {
+    let TypeMeta { api_version, kind } = type_meta;
+    Schema::of(api_version, kind).ok_or_else(|| {
+        let message =
+            format!("{api_version} {kind} came as protobuf, in which only built-in kinds are known: ask for JSON");
+        Fault::Decode { message, line: 0, column: 0 }
+    })
+}
+
+/// Opens an envelope.
+pub(super) fn open(bytes: &[u8]) -> Result<Opened, Fault> {
+    if !bytes.starts_with(MAGIC) {
+        return Err(Fault::Syntax { offset: 0, expected: "the envelope of an object" });
+    }
+    let (mut type_meta, mut raw) = (TypeMeta::default(), bytes.len()..bytes.len());
+    let mut reader = Reader::within(bytes, MAGIC.len()..bytes.len());
+    while let Some((number, value)) = reader.field()? {
+        match (number, value) {
+            (TYPE_META, Value::Bytes(place)) => type_meta = read_type_meta(&bytes[place])?,
+            (RAW, Value::Bytes(place)) => raw = place,
+            _ => {}
+        }
+    }
+    Ok(Opened { type_meta, raw })
+}
+
+/// Go's `runtime.TypeMeta`.
+pub(super) fn read_type_meta(bytes: &[u8]) -> Result<TypeMeta, Fault> {
+    let mut type_meta = TypeMeta::default();
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.field()? {
+        match (number, value) {
+            (1, Value::Bytes(place)) => type_meta.api_version = String::from_utf8_lossy(&bytes[place]).into_owned(),
+            (2, Value::Bytes(place)) => type_meta.kind = String::from_utf8_lossy(&bytes[place]).into_owned(),
+            _ => {}
+        }
+    }
+    Ok(type_meta)
+}
+
+/// Puts a message into an envelope.
+pub(super) fn wrap(type_meta: &TypeMeta, message: &[u8]) -> Vec<u8> {
+    let mut inner = Vec::new();
+    push_bytes(&mut inner, 1, type_meta.api_version.as_bytes());
+    push_bytes(&mut inner, 2, type_meta.kind.as_bytes());
+    let mut out = Vec::with_capacity(message.len() + inner.len() + 16);
+    out.extend_from_slice(MAGIC);
+    push_bytes(&mut out, TYPE_META, &inner);
+    push_bytes(&mut out, RAW, message);
+    out
+}

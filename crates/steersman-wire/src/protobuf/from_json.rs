@@ -1,0 +1,323 @@
+//! JSON, written as messages.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde_json::value::RawValue;
+
+use super::reader::{push_bytes, push_number};
+use super::table::{Count, Field, Message, Schema, Type};
+use super::time;
+use crate::base64;
+
+/// The message of an object, behind what is in `out`; an error if it has anything that the message cannot hold.
+///
+/// Fields that the object lacks are not in the message either, where Go would write that they are empty: whoever reads it
+/// takes one for the other.
+pub(super) fn object(schema: &Schema, json: &[u8], out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let seed = Members { schema, message: schema.root(), is_object: true, out };
+    seed.deserialize(&mut deserializer)?;
+    deserializer.end()
+}
+
+/// The fields of a message, from the members of an object.
+struct Members<'a> {
+    schema: &'a Schema,
+    message: &'a Message,
+    /// Whether it has a type, which is not part of the message.
+    is_object: bool,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Members<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let Self { schema, message, is_object, out } = self;
+        let mut inline = Inline::default();
+        let mut seen = 0_u128;
+        while let Some(name) = members.next_key::<String>()? {
+            if is_object && matches!(&*name, "apiVersion" | "kind") {
+                members.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let Some((place, named)) = message.named(&name) else {
+                return Err(A::Error::custom("a field that is not known"));
+            };
+            if seen >> place & 1 == 1 {
+                return Err(A::Error::custom("a field that is there twice"));
+            }
+            seen |= 1 << place;
+            let out = if named.path.is_empty() { &mut *out } else { inline.at(&named.path) };
+            members.next_value_seed(FieldValue { schema, field: schema.field(named), out })?;
+        }
+        inline.write(out);
+        Ok(())
+    }
+}
+
+/// What is there of the messages without a name, whose fields are found among those of the message around them.
+#[derive(Default)]
+struct Inline {
+    bytes: Vec<u8>,
+    within: Vec<(u32, Inline)>,
+}
+
+impl Inline {
+    fn at(&mut self, path: &[u32]) -> &mut Vec<u8> {
+        let Some((number, rest)) = path.split_first() else { return &mut self.bytes };
+        let place = self.within.iter().position(|(found, _)| found == number).unwrap_or_else(|| {
+            self.within.push((*number, Self::default()));
+            self.within.len() - 1
+        });
+        self.within[place].1.at(rest)
+    }
+
+    /// Writes the messages behind the fields of the one around them.
+    fn write(self, out: &mut Vec<u8>) {
+        for (number, mut inline) in self.within {
+            let mut message = std::mem::take(&mut inline.bytes);
+            inline.write(&mut message);
+            push_bytes(out, number, &message);
+        }
+    }
+}
+
+/// Writes one field with all its values.
+struct FieldValue<'a> {
+    schema: &'a Schema,
+    field: &'a Field,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldValue<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldValue<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.field.name)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self { schema, field, out } = self;
+        match field.count {
+            Count::List => deserializer.deserialize_seq(Elements { schema, field, out }),
+            Count::Map => deserializer.deserialize_map(Entries { schema, field, out }),
+            Count::One | Count::Optional | Count::Inline => {
+                One { schema, kind: field.kind, number: field.number, out }.deserialize(deserializer)
+            }
+        }
+    }
+}
+
+struct Elements<'a> {
+    schema: &'a Schema,
+    field: &'a Field,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'de> Visitor<'de> for Elements<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        let Self { schema, field, out } = self;
+        let (kind, number) = (field.kind, field.number);
+        while elements.next_element_seed(One { schema, kind, number, out: &mut *out })?.is_some() {}
+        Ok(())
+    }
+}
+
+struct Entries<'a> {
+    schema: &'a Schema,
+    field: &'a Field,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let Self { schema, field, out } = self;
+        let mut entry = Vec::new();
+        while let Some(key) = members.next_key::<String>()? {
+            entry.clear();
+            push_bytes(&mut entry, 1, key.as_bytes());
+            members.next_value_seed(One { schema, kind: field.kind, number: 2, out: &mut entry })?;
+            push_bytes(out, field.number, &entry);
+        }
+        Ok(())
+    }
+}
+
+/// Writes one value as a field of that number.
+struct One<'a> {
+    schema: &'a Schema,
+    kind: Type,
+    number: u32,
+    out: &'a mut Vec<u8>,
+}
+
+impl One<'_> {
+    /// A field that is a message, which is written by `write`.
+    fn message<E>(self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        let mut message = Vec::new();
+        write(&mut message)?;
+        push_bytes(self.out, self.number, &message);
+        Ok(())
+    }
+
+    fn time<E: Error>(self, text: &str, keeps_micros: bool) -> Result<(), E> {
+        let Some((seconds, nanos)) = time::parse(text) else { return Err(E::custom("a text that is no time")) };
+        self.message(|message| {
+            push_number(message, 1, seconds as u64);
+            push_number(message, 2, if keeps_micros { u64::from(nanos / 1_000 * 1_000) } else { 0 });
+            Ok(())
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for One<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.kind {
+            Type::Message(within) => {
+                let schema = self.schema;
+                let message = schema.message(within);
+                self.message(|out| Members { schema, message, is_object: false, out }.deserialize(deserializer))
+            }
+            Type::Raw => {
+                let raw: Box<RawValue> = serde::Deserialize::deserialize(deserializer)?;
+                self.message(|message| {
+                    push_bytes(message, 1, raw.get().as_bytes());
+                    Ok(())
+                })
+            }
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for One<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a value of type {:?}", self.kind)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        if self.kind != Type::Bool {
+            return Err(E::invalid_type(Unexpected::Bool(value), &self));
+        }
+        push_number(self.out, self.number, value.into());
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        let fits = i32::try_from(value).is_ok();
+        match self.kind {
+            Type::Int64 => push_number(self.out, self.number, value as u64),
+            Type::Int32 if fits => push_number(self.out, self.number, value as u64),
+            Type::IntOrString if fits => {
+                return self.message(|message| {
+                    push_number(message, 1, 0);
+                    push_number(message, 2, value as u64);
+                    Ok(())
+                });
+            }
+            _ => return Err(E::invalid_type(Unexpected::Signed(value), &self)),
+        }
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        match i64::try_from(value) {
+            Ok(value) => self.visit_i64(value),
+            Err(_) => Err(E::invalid_type(Unexpected::Unsigned(value), &self)),
+        }
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        match self.kind {
+            Type::String => push_bytes(self.out, self.number, text.as_bytes()),
+            Type::Bytes => {
+                let bytes = base64::decode(text).map_err(E::custom)?;
+                push_bytes(self.out, self.number, &bytes);
+            }
+            Type::Time => return self.time(text, false),
+            Type::MicroTime => return self.time(text, true),
+            Type::Quantity if !text.is_empty() => {
+                return self.message(|message| {
+                    push_bytes(message, 1, text.as_bytes());
+                    Ok(())
+                });
+            }
+            Type::IntOrString => {
+                return self.message(|message| {
+                    push_number(message, 1, 1);
+                    push_bytes(message, 3, text.as_bytes());
+                    Ok(())
+                });
+            }
+            _ => return Err(E::invalid_type(Unexpected::Str("a text"), &self)),
+        }
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        match self.kind {
+            // Go's time that is no time.
+            Type::Time | Type::MicroTime => push_bytes(self.out, self.number, b""),
+            _ => return Err(E::invalid_type(Unexpected::Unit, &self)),
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        if self.kind != Type::Strings {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
+        }
+        self.message(|message| {
+            while let Some(text) = elements.next_element::<String>()? {
+                push_bytes(message, 1, text.as_bytes());
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Protobuf, as API servers speak it for the kinds that are built in.
+//!
+//! It is a way to travel and nothing more: what comes as protobuf becomes JSON when it is looked at, and what is sent was
+//! JSON before. A server takes less time to write it and to read it, so that a watch tells sooner of a change, and there is
+//! less to send. Kinds that are not built in have no messages, and travel as JSON.
+//!
+//! [`table`] knows the fields of messages, [`to_json`] and [`from_json`] go from one to the other, and [`list`] and [`watch`]
+//! split bodies, in [`pieces`]. An object that travels alone is in an envelope, which says what it is ([`envelope`]).
+
+mod envelope;
+mod from_json;
+mod list;
+mod pieces;
+mod reader;
+mod table;
+mod time;
+mod to_json;
+mod watch;
+
+pub use list::ProtobufListSplitter;
+pub use watch::ProtobufWatchSplitter;
+
+use std::sync::Arc;
+
+use self::reader::{Reader, Value};
+pub(crate) use self::table::Schema;
+use crate::codec::TypeMeta;
+use crate::object_error::{Fault, ObjectError};
+use crate::{Codec, Json, Strip};
+
+/// The media type.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// Whether objects of a kind can travel as protobuf.
+pub fn has_kind(api_version: &str, kind: &str) -> bool {
+    Schema::of(api_version, kind).is_some()
+}
+
+/// An object as it comes alone, in its envelope, as JSON.
+pub fn to_json(body: &[u8]) -> Result<Vec<u8>, ObjectError> {
+    let opened = envelope::open(body)?;
+    let schema = opened.schema()?;
+    let raw = &body[opened.raw];
+    to_json::object(schema, raw, Some(&opened.type_meta), &Strip::nothing()).map_err(|fault| error(raw, fault))
+}
+
+/// An object that is given as JSON, in the envelope in which it travels alone.
+///
+/// None if it does not say its type, if the type is not built in, and if it has anything that the message cannot hold: a field of a newer
+/// release, or a text that is no time where a time should be. It is then for the server to say what it makes of the JSON.
+pub fn from_json(object: &[u8]) -> Option<Vec<u8>> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Typed {
+        api_version: String,
+        kind: String,
+    }
+    let Typed { api_version, kind } = Json.decode(object).ok()?;
+    let schema = Schema::of(&api_version, &kind)?;
+    let mut message = Vec::with_capacity(object.len());
+    from_json::object(schema, object, &mut message).ok()?;
+    Some(envelope::wrap(&TypeMeta { api_version, kind }, &message))
+}
+
+/// What is known of an item that came as protobuf.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    schema: &'static Schema,
+    /// Its type, if it came with it.
+    type_meta: Option<Arc<TypeMeta>>,
+}
+
+impl Message {
+    /// The object as JSON, without what `strip` names.
+    pub(crate) fn to_json(&self, bytes: &[u8], strip: &Strip) -> Result<Vec<u8>, ObjectError> {
+        to_json::object(self.schema, bytes, self.type_meta.as_deref(), strip).map_err(|fault| error(bytes, fault))
+    }
+}
+
+/// The error of an object, with its key if that can be told.
+#[cold]
+fn error(object: &[u8], fault: Fault) -> ObjectError {
+    ObjectError { index: None, key: key(object), fault }
+}
+
+/// The `namespace/name` of an object, of which the beginning is enough.
+fn key(object: &[u8]) -> Option<String> {
+    let mut reader = Reader::new(object);
+    if reader.varint().ok()? != 1 << 3 | 2 {
+        return None;
+    }
+    let length = reader.varint().ok()?;
+    let start = object.len() - reader.rest();
+    let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length))?.min(object.len());
+    let (mut name, mut namespace) = (None, None);
+    let mut metadata = Reader::within(object, start..end);
+    // What is cut off ends with an error, and what is before it is known.
+    while let Ok(Some((number, value))) = metadata.field() {
+        match (number, value) {
+            (1, Value::Bytes(place)) => name = std::str::from_utf8(&object[place]).ok(),
+            (3, Value::Bytes(place)) => namespace = std::str::from_utf8(&object[place]).ok(),
+            _ => {}
+        }
+    }
+    let name = name.filter(|name| !name.is_empty())?;
+    Some(match namespace.filter(|namespace| !namespace.is_empty()) {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    })
+}

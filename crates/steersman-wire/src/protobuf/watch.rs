@@ -1,0 +1,131 @@
+//! Watch streams, split into events.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::pieces::{Piece, Pieces};
+use super::reader::{Reader, Value};
+use super::table::Schema;
+use super::{Message, envelope, error, to_json};
+use crate::Strip;
+use crate::codec::{Form, Item, Limits, TypeMeta, WatchEvent, WatchSplitter, WireError};
+use crate::json::bookmark;
+use crate::object_error::{Fault, ObjectError};
+use crate::status::Status;
+
+/// Splits a watch stream in protobuf into its events.
+///
+/// Each event has its length in front of it, in four bytes, so that one that cannot be read is passed over.
+#[derive(Debug)]
+pub struct ProtobufWatchSplitter {
+    pieces: Pieces,
+    /// How many events have been seen.
+    events: usize,
+    within: bool,
+    /// What the last object was, which the next one will be as well.
+    last: Option<(Arc<TypeMeta>, &'static Schema)>,
+}
+
+impl ProtobufWatchSplitter {
+    /// Starts on the body of a watch.
+    pub fn new(limits: Limits) -> Self {
+        Self { pieces: Pieces::new(limits), events: 0, within: false, last: None }
+    }
+
+    fn advance(&mut self) -> Option<Result<WatchEvent, ObjectError>> {
+        if !self.within {
+            let length = u32::from_be_bytes(self.pieces.array()?);
+            self.pieces.begin(length.into());
+            self.within = true;
+        }
+        let piece = self.pieces.proceed()?;
+        self.within = false;
+        Some(match piece {
+            Piece::Whole(frame) => self.event(&frame),
+            Piece::TooLarge(_) => Err(Fault::TooLarge { limit: self.pieces.limit() }.into()),
+        })
+    }
+
+    fn event(&mut self, frame: &Bytes) -> Result<WatchEvent, ObjectError> {
+        let (kind, object) = parts(frame)?;
+        let Some(object) = object else { return Err(Fault::Event { found: "no object".to_owned() }.into()) };
+        let object = frame.slice(object);
+        let opened = envelope::open(&object)?;
+        let raw = object.slice(opened.raw.clone());
+        let schema = self.schema(opened.type_meta).map_err(|fault| error(&raw, fault))?;
+        let json = || to_json::object(schema, &raw, None, &Strip::nothing()).map_err(|fault| error(&raw, fault));
+        let item = || {
+            let type_meta = self.last.as_ref().map(|(type_meta, _)| Arc::clone(type_meta));
+            Item { index: self.events, object: raw.clone(), form: Form::Protobuf(Message { schema, type_meta }) }
+        };
+        match &frame[kind] {
+            b"ADDED" => Ok(WatchEvent::Added(item())),
+            b"MODIFIED" => Ok(WatchEvent::Modified(item())),
+            b"DELETED" => Ok(WatchEvent::Deleted(item())),
+            b"BOOKMARK" => bookmark(&json()?).map_err(|fault| error(&raw, fault)),
+            b"ERROR" => Status::from_json(&json()?).map(WatchEvent::Error).map_err(|fault| {
+                Fault::Decode { message: fault.to_string(), line: fault.line(), column: fault.column() }.into()
+            }),
+            b"" => Err(error(&raw, Fault::Event { found: "no type".to_owned() })),
+            other => {
+                let found = format!("the type {:?}", String::from_utf8_lossy(other));
+                Err(error(&raw, Fault::Event { found }))
+            }
+        }
+    }
+
+    fn schema(&mut self, type_meta: TypeMeta) -> Result<&'static Schema, Fault> {
+        if let Some((last, schema)) = &self.last
+            && **last == type_meta
+        {
+            return Ok(schema);
+        }
+        let schema = envelope::schema(&type_meta)?;
+        self.last = Some((Arc::new(type_meta), schema));
+        Ok(schema)
+    }
+}
+
+/// Where the type and the object of an event are.
+fn parts(event: &[u8]) -> Result<(Range<usize>, Option<Range<usize>>), Fault> {
+    let (mut kind, mut object) = (0..0, None);
+    let mut reader = Reader::new(event);
+    while let Some(field) = reader.field()? {
+        match field {
+            (1, Value::Bytes(place)) => kind = place,
+            (2, Value::Bytes(place)) => {
+                let mut raw = Reader::within(event, place);
+                while let Some(field) = raw.field()? {
+                    if let (1, Value::Bytes(place)) = field {
+                        object = Some(place);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok((kind, object))
+}
+
+impl WatchSplitter for ProtobufWatchSplitter {
+    fn push(&mut self, chunk: Bytes) {
+        self.pieces.push(chunk);
+    }
+
+    fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError> {
+        let Some(event) = self.advance() else { return Ok(None) };
+        let index = self.events;
+        self.events += 1;
+        Ok(Some(event.map_err(|error| error.at_index(index))))
+    }
+
+    fn finish(mut self) -> Result<(), WireError> {
+        while self.next_event()?.is_some() {}
+        if self.within || !self.pieces.is_between_values() {
+            return Err(WireError::Truncated { length: self.pieces.offset(), within: "an event" });
+        }
+        Ok(())
+    }
+}
