@@ -232,6 +232,12 @@ pub fn small_object(index: u64) -> (String, String) {
     (format!("team-{}", index % 100), format!("object-{index:06}"))
 }
 
+/// Waits for as long as is said, as Go's contestants do. A timer of tokio waits up to 1.5 ms longer, and a server that has been left alone
+/// for longer takes longer to answer.
+pub async fn pause(duration: Duration) -> Result<()> {
+    Ok(tokio::task::spawn_blocking(move || std::thread::sleep(duration)).await?)
+}
+
 /// What a job reports that measured how long each of several things took, which are at least one.
 pub fn latencies(mut took: Vec<Duration>) -> Result<Vec<(&'static str, f64)>> {
     took.sort_unstable();

@@ -9,7 +9,7 @@ use steersman_client::{Client, DeleteParams, PostParams, config_from_flags};
 use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, Reconciler, kind};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::contestant::{Ask, Outcome, Stopwatch, latencies};
+use crate::contestant::{Ask, Outcome, Stopwatch, latencies, pause};
 use crate::reconcile::Running;
 
 const NAMESPACE: &str = "default";
@@ -60,7 +60,7 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     let mut took = Vec::new();
     let mut stopwatch = Stopwatch::start();
     for write in 0..=ask.size {
-        tokio::time::sleep(PAUSE).await;
+        pause(PAUSE).await?;
         let started = Instant::now();
         object.data = Some([("write".to_owned(), write.to_string())].into());
         object = maps.replace(NAME, &PostParams::default(), &object).await.context("writing the ConfigMap")?;

@@ -4,6 +4,8 @@
 //! type are required, how lists are keyed and how patches merge them; and Go's types (`xtask/servers/kubernetes/gotypes`)
 //! say what only Go knows: whether a field is a pointer, and whether it is left out when empty. What is written has one kind
 //! or one type a line, in a fixed order and without prose, so that a new Kubernetes release is a diff that a person can read.
+//!
+//! Go's types also say in which messages their objects are sent as protobuf.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -23,6 +25,9 @@ use crate::workspace;
 
 /// Where the table is kept.
 const FILE: &str = "crates/steersman-apiserver/data/kinds.json";
+/// Where the messages that kinds are sent in are kept, and what Go makes of objects in both encodings, to test them by.
+const MESSAGES: &str = "crates/steersman-wire/data/protobuf.txt";
+const SAMPLES: &str = "crates/steersman-wire/tests/protobuf.jsonl";
 /// Types that are part of requests or answers without being the type of a resource.
 const ROOTS: [&str; 3] = ["meta.v1.DeleteOptions", "meta.v1.ListMeta", "meta.v1.Status"];
 
@@ -48,11 +53,17 @@ pub(crate) fn run() -> Result<()> {
     progress.finish();
     let release = release["gitVersion"].as_str().unwrap_or_default().trim_start_matches('v');
     schemas.name_types(&mut groups);
-    let document = document(release, &groups, &types(&groups, &schemas, &read_go_types()?)?)?;
-    let file = workspace::root().join(FILE);
-    fs::create_dir_all(file.parent().expect("the file is in a folder"))?;
-    fs::write(&file, &document).with_context(|| format!("writing {}", file.display()))?;
-    eprintln!("{FILE}: {} KB, Kubernetes {release}", document.len() / 1024);
+    let of_go: GoTypes = serde_json::from_str(&go_types("")?).context("reading what gotypes printed")?;
+    write(FILE, release, &document(release, &groups, &types(&groups, &schemas, &of_go)?)?)?;
+    write(MESSAGES, release, &format!("Kubernetes {release}\n\n{}", go_types("protobuf")?))?;
+    write(SAMPLES, release, &go_types("samples")?)
+}
+
+fn write(file: &str, release: &str, text: &str) -> Result<()> {
+    let path = workspace::root().join(file);
+    fs::create_dir_all(path.parent().expect("the file is in a folder"))?;
+    fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    eprintln!("{file}: {} KB, Kubernetes {release}", text.len() / 1024);
     Ok(())
 }
 
@@ -262,15 +273,17 @@ fn short_name(full: &str) -> String {
 /// By type and field, the Go type and what the field's tag says.
 type GoTypes = BTreeMap<String, BTreeMap<String, String>>;
 
-fn read_go_types() -> Result<GoTypes> {
+/// What Go says of its types: their fields, or what is asked for.
+fn go_types(what: &str) -> Result<String> {
     let progress = Progress::start("reading Go's types", None);
     let mut go = Command::new("go");
     go.args(["run", "-trimpath", "./gotypes"])
+        .args(Some(what).filter(|what| !what.is_empty()))
         .env("CGO_ENABLED", "0")
         .current_dir(workspace::root().join(Path::new("xtask/servers/kubernetes")));
     let printed = process::output(&mut go).context("Go 1.26 or newer is needed to record the kinds")?;
     progress.finish();
-    serde_json::from_str(&printed).context("reading what gotypes printed")
+    Ok(printed)
 }
 
 /// One type, as the table has it: its fields by name, each as `TYPE WORD…`.

@@ -43,7 +43,7 @@ pub async fn run(ask: &Ask) -> Result<()> {
     let mut latencies = Vec::new();
     let mut stopwatch = Stopwatch::start();
     for write in 0..=ask.size {
-        tokio::time::sleep(PAUSE).await;
+        contestant::pause(PAUSE).await?;
         let started = Instant::now();
         object.data = Some([("write".to_owned(), write.to_string())].into());
         object = maps.replace(NAME, &PostParams::default(), &object).await.context("writing the ConfigMap")?;

@@ -48,6 +48,7 @@ mod ownership;
 mod patch;
 mod patch_request;
 mod protection;
+mod protobuf;
 mod read;
 mod request;
 mod resource;

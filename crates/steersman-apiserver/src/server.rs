@@ -20,6 +20,7 @@ use crate::discovery;
 use crate::identity::Identity;
 use crate::kinds::{Kind, builtin};
 use crate::negotiation::{self, Encoding};
+use crate::protobuf;
 use crate::request::{Query, ResourceRequest, Route, Verb};
 use crate::review::is_self_review;
 use crate::scale::SCALE;
@@ -215,6 +216,8 @@ impl Shared {
             }
         }
         self.check_verb(&kind, request)?;
+        let (headers, body) = protobuf::in_json(&kind, headers, body)?;
+        let (headers, body) = (&*headers, &*body);
         let wanted = Wanted::read(negotiation::accept(headers), request.verb == Verb::Watch)?;
         let (kind, form) = match convert::served(&kind) {
             Some((stored, view)) => (stored, wanted.form.of_view(view)),

@@ -40,6 +40,8 @@ func printProtobuf(out io.Writer) error {
 		}
 	}
 	for kind, known := range map[string]reflect.Type{
+		// In every version of every group; they are all the same.
+		"v1 DeleteOptions":                     reflect.TypeFor[metav1.DeleteOptions](),
 		"v1 Status":                            reflect.TypeFor[metav1.Status](),
 		"meta.k8s.io/v1 PartialObjectMetadata": reflect.TypeFor[metav1.PartialObjectMetadata](),
 	} {

@@ -38,6 +38,8 @@ func printSamples(out io.Writer) error {
 	all = append(all, typed{metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"), reflect.TypeFor[metav1.PartialObjectMetadata]()})
 	slices.SortFunc(all, func(a, b typed) int { return bytes.Compare([]byte(a.kind.String()), []byte(b.kind.String())) })
 	all = append(all, typed{schema.GroupVersionKind{Version: "v1", Kind: "Status"}, reflect.TypeFor[metav1.Status]()})
+	options := reflect.TypeFor[metav1.DeleteOptions]()
+	all = append(all, typed{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeleteOptions"}, options})
 
 	buffered := bufio.NewWriter(out)
 	filler := filler{met: map[reflect.Type]bool{}}
