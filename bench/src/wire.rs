@@ -9,7 +9,7 @@ use bytes::Bytes;
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
-use steersman_wire::{Codec, Json, Limits, ListSplitter, Strip};
+use steersman_wire::{Codec, Encoding, Json, Limits, ListSplitter, Strip, protobuf};
 
 use crate::contestant::{Ask, Cost, Outcome, Stopwatch};
 use crate::pods::{Pods, Shape};
@@ -22,8 +22,9 @@ const ENOUGH_WORK: Duration = Duration::from_millis(1500);
 /// Does the job as `contestant` does it.
 pub fn run(ask: &Ask, contestant: &str) -> Result<Outcome> {
     let body = Body::new(ask.size);
+    let body = if contestant == "steersman-protobuf" { body.in_protobuf()? } else { body };
     let job: fn(&Body) -> Result<u64> = match contestant {
-        "steersman" => scan,
+        "steersman" | "steersman-protobuf" => scan,
         "byte-loop" => byte_loop,
         "serde_json-value" => values,
         "serde_json-typed" => typed,
@@ -50,6 +51,7 @@ pub fn run(ask: &Ask, contestant: &str) -> Result<Outcome> {
 
 /// A list of Pods, in one piece and in chunks.
 struct Body {
+    encoding: Encoding,
     bytes: Bytes,
     chunks: Vec<Bytes>,
     /// Where each Pod is.
@@ -70,15 +72,47 @@ impl Body {
             places.push(start..text.len());
         }
         text.extend_from_slice(b"]}");
-        let chunks = text.chunks(CHUNK).map(Bytes::copy_from_slice).collect();
-        Self { bytes: text.into(), chunks, pods: places }
+        Self { encoding: Encoding::Json, chunks: chunks(&text), bytes: text.into(), pods: places }
     }
+
+    /// The same list as a server sends it in protobuf.
+    fn in_protobuf(&self) -> Result<Self> {
+        let mut list = Vec::new();
+        push(&mut list, 1, b"\x12\x011");
+        for place in &self.pods {
+            let pod = protobuf::from_json(&self.bytes[place.clone()]).context("a Pod has only fields of Pods")?;
+            // Without its envelope, which has a head of 4 bytes, the type in 11, and the field of the message.
+            let message = &pod[4 + 11 + 1..];
+            let length = message.iter().position(|byte| *byte < 0x80).context("the message has a length")?;
+            push(&mut list, 2, &message[length + 1..]);
+        }
+        let mut text = b"k8s\0".to_vec();
+        push(&mut text, 1, b"\x0a\x02v1\x12\x07PodList");
+        push(&mut text, 2, &list);
+        Ok(Self { encoding: Encoding::Protobuf, chunks: chunks(&text), bytes: text.into(), pods: Vec::new() })
+    }
+}
+
+fn chunks(text: &[u8]) -> Vec<Bytes> {
+    text.chunks(CHUNK).map(Bytes::copy_from_slice).collect()
+}
+
+/// Writes a field of a message: its number, its length and its bytes.
+fn push(to: &mut Vec<u8>, number: u8, bytes: &[u8]) {
+    to.push(number << 3 | 2);
+    let mut length = bytes.len();
+    while length > 0x7f {
+        to.push(0x80 | (length & 0x7f) as u8);
+        length >>= 7;
+    }
+    to.push(length as u8);
+    to.extend_from_slice(bytes);
 }
 
 /// Ours: metadata read, `managedFields` left out, the rest copied into an allocation of its own.
 fn scan(body: &Body) -> Result<u64> {
     let (mut count, strip) = (0, Strip::default());
-    let mut list = Json.split_list(Limits::default());
+    let mut list = body.encoding.split_list(Limits::default());
     let mut item_type = None;
     for chunk in &body.chunks {
         list.push(chunk.clone());
@@ -153,5 +187,7 @@ mod tests {
         for job in [scan, byte_loop, values, typed] {
             assert_eq!(job(&body).expect("the list can be read"), 50);
         }
+        let body = body.in_protobuf().expect("Pods can travel as protobuf");
+        assert_eq!(scan(&body).expect("the list can be read"), 50);
     }
 }

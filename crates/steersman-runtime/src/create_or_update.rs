@@ -4,6 +4,7 @@ use kube_core::Resource;
 use serde_json::{Map, Value, json};
 use steersman_cache::{Cached, Object, ObjectKey};
 use steersman_client::Patch;
+use steersman_wire::protobuf;
 
 use crate::client::Objects;
 use crate::{CachedClient, Error};
@@ -93,7 +94,9 @@ impl<K: Object + Clone + Resource> Objects<K> {
     /// writes it if that changed anything. `new` must have a name. The status is not written. It is a conflict if somebody else has
     /// changed the object meanwhile, and nothing is written then.
     ///
-    /// An empty list is nothing that changed where there was none, and neither is `null`; nor is an empty map where a map is all that
+    /// Objects of built-in kinds are compared as the server compares them: `1000m` is `1` where a quantity is, an empty list or map is none,
+    /// and so is `false` or an empty text where Kubernetes knows no difference (test `built_in_kinds_are_compared_as_the_server_does`). Of other kinds that is
+    /// not known. There an empty list is nothing that changed where there was none, and neither is `null`; nor is an empty map where a map is all that
     /// can be: labels, annotations, `data` and `binaryData`, `matchLabels` and a Pod's `nodeSelector`. An empty object elsewhere, such
     /// as `emptyDir` or `podSelector`, says something (test `what_says_the_same_is_no_change`).
     ///
@@ -154,7 +157,11 @@ impl<K: Object + Clone + Resource> Change<K> {
         let mut object = K::clone(&existing);
         mutate(&mut object).into_result()?;
         same_key(&object, key)?;
-        Ok(Self { before: json_of(&*existing)?, after: json_of(&object)?, object })
+        let (mut before, mut after) = (json_of(&*existing)?, json_of(&object)?);
+        if let (Some(canonical_before), Some(canonical_after)) = (canonical(&before), canonical(&after)) {
+            (before, after) = (canonical_before, canonical_after);
+        }
+        Ok(Self { before, after, object })
     }
 }
 
@@ -175,6 +182,12 @@ fn same_key<K: Resource>(object: &K, key: &ObjectKey) -> Result<(), Error> {
 
 fn json_of<K: Object>(object: &K) -> Result<Value, Error> {
     serde_json::to_value(object).map_err(|error| Error::InvalidObject(format!("it cannot be written as JSON: {error}")))
+}
+
+/// An object of a built-in kind as a server would write it.
+fn canonical(object: &Value) -> Option<Value> {
+    let canonical = protobuf::canonical(object.to_string().as_bytes())?;
+    serde_json::from_slice(&canonical).ok()
 }
 
 /// The merge patch that makes `after` of `before`; none if they say the same.
@@ -246,6 +259,30 @@ mod tests {
         assert_eq!(difference(&json!({"a": [1]}), &json!({"a": []})), Some(json!({"a": []})), "a list may be required");
         assert_eq!(difference(&json!({"a": {"b": 1}}), &json!({"a": {}})), Some(json!({"a": {"b": null}})));
         assert_eq!(difference(&json!({"a": {"b": 1}}), &json!({})), Some(json!({"a": null})));
+    }
+
+    #[test]
+    fn built_in_kinds_are_compared_as_the_server_does() {
+        let pod = |spec: Value| {
+            let spec = json!({"containers": [{"name": "a", "resources": spec["resources"]}], "volumes": spec["volumes"],
+                "hostNetwork": spec["hostNetwork"], "serviceAccountName": spec["account"], "dnsConfig": spec["dns"],
+                "terminationGracePeriodSeconds": spec["grace"], "nodeSelector": spec["nodes"]});
+            canonical(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec})).unwrap()
+        };
+        let same = |one: Value, other: Value| difference(&pod(one), &pod(other)).is_none();
+        assert!(same(
+            json!({"resources": {"limits": {"cpu": "1000m"}}}),
+            json!({"resources": {"limits": {"cpu": "1"}}})
+        ));
+        assert!(same(json!({"hostNetwork": false, "account": "", "nodes": {}, "volumes": []}), json!({})));
+        assert!(same(json!({"resources": {}}), json!({})));
+        // Those may be absent, which is not the same as empty.
+        assert!(!same(json!({"grace": 0}), json!({})));
+        assert!(!same(json!({"dns": {}}), json!({})));
+        assert!(!same(json!({"volumes": [{"name": "a", "emptyDir": {}}]}), json!({"volumes": [{"name": "a"}]})));
+        assert!(!same(json!({"hostNetwork": true}), json!({})));
+        // What is not built in is compared as it is.
+        assert_eq!(canonical(&json!({"apiVersion": "example.com/v1", "kind": "Thing"})), None);
     }
 
     #[test]

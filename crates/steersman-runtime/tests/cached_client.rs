@@ -337,6 +337,12 @@ async fn create_or_update_writes_only_what_is_not_as_it_should_be() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_built_in_kind_is_written_once_however_it_is_said() {
+    let world = World::new(|manager| manager.declare(kind::<Deployment>()).unwrap()).await;
+    with_client::is_written_once_however_it_is_said(&world.client, "a/d").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_says_the_same_is_not_written() {
     let world = with_maps().await;
     world.client.create(&map("a/m", "1")).await.unwrap();

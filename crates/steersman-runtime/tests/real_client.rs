@@ -123,3 +123,10 @@ async fn what_is_scaled_is_read() {
     deployments.delete(&key, &DeleteParams::default()).await.unwrap();
     assert!(deployments.get_opt(&key).await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_built_in_kind_is_written_once_however_it_is_said() {
+    let (client, namespace, _running) =
+        client(|manager, namespace| manager.declare(kind::<Deployment>().namespace(namespace)).unwrap()).await;
+    with_client::is_written_once_however_it_is_said(&client, &format!("{namespace}/d")).await;
+}

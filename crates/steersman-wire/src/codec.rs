@@ -135,6 +135,8 @@ pub struct Item {
 }
 
 /// How an item came.
+// Nothing is allocated for an item that comes as JSON.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     Json(Outline),

@@ -59,6 +59,8 @@ impl Encoding {
 }
 
 /// Splits a list in whichever encoding it comes; made by [`Encoding::split_list`].
+// There is one for each list.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum ListBody {
     /// In JSON.
@@ -98,6 +100,8 @@ impl ListSplitter for ListBody {
 }
 
 /// Splits a watch in whichever encoding it comes; made by [`Encoding::split_watch`].
+// There is one for each watch.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum WatchBody {
     /// In JSON.

@@ -77,6 +77,7 @@ mod names;
 mod object_error;
 mod outline;
 pub mod protobuf;
+mod quantity;
 mod quote;
 mod resource_version;
 mod selector;
@@ -98,6 +99,7 @@ pub use names::{
     is_qualified_name, is_valid_label_value,
 };
 pub use object_error::{Fault, ObjectError};
+pub use quantity::canonical_quantity;
 pub use quote::quote;
 pub use resource_version::{InvalidResourceVersion, ResourceVersion, compare_resource_version};
 pub use selector::{Operator, SelectorError};

@@ -33,6 +33,11 @@ pub(crate) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: "steersman-compressed", program: Program::Steersman, arguments: &["--storage", "compressed"] },
     Contestant { name: "steersman-decoded", program: Program::Steersman, arguments: &["--storage", "decoded"] },
     Contestant { name: "steersman-view", program: Program::Steersman, arguments: &["--reading", "view"] },
+    Contestant {
+        name: "steersman-protobuf",
+        program: Program::Steersman,
+        arguments: &["--peer", "steersman-protobuf"],
+    },
     Contestant { name: "kube-apiserver", program: Program::Steersman, arguments: &["--server", "kube-apiserver"] },
     Contestant { name: "byte-loop", program: Program::Steersman, arguments: &["--peer", "byte-loop"] },
     Contestant { name: "serde_json-value", program: Program::Steersman, arguments: &["--peer", "serde_json-value"] },

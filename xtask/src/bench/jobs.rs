@@ -462,7 +462,7 @@ pub(crate) const JOBS: &[Job] = &[
         about: "a list of Pods split into items, metadata read, managedFields left out; one thread, from memory",
         task: "wire",
         server: Server::None,
-        contestants: &["steersman", "byte-loop", "serde_json-value", "serde_json-typed"],
+        contestants: &["steersman", "steersman-protobuf", "byte-loop", "serde_json-value", "serde_json-typed"],
         workers: 1,
         full: Scale::of(&[20_000]),
         quick: Scale::of(&[5_000]),

@@ -7,12 +7,12 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
-use steersman_wire::base64;
+use steersman_wire::{base64, canonical_quantity};
 
 use super::json::{self, Json};
 use super::time::{self, Precision};
 use super::types::{Field, StructId, Type, Types};
-use super::{DecodeError, Decoded, FieldValidation, quantity};
+use super::{DecodeError, Decoded, FieldValidation};
 
 /// More unknown and duplicate fields are not told.
 const STRICT_ERRORS_MAX: usize = 100;
@@ -113,10 +113,10 @@ impl<'a> Decoder<'a> {
             (Type::Bytes, Json::Array(items)) => self.bytes(items),
             (Type::Time, json) => self.time(json, Precision::Seconds)?,
             (Type::MicroTime, json) => self.time(json, Precision::Microseconds)?,
-            (Type::Quantity, Json::String(text)) => quantity::normalise(text.trim())?.into(),
-            (Type::Quantity, Json::Number(digits)) => quantity::normalise(&digits)?.into(),
+            (Type::Quantity, Json::String(text)) => canonical_quantity(text.trim())?.into(),
+            (Type::Quantity, Json::Number(digits)) => canonical_quantity(&digits)?.into(),
             // Whatever it is, it does not look like a quantity.
-            (Type::Quantity, json) => quantity::normalise(json.describe())?.into(),
+            (Type::Quantity, json) => canonical_quantity(json.describe())?.into(),
             (Type::IntOrString, Json::String(text)) => Value::String(text.into_owned()),
             (Type::IntOrString, Json::Number(digits)) => match digits.parse::<i32>() {
                 Ok(number) => number.into(),

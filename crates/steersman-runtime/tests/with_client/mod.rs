@@ -13,11 +13,13 @@ use futures::StreamExt;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube_client::client::Body;
 use serde_json::{Value, json};
 use steersman_client::{Client, Config, ObjectMeta, PostParams};
-use steersman_runtime::{Cached, CachedClient, Error, Failure, Manager, ObjectKey};
+use steersman_runtime::{Cached, CachedClient, Error, Failure, Manager, ObjectKey, OperationResult};
 use steersman_testing::Embedded;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -261,4 +263,48 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Opt
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("this never came: {what}");
+}
+
+/// A Deployment with nothing but what it must have.
+pub(crate) fn deployment(namespaced: &str) -> Deployment {
+    let (namespace, name) = namespaced.split_once('/').unwrap();
+    let deployment = json!({"metadata": {"namespace": namespace, "name": name}, "spec": {
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }});
+    serde_json::from_value(deployment).unwrap()
+}
+
+/// Says what a server writes in another way, or not at all.
+pub(crate) fn say_otherwise(deployment: &mut Deployment) {
+    let spec = deployment.spec.as_mut().unwrap();
+    spec.paused = Some(false);
+    spec.min_ready_seconds = Some(0);
+    let pod = spec.template.spec.as_mut().unwrap();
+    pod.host_network = Some(false);
+    pod.node_name = Some(String::new());
+    pod.tolerations = Some(Vec::new());
+    let container = &mut pod.containers[0];
+    let quantities = [("cpu", "1000m"), ("memory", "1024Mi")];
+    let limits = quantities.map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned())));
+    container.resources.get_or_insert_default().limits = Some(limits.into());
+    container.resources.get_or_insert_default().claims = Some(Vec::new());
+    container.stdin = Some(false);
+}
+
+/// Which is no reason to write it again.
+pub(crate) async fn is_written_once_however_it_is_said(client: &CachedClient, namespaced: &str) {
+    let (created, result) = client.create_or_update(deployment(namespaced), say_otherwise).await.unwrap();
+    assert_eq!(result, OperationResult::Created);
+    let limits = created.spec.unwrap().template.spec.unwrap().containers[0].resources.clone().unwrap().limits.unwrap();
+    assert_eq!((limits["cpu"].0.as_str(), limits["memory"].0.as_str()), ("1", "1Gi"), "the server has its own way");
+    let (_, result) = client.create_or_update(deployment(namespaced), say_otherwise).await.unwrap();
+    assert_eq!(result, OperationResult::Unchanged);
+    let (_, result) = client.create_or_patch(deployment(namespaced), say_otherwise).await.unwrap();
+    assert_eq!(result, OperationResult::Unchanged);
+    let pause = |deployment: &mut Deployment| deployment.spec.as_mut().unwrap().paused = Some(true);
+    let (paused, result) = client.create_or_patch(deployment(namespaced), pause).await.unwrap();
+    assert_eq!((paused.spec.unwrap().paused, result), (Some(true), OperationResult::Updated));
+    let (resumed, result) = client.create_or_patch(deployment(namespaced), say_otherwise).await.unwrap();
+    assert_eq!((resumed.spec.unwrap().paused, result), (None, OperationResult::Updated));
 }

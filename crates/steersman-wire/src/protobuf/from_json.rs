@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::reader::{push_bytes, push_number};
 use super::table::{Count, Field, Message, Schema, Type};
 use super::time;
-use crate::base64;
+use crate::{base64, canonical_quantity};
 
 /// The message of an object, behind what is in `out`; an error if it has anything that the message cannot hold.
 ///
@@ -282,9 +282,10 @@ impl<'de> Visitor<'de> for One<'_> {
             }
             Type::Time => return self.time(text, false),
             Type::MicroTime => return self.time(text, true),
-            Type::Quantity if !text.is_empty() => {
+            Type::Quantity => {
+                let canonical = canonical_quantity(text).map_err(E::custom)?;
                 return self.message(|message| {
-                    push_bytes(message, 1, text.as_bytes());
+                    push_bytes(message, 1, canonical.as_bytes());
                     Ok(())
                 });
             }

@@ -62,6 +62,22 @@ pub fn from_json(object: &[u8]) -> Option<Vec<u8>> {
     Some(envelope::wrap(&TypeMeta { api_version, kind }, &message))
 }
 
+/// An object as Go would write it as JSON after reading it: what is empty is there, or not, as Go does it, quantities and times are in their
+/// canonical forms. Two objects that mean the same to a server are the same in this form, but for the order of fields. None where
+/// [`from_json`] gives none.
+///
+/// ```
+/// use steersman_wire::protobuf;
+///
+/// let [one, other] = [r#"{"limits":{"cpu":"1000m"}}"#, r#"{"limits":{"cpu":"1"},"claims":[]}"#].map(|resources| {
+///     format!(r#"{{"apiVersion":"v1","kind":"Pod","spec":{{"containers":[{{"name":"a","resources":{resources}}}]}}}}"#)
+/// });
+/// assert_eq!(protobuf::canonical(one.as_bytes()), protobuf::canonical(other.as_bytes()));
+/// ```
+pub fn canonical(object: &[u8]) -> Option<Vec<u8>> {
+    to_json(&from_json(object)?).ok()
+}
+
 /// What is known of an item that came as protobuf.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {

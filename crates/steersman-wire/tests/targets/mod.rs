@@ -173,7 +173,7 @@ pub(crate) fn split_list(
         splitter.push(chunk);
         loop {
             match splitter.next_item() {
-                Ok(Some(item)) => items.push(item.map(check_item)),
+                Ok(Some(item)) => items.push(item.map(|item| check_item(&item))),
                 Ok(None) => break,
                 Err(error) => return (items, Err(error)),
             }
@@ -183,9 +183,9 @@ pub(crate) fn split_list(
 }
 
 /// What was noted of an item while splitting makes no difference to what is read from it.
-fn check_item(item: Item) -> Bytes {
+fn check_item(item: &Item) -> Bytes {
     let json = item.json().expect("it came as JSON");
-    let (noted, alone) = (Json.scan_item(&item, &Strip::default(), None), Json.scan(&json, &Strip::default(), None));
+    let (noted, alone) = (Json.scan_item(item, &Strip::default(), None), Json.scan(&json, &Strip::default(), None));
     let plain = |scanned: Result<Scanned, ObjectError>| {
         scanned.map(|scanned| (scanned.metadata, scanned.object)).map_err(|error| (error.key, error.fault))
     };
@@ -240,7 +240,7 @@ pub(crate) fn protobuf(data: &[u8]) {
 /// The same of the object of an event.
 fn check_event(event: &Result<WatchEvent, ObjectError>) {
     if let Ok(WatchEvent::Added(item) | WatchEvent::Modified(item) | WatchEvent::Deleted(item)) = event {
-        check_item(item.clone());
+        check_item(item);
     }
 }
 

@@ -21,7 +21,15 @@ enum Format {
 }
 
 /// Reads a quantity and writes it in its canonical form. The error is Go's.
-pub(crate) fn normalise(text: &str) -> Result<String, &'static str> {
+///
+/// ```
+/// use steersman_wire::canonical_quantity;
+///
+/// assert_eq!(canonical_quantity("1000m").as_deref(), Ok("1"));
+/// assert_eq!(canonical_quantity("2048Mi").as_deref(), Ok("2Gi"));
+/// assert!(canonical_quantity("much").is_err());
+/// ```
+pub fn canonical_quantity(text: &str) -> Result<String, &'static str> {
     if text.is_empty() {
         return Err(WRONG_FORMAT);
     }
@@ -386,17 +394,17 @@ mod tests {
             ("4000m", Ok("4")),
             ("2500M", Ok("2500M")),
         ] {
-            assert_eq!(normalise(text), expected.map(str::to_owned), "{text:?}");
+            assert_eq!(canonical_quantity(text), expected.map(str::to_owned), "{text:?}");
         }
     }
 
     #[test]
     fn long_quantities_are_read_in_bounded_time() {
-        assert_eq!(normalise(&"9".repeat(3_000_000)), Err(WRONG_NUMBER));
-        assert_eq!(normalise(&format!("1.{}", "0".repeat(3_000_000))), Err(WRONG_NUMBER));
-        assert_eq!(normalise("1e2147483647"), Ok("10e2147483646".to_owned()));
-        assert_eq!(normalise("1e99999999999"), Err(WRONG_SUFFIX));
-        assert_eq!(normalise("é"), Err(WRONG_FORMAT));
-        assert_eq!(normalise("1é"), Err(WRONG_FORMAT));
+        assert_eq!(canonical_quantity(&"9".repeat(3_000_000)), Err(WRONG_NUMBER));
+        assert_eq!(canonical_quantity(&format!("1.{}", "0".repeat(3_000_000))), Err(WRONG_NUMBER));
+        assert_eq!(canonical_quantity("1e2147483647"), Ok("10e2147483646".to_owned()));
+        assert_eq!(canonical_quantity("1e99999999999"), Err(WRONG_SUFFIX));
+        assert_eq!(canonical_quantity("é"), Err(WRONG_FORMAT));
+        assert_eq!(canonical_quantity("1é"), Err(WRONG_FORMAT));
     }
 }
