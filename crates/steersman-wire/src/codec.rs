@@ -160,7 +160,7 @@ impl Item {
             Form::Json(_) => Ok(self.object.clone()),
             Form::Protobuf(message) => {
                 let json = message.to_json(&self.object, &Strip::nothing());
-                json.map(Bytes::from).map_err(|error| error.at_index(self.index))
+                json.map(|(json, _)| json.into()).map_err(|error| error.at_index(self.index))
             }
         }
     }

@@ -118,7 +118,10 @@ fn scan_item(item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>, wanted: W
             .map_err(|fault| error(&item.object, fault).at_index(item.index)),
         Form::Protobuf(message) => message
             .to_json(&item.object, strip)
-            .and_then(|json| scan(&json, strip, type_meta, wanted))
+            .and_then(|(json, outline)| {
+                let scanned = scan::scan(&json, &outline, strip, type_meta, wanted);
+                scanned.map_err(|fault| error(&json, fault))
+            })
             .map_err(|error| error.at_index(item.index)),
     }
 }

@@ -1,7 +1,5 @@
 //! What is around an object that travels alone: four bytes, and a message with its type and its bytes (Go's `runtime.Unknown`).
 
-use std::ops::Range;
-
 use super::reader::{Reader, Value, push_bytes};
 use super::table::Schema;
 use crate::codec::TypeMeta;
@@ -15,13 +13,13 @@ pub(super) const RAW: u32 = 2;
 
 /// An envelope that was opened.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct Opened<'a> {
     pub(super) type_meta: TypeMeta,
-    /// Where the object is.
-    pub(super) raw: Range<usize>,
+    /// The object.
+    pub(super) raw: &'a [u8],
 }
 
-impl Opened {
+impl Opened<'_> {
     /// The messages of what is in it.
     pub(super) fn schema(&self) -> Result<&'static Schema, Fault> {
         schema(&self.type_meta)
@@ -39,16 +37,16 @@ pub(super) fn schema(type_meta: &TypeMeta) -> Result<&'static Schema, Fault> {
 }
 
 /// Opens an envelope.
-pub(super) fn open(bytes: &[u8]) -> Result<Opened, Fault> {
-    if !bytes.starts_with(MAGIC) {
+pub(super) fn open(bytes: &[u8]) -> Result<Opened<'_>, Fault> {
+    let Some(envelope) = bytes.strip_prefix(MAGIC) else {
         return Err(Fault::Syntax { offset: 0, expected: "the envelope of an object" });
-    }
-    let (mut type_meta, mut raw) = (TypeMeta::default(), bytes.len()..bytes.len());
-    let mut reader = Reader::within(bytes, MAGIC.len()..bytes.len());
+    };
+    let (mut type_meta, mut raw) = (TypeMeta::default(), &b""[..]);
+    let mut reader = Reader::within(bytes, envelope);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
-            (TYPE_META, Value::Bytes(place)) => type_meta = read_type_meta(&bytes[place])?,
-            (RAW, Value::Bytes(place)) => raw = place,
+            (TYPE_META, Value::Bytes(message)) => type_meta = read_type_meta(message)?,
+            (RAW, Value::Bytes(bytes)) => raw = bytes,
             _ => {}
         }
     }
@@ -61,8 +59,8 @@ pub(super) fn read_type_meta(bytes: &[u8]) -> Result<TypeMeta, Fault> {
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
-            (1, Value::Bytes(place)) => type_meta.api_version = String::from_utf8_lossy(&bytes[place]).into_owned(),
-            (2, Value::Bytes(place)) => type_meta.kind = String::from_utf8_lossy(&bytes[place]).into_owned(),
+            (1, Value::Bytes(text)) => type_meta.api_version = String::from_utf8_lossy(text).into_owned(),
+            (2, Value::Bytes(text)) => type_meta.kind = String::from_utf8_lossy(text).into_owned(),
             _ => {}
         }
     }

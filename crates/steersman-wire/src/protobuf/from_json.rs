@@ -48,7 +48,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let Self { schema, message, is_object, out } = self;
         let mut inline = Inline::default();
-        let mut seen = 0_u128;
+        let mut seen = 0_u64;
         while let Some(name) = members.next_key::<String>()? {
             if is_object && matches!(&*name, "apiVersion" | "kind") {
                 members.next_value::<IgnoredAny>()?;

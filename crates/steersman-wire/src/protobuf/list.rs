@@ -181,12 +181,12 @@ impl ProtobufListSplitter {
 
     /// Go's `metav1.ListMeta`.
     fn read_meta(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let text = |place| String::from_utf8_lossy(&bytes[place]).into_owned();
+        let text = |text| String::from_utf8_lossy(text).into_owned();
         let mut reader = Reader::new(bytes);
         while let Some(field) = reader.field()? {
             match field {
-                (2, Value::Bytes(place)) => self.list.resource_version = text(place),
-                (3, Value::Bytes(place)) => self.list.continue_token = text(place),
+                (2, Value::Bytes(bytes)) => self.list.resource_version = text(bytes),
+                (3, Value::Bytes(bytes)) => self.list.continue_token = text(bytes),
                 (4, Value::Varint(count)) => self.list.remaining_item_count = Some(count as i64),
                 _ => {}
             }
@@ -202,7 +202,7 @@ fn list_meta(fault: &Fault) -> WireError {
 /// The server answered with a `Status`.
 fn refusal(bytes: &[u8]) -> WireError {
     let status = Schema::of("v1", "Status").map(|schema| to_json::object(schema, bytes, None, &Strip::nothing()));
-    let status = status.and_then(Result::ok).and_then(|json| Status::from_json(&json).ok());
+    let status = status.and_then(Result::ok).and_then(|(json, _)| Status::from_json(&json).ok());
     match status {
         Some(status) => WireError::Status(Box::new(status)),
         None => WireError::ListMeta { message: "the server's refusal cannot be read".to_owned() },

@@ -26,6 +26,7 @@ use self::reader::{Reader, Value};
 pub(crate) use self::table::Schema;
 use crate::codec::TypeMeta;
 use crate::object_error::{Fault, ObjectError};
+use crate::outline::Outline;
 use crate::{Codec, Json, Strip};
 
 /// The media type.
@@ -40,8 +41,8 @@ pub fn has_kind(api_version: &str, kind: &str) -> bool {
 pub fn to_json(body: &[u8]) -> Result<Vec<u8>, ObjectError> {
     let opened = envelope::open(body)?;
     let schema = opened.schema()?;
-    let raw = &body[opened.raw];
-    to_json::object(schema, raw, Some(&opened.type_meta), &Strip::nothing()).map_err(|fault| error(raw, fault))
+    let written = to_json::object(schema, opened.raw, Some(&opened.type_meta), &Strip::nothing());
+    written.map(|(json, _)| json).map_err(|fault| error(opened.raw, fault))
 }
 
 /// An object that is given as JSON, in the envelope in which it travels alone.
@@ -87,8 +88,8 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// The object as JSON, without what `strip` names.
-    pub(crate) fn to_json(&self, bytes: &[u8], strip: &Strip) -> Result<Vec<u8>, ObjectError> {
+    /// The object as JSON, without what `strip` names, and where its parts are.
+    pub(crate) fn to_json(&self, bytes: &[u8], strip: &Strip) -> Result<(Vec<u8>, Outline), ObjectError> {
         to_json::object(self.schema, bytes, self.type_meta.as_deref(), strip).map_err(|fault| error(bytes, fault))
     }
 }
@@ -105,16 +106,15 @@ fn key(object: &[u8]) -> Option<String> {
     if reader.varint().ok()? != 1 << 3 | 2 {
         return None;
     }
-    let length = reader.varint().ok()?;
-    let start = object.len() - reader.rest();
-    let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length))?.min(object.len());
+    let length = usize::try_from(reader.varint().ok()?).ok()?;
+    let metadata = &reader.rest()[..length.min(reader.rest().len())];
     let (mut name, mut namespace) = (None, None);
-    let mut metadata = Reader::within(object, start..end);
+    let mut metadata = Reader::within(object, metadata);
     // What is cut off ends with an error, and what is before it is known.
     while let Ok(Some((number, value))) = metadata.field() {
         match (number, value) {
-            (1, Value::Bytes(place)) => name = std::str::from_utf8(&object[place]).ok(),
-            (3, Value::Bytes(place)) => namespace = std::str::from_utf8(&object[place]).ok(),
+            (1, Value::Bytes(text)) => name = std::str::from_utf8(text).ok(),
+            (3, Value::Bytes(text)) => namespace = std::str::from_utf8(text).ok(),
             _ => {}
         }
     }

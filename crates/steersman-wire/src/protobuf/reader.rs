@@ -1,82 +1,102 @@
 //! Messages, field by field.
 
-use std::ops::Range;
-
 use crate::object_error::Fault;
 
-/// A message within some bytes, and how far it has been read.
+/// What has not been read of a message.
 #[derive(Debug, Clone)]
 pub(super) struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    end: usize,
+    rest: &'a [u8],
+    /// Where the object begins in memory, to tell how far in something is.
+    origin: usize,
 }
 
 /// What a field holds, as far as that can be told without knowing the field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value<'a> {
     /// A number, or true or false.
     Varint(u64),
-    /// Where a text, bytes or a message are.
-    Bytes(Range<usize>),
+    /// A text, bytes or a message.
+    Bytes(&'a [u8]),
     /// A number of four or eight bytes, which no kind has.
     Fixed,
 }
 
 impl<'a> Reader<'a> {
-    /// All of the bytes are one message.
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, end: bytes.len() }
+    /// A message that is an object.
+    pub(super) fn new(message: &'a [u8]) -> Self {
+        Self::within(message, message)
     }
 
-    /// The message that lies there. Places are still counted from the beginning of the bytes.
-    pub(super) fn within(bytes: &'a [u8], place: Range<usize>) -> Self {
-        Self { bytes, at: place.start, end: place.end }
+    /// A message within an object.
+    pub(super) fn within(object: &[u8], message: &'a [u8]) -> Self {
+        Self { rest: message, origin: object.as_ptr() as usize }
     }
 
     /// The next field's number and value; none at the end.
-    #[inline]
-    pub(super) fn field(&mut self) -> Result<Option<(u32, Value)>, Fault> {
-        if self.at == self.end {
+    #[inline(always)]
+    pub(super) fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, Fault> {
+        if self.rest.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
-        let Ok(number) = u32::try_from(tag >> 3) else { return Err(self.fault("the number of a field")) };
-        let value = match tag & 7 {
-            0 => Value::Varint(self.varint()?),
-            1 => self.skip(8)?,
-            2 => {
-                let length = self.varint()?;
-                let length = usize::try_from(length).ok().filter(|length| *length <= self.end - self.at);
-                let Some(length) = length else { return Err(self.fault("as many bytes as are announced")) };
-                let start = self.at;
-                self.at += length;
-                Value::Bytes(start..self.at)
-            }
-            5 => self.skip(4)?,
-            _ => return Err(self.fault("a field")),
-        };
-        Ok(Some((number, value)))
+        let number = (tag >> 3) as u32;
+        if tag > u64::from(u32::MAX) {
+            return Err(self.fault("the number of a field"));
+        }
+        Ok(Some((number, if tag & 7 == 2 { Value::Bytes(self.bytes()?) } else { self.number(tag & 7)? })))
     }
 
     /// The next value, if it is of that field again.
     #[inline]
-    pub(super) fn again(&mut self, number: u32) -> Result<Option<Value>, Fault> {
-        let before = self.at;
+    pub(super) fn again(&mut self, number: u32) -> Result<Option<Value<'a>>, Fault> {
+        let before = self.rest;
         match self.field()? {
             Some((found, value)) if found == number => Ok(Some(value)),
             _ => {
-                self.at = before;
+                self.rest = before;
                 Ok(None)
             }
         }
     }
 
-    #[inline]
+    /// What is behind its own length.
+    #[inline(always)]
+    fn bytes(&mut self) -> Result<&'a [u8], Fault> {
+        let length = self.varint()?;
+        let split = usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length));
+        let Some((bytes, rest)) = split else { return Err(self.fault("as many bytes as are announced")) };
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    fn number(&mut self, wire_type: u64) -> Result<Value<'a>, Fault> {
+        let length = match wire_type {
+            0 => return Ok(Value::Varint(self.varint()?)),
+            1 => 8,
+            5 => 4,
+            _ => return Err(self.fault("a field")),
+        };
+        let Some(rest) = self.rest.get(length..) else { return Err(self.fault("a number of a fixed size")) };
+        self.rest = rest;
+        Ok(Value::Fixed)
+    }
+
+    #[inline(always)]
     pub(super) fn varint(&mut self) -> Result<u64, Fault> {
+        // Most numbers are small.
+        match self.rest {
+            [byte @ ..0x80, rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Fault> {
         let (mut number, mut shift) = (0_u64, 0);
-        while let Some(byte) = self.bytes[..self.end].get(self.at) {
-            self.at += 1;
+        while let [byte, rest @ ..] = self.rest {
+            self.rest = rest;
             number |= u64::from(byte & 0x7f) << shift;
             if *byte < 0x80 {
                 return Ok(number);
@@ -89,21 +109,14 @@ impl<'a> Reader<'a> {
         Err(self.fault("a number"))
     }
 
-    /// How many bytes are left.
-    pub(super) fn rest(&self) -> usize {
-        self.end - self.at
+    /// What is left.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 
+    #[cold]
     pub(super) fn fault(&self, expected: &'static str) -> Fault {
-        Fault::Syntax { offset: self.at, expected }
-    }
-
-    fn skip(&mut self, length: usize) -> Result<Value, Fault> {
-        if self.end - self.at < length {
-            return Err(self.fault("a number of a fixed size"));
-        }
-        self.at += length;
-        Ok(Value::Fixed)
+        Fault::Syntax { offset: self.rest.as_ptr() as usize - self.origin, expected }
     }
 }
 
@@ -141,8 +154,7 @@ mod tests {
             push_bytes(&mut out, 1_000, b"text");
             let mut reader = Reader::new(&out);
             assert_eq!(reader.field(), Ok(Some((5, Value::Varint(number)))));
-            let end = out.len();
-            assert_eq!(reader.field(), Ok(Some((1_000, Value::Bytes(end - 4..end)))));
+            assert_eq!(reader.field(), Ok(Some((1_000, Value::Bytes(b"text")))));
             assert_eq!(reader.field(), Ok(None));
         }
     }

@@ -29,7 +29,7 @@ pub(super) struct Message {
     /// The place of a field among the others, by its number; [`NONE`] where no field has that number.
     by_number: Vec<u8>,
     /// The fields that Go writes as JSON even if they are empty, a bit each.
-    pub(super) always: u128,
+    pub(super) always: u64,
     /// The fields by their names in JSON, those of messages without a name included.
     by_name: Vec<Named>,
 }
@@ -51,6 +51,8 @@ pub(super) struct Named {
 pub(super) struct Field {
     pub(super) number: u32,
     pub(super) name: &'static str,
+    /// The name as it stands in JSON: a comma, the name in quotes, a colon.
+    pub(super) member: Box<str>,
     pub(super) kind: Type,
     pub(super) count: Count,
     /// Whether Go leaves it out of JSON when it is empty.
@@ -216,7 +218,8 @@ impl Compiler {
             "strings" => Type::Strings,
             message => Type::Message(self.number(message)),
         };
-        Some(Field { number: number.parse().ok()?, name, kind, count, omit_empty })
+        let member = format!(",\"{name}\":").into();
+        Some(Field { number: number.parse().ok()?, name, member, kind, count, omit_empty })
     }
 }
 
@@ -291,7 +294,7 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             let schema = Schema::of(words[0], words[1]).expect(line);
             for (number, message) in schema.messages.iter().enumerate() {
-                assert!(message.fields.len() < 128 && message.by_name.len() < 128, "{line}: a bit for each field");
+                assert!(message.fields.len() <= 64 && message.by_name.len() <= 64, "{line}: a bit for each field");
                 for field in &message.fields {
                     if let Type::Message(within) = field.kind {
                         assert!(!reaches(schema, within, number as u16), "{line}: {} is within itself", field.name);

@@ -1,5 +1,7 @@
 //! Times: seconds since 1970 in messages, texts in JSON.
 
+use smallvec::SmallVec;
+
 const DAY: i64 = 86_400;
 
 /// Year, month and day of a day counted from 1970-01-01, in the calendar that RFC 3339 has.
@@ -24,19 +26,28 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// The text of a time, with six digits of its second or none; none for a year that has not four digits.
-pub(super) fn format(seconds: i64, micros: Option<u32>) -> Option<String> {
+pub(super) fn format(seconds: i64, micros: Option<u32>) -> Option<SmallVec<[u8; 27]>> {
     let (year, month, day) = civil(seconds.div_euclid(DAY));
     if !(0..=9_999).contains(&year) {
         return None;
     }
-    let rest = seconds.rem_euclid(DAY);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    let rest = seconds.rem_euclid(DAY) as u32;
+    let (year, month, day) = (year as u32, month as u32, day as u32);
+    let [[a, b], [c, d], [e, f], [g, h]] = [year / 100, year % 100, month, day].map(digits);
+    let [[i, j], [k, l], [m, n]] = [rest / 3_600, rest / 60 % 60, rest % 60].map(digits);
+    let seconds = [a, b, c, d, b'-', e, f, b'-', g, h, b'T', i, j, b':', k, l, b':', m, n];
+    let mut text = SmallVec::from_slice(&seconds);
     if let Some(micros) = micros {
-        text.push_str(&format!(".{micros:06}"));
+        text.push(b'.');
+        text.extend([micros / 10_000, micros / 100 % 100, micros % 100].map(digits).into_iter().flatten());
     }
-    text.push('Z');
+    text.push(b'Z');
     Some(text)
+}
+
+/// A number of two digits.
+fn digits(number: u32) -> [u8; 2] {
+    [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
 }
 
 /// Seconds and nanoseconds of a text as RFC 3339 has it.
@@ -98,12 +109,12 @@ mod tests {
             (-62_135_596_800, "0001-01-01T00:00:00Z"),
             (253_402_300_799, "9999-12-31T23:59:59Z"),
         ] {
-            assert_eq!(format(seconds, None).as_deref(), Some(text));
+            assert_eq!(format(seconds, None).as_deref(), Some(text.as_bytes()));
             assert_eq!(parse(text), Some((seconds, 0)), "{text}");
         }
         assert_eq!(format(253_402_300_800, None), None);
         assert_eq!(format(i64::MAX / 2, None), None);
-        assert_eq!(format(1, Some(42)).as_deref(), Some("1970-01-01T00:00:01.000042Z"));
+        assert_eq!(format(1, Some(42)).as_deref(), Some(&b"1970-01-01T00:00:01.000042Z"[..]));
         // Every day of some centuries, with its neighbours.
         for day in -200_000..200_000 {
             let (year, month, day_of_month) = civil(day);

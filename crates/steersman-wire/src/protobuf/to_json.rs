@@ -1,8 +1,5 @@
 //! Messages, written as the JSON that Go would have written.
 
-use std::borrow::Cow;
-use std::ops::Range;
-
 use super::reader::{Reader, Value};
 use super::table::{Count, Field, Message, Schema, Type};
 use super::time;
@@ -10,9 +7,10 @@ use crate::base64;
 use crate::codec::TypeMeta;
 use crate::json::push_text;
 use crate::object_error::Fault;
+use crate::outline::{LEVELS, Outline};
 use crate::strip::{Cut, Node, Strip};
 
-/// Writes an object as JSON, without what `strip` names, and with its type if that is given.
+/// Writes an object as JSON, without what `strip` names, and with its type if that is given. Where its parts are is noted on the way.
 ///
 /// What comes out is what the server would have sent as JSON, but for the order of fields: what is empty is there, or not, as Go
 /// does it. Fields that are not in the table, which a newer server may send, are left out.
@@ -21,38 +19,68 @@ pub(super) fn object(
     bytes: &[u8],
     type_meta: Option<&TypeMeta>,
     strip: &Strip,
-) -> Result<Vec<u8>, Fault> {
-    let mut writer = Writer { schema, bytes, out: Vec::with_capacity(bytes.len() * 2) };
-    writer.out.push(b'{');
+) -> Result<(Vec<u8>, Outline), Fault> {
+    let out = Vec::with_capacity(bytes.len() * 2);
+    let mut writer = Writer { schema, bytes, out, depth: 0, outline: Outline::default(), is_ascii: true };
+    writer.open(b'{');
     if let Some(TypeMeta { api_version, kind }) = type_meta {
-        for (name, value) in [("apiVersion", api_version), ("kind", kind)] {
-            writer.name(name);
-            push_text(&mut writer.out, value);
-        }
+        writer.name(r#","apiVersion":"#);
+        writer.text(api_version.as_bytes());
+        writer.name(r#","kind":"#);
+        writer.text(kind.as_bytes());
     }
-    writer.members(schema.root(), 0..bytes.len(), Some(strip.root()))?;
-    writer.out.push(b'}');
-    Ok(writer.out)
+    writer.members(schema.root(), bytes, Some(strip.root()))?;
+    writer.close(b'}');
+    writer.outline.is_ascii = writer.is_ascii;
+    Ok((writer.out, writer.outline))
 }
 
 struct Writer<'a> {
     schema: &'a Schema,
+    /// The object.
     bytes: &'a [u8],
     out: Vec<u8>,
+    /// How many objects and lists have begun and not ended.
+    depth: usize,
+    outline: Outline,
+    is_ascii: bool,
 }
 
-impl Writer<'_> {
-    fn message(&mut self, message: &Message, place: Range<usize>, strip: Option<&Node>) -> Result<(), Fault> {
-        self.out.push(b'{');
-        self.members(message, place, strip)?;
-        self.out.push(b'}');
+impl<'a> Writer<'a> {
+    /// Begins an object or a list.
+    #[inline]
+    fn open(&mut self, bracket: u8) {
+        // The object's own bracket is on no level.
+        let level = self.depth.wrapping_sub(1);
+        if level < LEVELS {
+            self.outline.begin(level, self.out.len());
+        }
+        self.depth += 1;
+        self.out.push(bracket);
+    }
+
+    /// Ends it.
+    #[inline]
+    fn close(&mut self, bracket: u8) {
+        self.out.push(bracket);
+        self.depth -= 1;
+        let level = self.depth.wrapping_sub(1);
+        if level < LEVELS {
+            self.outline.end(level, self.out.len());
+        }
+    }
+
+    fn message(&mut self, message: &'a Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
+        self.open(b'{');
+        self.members(message, bytes, strip)?;
+        self.close(b'}');
         Ok(())
     }
 
     /// The fields of a message, as members of the object that has begun.
-    fn members(&mut self, message: &Message, place: Range<usize>, strip: Option<&Node>) -> Result<(), Fault> {
-        let mut reader = Reader::within(self.bytes, place);
-        let mut seen = 0_u128;
+    fn members(&mut self, message: &'a Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
+        let mut reader = Reader::within(self.bytes, bytes);
+        let mut seen = 0_u64;
         while let Some((number, value)) = reader.field()? {
             let Some(place) = message.place(number) else { continue };
             let field = &message.fields[place];
@@ -68,9 +96,9 @@ impl Writer<'_> {
                 continue;
             }
             match field.count {
-                Count::One if field.omit_empty && is_empty(&value) => {}
+                Count::One if field.omit_empty && is_empty(value) => {}
                 Count::One | Count::Optional => {
-                    self.name(field.name);
+                    self.name(&field.member);
                     self.value(field.kind, value, within)?;
                 }
                 Count::List => self.list(field, value, &mut reader)?,
@@ -82,47 +110,47 @@ impl Writer<'_> {
     }
 
     /// The members of a message that in JSON belong to the one around it.
-    fn inline(&mut self, kind: Type, value: Value, strip: Option<&Node>) -> Result<(), Fault> {
-        let (Type::Message(within), Value::Bytes(place)) = (kind, value) else { return Err(wrong()) };
-        self.members(self.schema.message(within), place, strip)
+    fn inline(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), Fault> {
+        let (Type::Message(within), Value::Bytes(bytes)) = (kind, value) else { return Err(wrong()) };
+        self.members(self.schema.message(within), bytes, strip)
     }
 
     /// Fields that are not in the message, and yet are in JSON.
-    fn absent(&mut self, message: &Message, mut places: u128, strip: Option<&Node>) -> Result<(), Fault> {
+    fn absent(&mut self, message: &'a Message, mut places: u64, strip: Option<&Node>) -> Result<(), Fault> {
         while places != 0 {
             let place = places.trailing_zeros() as usize;
             places &= places - 1;
             let field = &message.fields[place];
             if field.count == Count::Inline {
-                self.inline(field.kind, Value::Bytes(0..0), strip)?;
+                self.inline(field.kind, Value::Bytes(b""), strip)?;
                 continue;
             }
             if matches!(strip.and_then(|node| node.at(field.name.as_bytes())), Some(Cut::Whole)) {
                 continue;
             }
-            self.name(field.name);
+            self.name(&field.member);
             match (field.count, field.kind) {
                 (Count::One, Type::Bool | Type::Int32 | Type::Int64) => {
                     self.value(field.kind, Value::Varint(0), None)?;
                 }
                 (Count::One, Type::Bytes | Type::Strings) => self.out.extend_from_slice(b"null"),
-                (Count::One, _) => self.value(field.kind, Value::Bytes(0..0), None)?,
+                (Count::One, _) => self.value(field.kind, Value::Bytes(b""), None)?,
                 _ => self.out.extend_from_slice(b"null"),
             }
         }
         Ok(())
     }
 
-    fn list(&mut self, field: &Field, first: Value, reader: &mut Reader<'_>) -> Result<(), Fault> {
-        self.name(field.name);
-        self.out.push(b'[');
+    fn list(&mut self, field: &Field, first: Value<'a>, reader: &mut Reader<'a>) -> Result<(), Fault> {
+        self.name(&field.member);
+        self.open(b'[');
         let mut next = Some(first);
         while let Some(value) = next {
             match (field.kind, value) {
                 // Numbers may come all in one.
-                (Type::Bool | Type::Int32 | Type::Int64, Value::Bytes(place)) => {
-                    let mut numbers = Reader::within(self.bytes, place);
-                    while numbers.rest() > 0 {
+                (Type::Bool | Type::Int32 | Type::Int64, Value::Bytes(bytes)) => {
+                    let mut numbers = Reader::within(self.bytes, bytes);
+                    while !numbers.rest().is_empty() {
                         self.separate();
                         self.value(field.kind, Value::Varint(numbers.varint()?), None)?;
                     }
@@ -134,73 +162,75 @@ impl Writer<'_> {
             }
             next = reader.again(field.number)?;
         }
-        self.out.push(b']');
+        self.close(b']');
         Ok(())
     }
 
-    fn map(&mut self, field: &Field, first: Value, reader: &mut Reader<'_>, strip: Option<&Node>) -> Result<(), Fault> {
-        self.name(field.name);
-        self.out.push(b'{');
+    fn map(
+        &mut self,
+        field: &Field,
+        first: Value<'a>,
+        reader: &mut Reader<'a>,
+        strip: Option<&Node>,
+    ) -> Result<(), Fault> {
+        self.name(&field.member);
+        self.open(b'{');
         let mut next = Some(first);
         while let Some(entry) = next {
-            let Value::Bytes(place) = entry else { return Err(wrong()) };
-            let (mut key, mut value) = (0..0, None);
-            let mut entry = Reader::within(self.bytes, place);
+            let Value::Bytes(entry) = entry else { return Err(wrong()) };
+            let (mut key, mut value) = (&b""[..], None);
+            let mut entry = Reader::within(self.bytes, entry);
             while let Some(found) = entry.field()? {
                 match found {
-                    (1, Value::Bytes(place)) => key = place,
+                    (1, Value::Bytes(bytes)) => key = bytes,
                     (2, found) => value = Some(found),
                     _ => {}
                 }
             }
-            let cut = strip.and_then(|node| node.at(&self.bytes[key.clone()]));
+            let cut = strip.and_then(|node| node.at(key));
             if !matches!(cut, Some(Cut::Whole)) {
                 let within = if let Some(Cut::Within(node)) = cut { Some(node) } else { None };
                 self.separate();
-                let key = text(&self.bytes[key]);
-                push_text(&mut self.out, &key);
+                self.text(key);
                 self.out.push(b':');
                 self.value(field.kind, value.unwrap_or_else(|| empty(field.kind)), within)?;
             }
             next = reader.again(field.number)?;
         }
-        self.out.push(b'}');
+        self.close(b'}');
         Ok(())
     }
 
-    fn value(&mut self, kind: Type, value: Value, strip: Option<&Node>) -> Result<(), Fault> {
+    fn value(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), Fault> {
         match (kind, value) {
             (Type::Bool, Value::Varint(number)) => {
                 self.out.extend_from_slice(if number == 0 { b"false" } else { b"true" });
             }
             (Type::Int32, Value::Varint(number)) => self.number(i64::from(number as i32)),
             (Type::Int64, Value::Varint(number)) => self.number(number as i64),
-            (Type::String, Value::Bytes(place)) => self.text(place),
-            (Type::Bytes, Value::Bytes(place)) => {
-                let text = base64::encode(&self.bytes[place]);
-                push_text(&mut self.out, &text);
-            }
-            (Type::Time, Value::Bytes(place)) => self.time(place, false)?,
-            (Type::MicroTime, Value::Bytes(place)) => self.time(place, true)?,
-            (Type::Quantity, Value::Bytes(place)) => match self.first_bytes(place)? {
-                Some(text) if !text.is_empty() => self.text(text),
-                _ => self.out.extend_from_slice(br#""0""#),
+            (Type::String, Value::Bytes(text)) => self.text(text),
+            (Type::Bytes, Value::Bytes(bytes)) => self.text(base64::encode(bytes).as_bytes()),
+            (Type::Time, Value::Bytes(message)) => self.time(message, false)?,
+            (Type::MicroTime, Value::Bytes(message)) => self.time(message, true)?,
+            (Type::Quantity, Value::Bytes(message)) => match self.first_bytes(message)? {
+                b"" => self.out.extend_from_slice(br#""0""#),
+                text => self.text(text),
             },
-            (Type::IntOrString, Value::Bytes(place)) => self.int_or_string(place)?,
-            (Type::Raw, Value::Bytes(place)) => self.raw(place)?,
-            (Type::Strings, Value::Bytes(place)) => {
-                let mut reader = Reader::within(self.bytes, place);
-                self.out.push(b'[');
-                while let Some((number, value)) = reader.field()? {
-                    if let (1, Value::Bytes(place)) = (number, value) {
+            (Type::IntOrString, Value::Bytes(message)) => self.int_or_string(message)?,
+            (Type::Raw, Value::Bytes(message)) => self.raw(message)?,
+            (Type::Strings, Value::Bytes(message)) => {
+                let mut reader = Reader::within(self.bytes, message);
+                self.open(b'[');
+                while let Some(field) = reader.field()? {
+                    if let (1, Value::Bytes(text)) = field {
                         self.separate();
-                        self.text(place);
+                        self.text(text);
                     }
                 }
-                self.out.push(b']');
+                self.close(b']');
             }
-            (Type::Message(within), Value::Bytes(place)) => {
-                self.message(self.schema.message(within), place, strip)?;
+            (Type::Message(within), Value::Bytes(message)) => {
+                self.message(self.schema.message(within), message, strip)?;
             }
             _ => return Err(wrong()),
         }
@@ -208,24 +238,24 @@ impl Writer<'_> {
     }
 
     /// The first field of a message, which is a text or bytes.
-    fn first_bytes(&self, place: Range<usize>) -> Result<Option<Range<usize>>, Fault> {
-        let mut reader = Reader::within(self.bytes, place);
-        let mut found = None;
+    fn first_bytes(&self, message: &'a [u8]) -> Result<&'a [u8], Fault> {
+        let mut reader = Reader::within(self.bytes, message);
+        let mut found = &b""[..];
         while let Some(field) = reader.field()? {
-            if let (1, Value::Bytes(place)) = field {
-                found = Some(place);
+            if let (1, Value::Bytes(bytes)) = field {
+                found = bytes;
             }
         }
         Ok(found)
     }
 
-    fn time(&mut self, place: Range<usize>, with_micros: bool) -> Result<(), Fault> {
-        if place.is_empty() {
+    fn time(&mut self, message: &[u8], with_micros: bool) -> Result<(), Fault> {
+        if message.is_empty() {
             // Go's time that is no time.
             self.out.extend_from_slice(b"null");
             return Ok(());
         }
-        let mut reader = Reader::within(self.bytes, place);
+        let mut reader = Reader::within(self.bytes, message);
         let (mut seconds, mut nanos) = (0, 0_i32);
         while let Some(field) = reader.field()? {
             match field {
@@ -236,18 +266,18 @@ impl Writer<'_> {
         }
         let micros = with_micros.then(|| nanos.clamp(0, 999_999_999) as u32 / 1_000);
         let Some(text) = time::format(seconds, micros) else { return Err(reader.fault("a time of our calendar")) };
-        push_text(&mut self.out, &text);
+        self.text(&text);
         Ok(())
     }
 
-    fn int_or_string(&mut self, place: Range<usize>) -> Result<(), Fault> {
-        let mut reader = Reader::within(self.bytes, place);
-        let (mut is_text, mut number, mut text) = (false, 0, 0..0);
+    fn int_or_string(&mut self, message: &[u8]) -> Result<(), Fault> {
+        let mut reader = Reader::within(self.bytes, message);
+        let (mut is_text, mut number, mut text) = (false, 0, &b""[..]);
         while let Some(field) = reader.field()? {
             match field {
                 (1, Value::Varint(kind)) => is_text = kind == 1,
                 (2, Value::Varint(found)) => number = found as i32,
-                (3, Value::Bytes(place)) => text = place,
+                (3, Value::Bytes(bytes)) => text = bytes,
                 _ => {}
             }
         }
@@ -260,27 +290,25 @@ impl Writer<'_> {
     }
 
     /// JSON that is part of a message. It must be JSON, or what is around it would be none either.
-    fn raw(&mut self, place: Range<usize>) -> Result<(), Fault> {
-        let raw = self.first_bytes(place)?.filter(|raw| !raw.is_empty());
-        let Some(raw) = raw else {
+    fn raw(&mut self, message: &'a [u8]) -> Result<(), Fault> {
+        let raw = self.first_bytes(message)?;
+        if raw.is_empty() {
             self.out.extend_from_slice(b"null");
             return Ok(());
-        };
-        let offset = raw.start;
-        let raw = &self.bytes[raw];
-        if serde_json::from_slice::<serde::de::IgnoredAny>(raw).is_err() {
-            return Err(Fault::Syntax { offset, expected: "JSON" });
         }
+        if serde_json::from_slice::<serde::de::IgnoredAny>(raw).is_err() {
+            return Err(Reader::within(self.bytes, raw).fault("JSON"));
+        }
+        self.is_ascii &= raw.is_ascii();
         self.out.extend_from_slice(raw);
         Ok(())
     }
 
-    fn name(&mut self, name: &str) {
-        self.separate();
-        // Names of fields need no escapes.
-        self.out.push(b'"');
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b"\":");
+    /// The name of a member, with the comma before it unless it is the first.
+    #[inline]
+    fn name(&mut self, member: &str) {
+        let from = usize::from(self.out.last() == Some(&b'{'));
+        self.out.extend_from_slice(&member.as_bytes()[from..]);
     }
 
     /// A comma, unless what comes next is the first.
@@ -295,30 +323,36 @@ impl Writer<'_> {
         let _ = serde_json::to_writer(&mut self.out, &number);
     }
 
-    fn text(&mut self, place: Range<usize>) {
-        push_text(&mut self.out, &text(&self.bytes[place]));
+    /// A text, in which what is no UTF-8 is replaced, as Go does when it writes JSON.
+    fn text(&mut self, text: &[u8]) {
+        // Without stopping at the first, so that the compiler can look at many at once.
+        let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\' || byte > 0x7e;
+        if text.iter().fold(false, |found, byte| found | is_special(*byte)) {
+            self.is_ascii &= text.is_ascii();
+            push_text(&mut self.out, &String::from_utf8_lossy(text));
+            return;
+        }
+        self.out.reserve(text.len() + 2);
+        self.out.push(b'"');
+        self.out.extend_from_slice(text);
+        self.out.push(b'"');
     }
 }
 
-/// A text, in which what is no UTF-8 is replaced, as Go does when it writes JSON.
-fn text(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
-}
-
 /// Whether Go takes the value for empty.
-fn is_empty(value: &Value) -> bool {
+fn is_empty(value: Value<'_>) -> bool {
     match value {
-        Value::Varint(number) => *number == 0,
-        Value::Bytes(place) => place.is_empty(),
+        Value::Varint(number) => number == 0,
+        Value::Bytes(bytes) => bytes.is_empty(),
         Value::Fixed => false,
     }
 }
 
 /// The value of a map's entry that has none.
-fn empty(kind: Type) -> Value {
+fn empty(kind: Type) -> Value<'static> {
     match kind {
         Type::Bool | Type::Int32 | Type::Int64 => Value::Varint(0),
-        _ => Value::Bytes(0..0),
+        _ => Value::Bytes(b""),
     }
 }
 

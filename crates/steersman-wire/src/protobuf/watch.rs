@@ -1,6 +1,5 @@
 //! Watch streams, split into events.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -51,16 +50,18 @@ impl ProtobufWatchSplitter {
     fn event(&mut self, frame: &Bytes) -> Result<WatchEvent, ObjectError> {
         let (kind, object) = parts(frame)?;
         let Some(object) = object else { return Err(Fault::Event { found: "no object".to_owned() }.into()) };
-        let object = frame.slice(object);
-        let opened = envelope::open(&object)?;
-        let raw = object.slice(opened.raw.clone());
+        let opened = envelope::open(object)?;
+        let raw = frame.slice_ref(opened.raw);
         let schema = self.schema(opened.type_meta).map_err(|fault| error(&raw, fault))?;
-        let json = || to_json::object(schema, &raw, None, &Strip::nothing()).map_err(|fault| error(&raw, fault));
+        let json = || match to_json::object(schema, &raw, None, &Strip::nothing()) {
+            Ok((json, _)) => Ok(json),
+            Err(fault) => Err(error(&raw, fault)),
+        };
         let item = || {
             let type_meta = self.last.as_ref().map(|(type_meta, _)| Arc::clone(type_meta));
             Item { index: self.events, object: raw.clone(), form: Form::Protobuf(Message { schema, type_meta }) }
         };
-        match &frame[kind] {
+        match kind {
             b"ADDED" => Ok(WatchEvent::Added(item())),
             b"MODIFIED" => Ok(WatchEvent::Modified(item())),
             b"DELETED" => Ok(WatchEvent::Deleted(item())),
@@ -88,18 +89,18 @@ impl ProtobufWatchSplitter {
     }
 }
 
-/// Where the type and the object of an event are.
-fn parts(event: &[u8]) -> Result<(Range<usize>, Option<Range<usize>>), Fault> {
-    let (mut kind, mut object) = (0..0, None);
+/// The type and the object of an event.
+fn parts(event: &[u8]) -> Result<(&[u8], Option<&[u8]>), Fault> {
+    let (mut kind, mut object) = (&b""[..], None);
     let mut reader = Reader::new(event);
     while let Some(field) = reader.field()? {
         match field {
-            (1, Value::Bytes(place)) => kind = place,
-            (2, Value::Bytes(place)) => {
-                let mut raw = Reader::within(event, place);
+            (1, Value::Bytes(text)) => kind = text,
+            (2, Value::Bytes(message)) => {
+                let mut raw = Reader::within(event, message);
                 while let Some(field) = raw.field()? {
-                    if let (1, Value::Bytes(place)) = field {
-                        object = Some(place);
+                    if let (1, Value::Bytes(bytes)) = field {
+                        object = Some(bytes);
                     }
                 }
             }
