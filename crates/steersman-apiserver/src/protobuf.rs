@@ -8,17 +8,23 @@ use http::{HeaderMap, HeaderValue};
 use steersman_wire::protobuf;
 
 use crate::kinds::Kind;
+use crate::request::Verb;
 use crate::status::Status;
 use crate::write::media_type;
 
-/// The headers and the body as if the client had sent JSON. Custom resources have no messages: what is sent of them stays as it
-/// is, and is refused.
+/// The headers and the body as if the client had sent JSON. Custom resources and their definitions have no messages here: what is sent of them
+/// stays as it is, and is refused. How something is to be deleted is said in the same way for all.
 pub(crate) fn in_json<'a>(
     kind: &Kind,
+    verb: Verb,
     headers: &'a HeaderMap,
     body: &'a Bytes,
 ) -> Result<(Cow<'a, HeaderMap>, Cow<'a, Bytes>), Status> {
-    if body.is_empty() || !kind.is_built_in() || media_type(headers) != protobuf::MEDIA_TYPE {
+    let is_known = || match verb {
+        Verb::Delete | Verb::DeleteCollection => true,
+        _ => kind.is_built_in() && protobuf::has_kind(&kind.api_version(), &kind.kind),
+    };
+    if body.is_empty() || media_type(headers) != protobuf::MEDIA_TYPE || !is_known() {
         return Ok((Cow::Borrowed(headers), Cow::Borrowed(body)));
     }
     let json = protobuf::to_json(body).map_err(|error| Status::bad_request(error.to_string()))?;

@@ -216,7 +216,7 @@ impl Shared {
             }
         }
         self.check_verb(&kind, request)?;
-        let (headers, body) = protobuf::in_json(&kind, headers, body)?;
+        let (headers, body) = protobuf::in_json(&kind, request.verb, headers, body)?;
         let (headers, body) = (&*headers, &*body);
         let wanted = Wanted::read(negotiation::accept(headers), request.verb == Verb::Watch)?;
         let (kind, form) = match convert::served(&kind) {

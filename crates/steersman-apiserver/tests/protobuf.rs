@@ -71,7 +71,12 @@ async fn what_is_no_message_of_that_kind_is_refused() {
     let request = request.header("content-type", "application/json").body(Full::<Bytes>::from(definition.to_string()));
     let Ok(answer) = server.clone().call(request.unwrap()).await;
     assert_eq!(answer.status(), 201);
-    let (status, _) =
-        send(&server, "POST", "/apis/example.com/v1/namespaces/default/things", message(&map("a", "b"))).await;
-    assert_eq!(status, 415);
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    assert_eq!(send(&server, "POST", things, message(&map("a", "b"))).await.0, 415);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(send(&server, "POST", definitions, message(&map("a", "b"))).await.0, 415);
+    // How they are to be deleted is said as for all others.
+    let options = json!({"apiVersion": "example.com/v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+    let (status, refusal) = send(&server, "DELETE", &format!("{things}/a"), message(&options)).await;
+    assert_eq!((status, &refusal["reason"]), (404, &json!("NotFound")), "{refusal}");
 }

@@ -217,7 +217,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         K: Serialize,
     {
         let built = self.requests_of_one("create", None)?.create(params, encode(object)?);
-        self.write::<K, K>(written(built)?).await
+        self.write(written(built)?).await
     }
 
     /// Writes an object as a whole. Its resource version says which state it is meant to replace.
@@ -226,7 +226,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         K: Serialize,
     {
         let built = self.requests_of_one("replace", Some(name))?.replace(name, params, encode(object)?);
-        self.write::<K, K>(written(built)?).await
+        self.write(written(built)?).await
     }
 
     /// Changes part of an object: a JSON patch, a merge patch, a strategic merge patch, or server-side apply.
@@ -307,7 +307,7 @@ impl<K: Resource> Subresource<'_, K> {
     ) -> Result<T, Error> {
         let requests = self.api.requests_of_one("create a part of", Some(name))?;
         let built = requests.create_subresource(self.name, name, params, encode(body)?);
-        self.api.write::<B, T>(written(built)?).await
+        self.api.write(written(built)?).await
     }
 
     /// Writes it as a whole.
@@ -319,7 +319,7 @@ impl<K: Resource> Subresource<'_, K> {
     ) -> Result<T, Error> {
         let requests = self.api.requests_of_one("replace a part of", Some(name))?;
         let built = requests.replace_subresource(self.name, name, params, encode(body)?);
-        self.api.write::<B, T>(written(built)?).await
+        self.api.write(written(built)?).await
     }
 
     /// Changes part of it.

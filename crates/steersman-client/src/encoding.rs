@@ -1,6 +1,9 @@
 //! Which encoding is spoken with the server: protobuf for kinds that are built in, JSON for all others.
 
+use std::any::type_name;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Request};
@@ -58,46 +61,61 @@ pub(crate) fn encoding_of(headers: &HeaderMap) -> Encoding {
     Encoding::of(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()))
 }
 
-/// Whether the type was made of Kubernetes' own description, and so has no field that a message of its release has not. Other types of built-in
-/// kinds may have been written for what only a newer server sends.
-fn is_generated<T>() -> bool {
-    std::any::type_name::<T>().starts_with("k8s_openapi::")
+/// Whether objects of a kind, read as `T`, lose nothing when they come as protobuf. Each type is asked once.
+fn is_covered<T: DeserializeOwned>(api_version: &str, kind: &str) -> bool {
+    static KNOWN: LazyLock<Mutex<HashMap<(&str, usize), bool>>> = LazyLock::new(Mutex::default);
+    if !protobuf::has_kind(api_version, kind) {
+        return false;
+    }
+    // A name alone could be that of two types, from two versions of a crate.
+    let identity = (type_name::<T>(), size_of::<T>());
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&identity).copied();
+    known.unwrap_or_else(|| {
+        let covered = protobuf::covers::<T>(api_version, kind);
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(identity, covered);
+        covered
+    })
 }
 
 /// Asks for protobuf before the JSON that is asked for.
 fn prefer_protobuf(headers: &mut HeaderMap) {
-    let json = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
+    let json = accepted(headers);
     let preferred = format!("{},{json}", json.replace("application/json", protobuf::MEDIA_TYPE));
     if let Ok(preferred) = HeaderValue::try_from(preferred) {
         headers.insert(ACCEPT, preferred);
     }
 }
 
+fn accepted(headers: &HeaderMap) -> &str {
+    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("application/json")
+}
+
 impl<K: Resource> Api<K> {
-    /// Whether these objects can come as protobuf. Of dynamic ones everything is wanted that the server has, whether or not it
-    /// was known when this was written.
-    fn has_messages(&self) -> bool {
-        match self.form {
-            Form::Metadata => true,
-            Form::Full => {
-                is_generated::<K>() && protobuf::has_kind(&K::api_version(&self.dynamic), &K::kind(&self.dynamic))
-            }
-        }
+    /// Whether these objects, written and read as `T`, can travel as protobuf: they are of a built-in kind, and the type reads nothing that is
+    /// not in its messages. Of a dynamic one everything is wanted that the server has.
+    fn has_messages<T: DeserializeOwned>(&self) -> bool {
+        self.form == Form::Full
+            && type_name::<T>() == type_name::<K>()
+            && is_covered::<T>(&K::api_version(&self.dynamic), &K::kind(&self.dynamic))
     }
 
     /// A request about these objects, which asks for protobuf if they have it.
-    pub(crate) fn asking(&self, mut request: Request<Body>) -> Request<Body> {
-        if self.client.spoken.is_wanted() && self.has_messages() {
+    pub(crate) fn asking<T: DeserializeOwned>(&self, mut request: Request<Body>) -> Request<Body> {
+        // Metadata alone can come as protobuf of every kind.
+        let is_metadata = || accepted(request.headers()).contains("as=PartialObjectMetadata");
+        if self.client.spoken.is_wanted() && (is_metadata() || self.has_messages::<T>()) {
             prefer_protobuf(request.headers_mut());
         }
         request
     }
 
-    /// Sends an object that is written as JSON so far, of the type `B`, and decodes the answer.
-    pub(crate) async fn write<B, T: DeserializeOwned>(&self, mut request: Request<Vec<u8>>) -> Result<T, Error> {
+    /// Sends an object, which is written as JSON so far, and decodes the answer. It is sent as protobuf if a message can hold all of it.
+    pub(crate) async fn write<T: DeserializeOwned>(&self, mut request: Request<Vec<u8>>) -> Result<T, Error> {
         let spoken = &self.client.spoken;
-        let writes = spoken.is_read() && is_generated::<B>() && self.has_messages();
-        if writes && let Some(message) = protobuf::from_json(request.body()) {
+        if spoken.is_read()
+            && self.has_messages::<T>()
+            && let Some(message) = protobuf::from_json(request.body())
+        {
             let json = request.clone();
             *request.body_mut() = message;
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
@@ -113,27 +131,53 @@ impl<K: Resource> Api<K> {
         self.ask_for::<T>(request.map(Body::from)).await
     }
 
-    /// Sends a request about these objects and decodes the answer. It may come as protobuf if the type says that it is one of
-    /// Kubernetes' own.
+    /// Sends a request about these objects and decodes the answer.
     pub(crate) async fn ask_for<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T, Error> {
-        let of_objects = self.form == Form::Metadata || is_generated::<T>();
-        let request = if of_objects { self.asking(request) } else { request };
-        self.client.ask_for(request).await
+        self.client.ask_for(self.asking::<T>(request)).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Pod;
     use kube_core::DynamicObject;
 
     use super::*;
 
     #[test]
-    fn types_of_kubernetes_are_told_from_others() {
-        assert!(is_generated::<Pod>());
-        assert!(!is_generated::<DynamicObject>());
-        assert!(!is_generated::<serde_json::Value>());
+    fn types_are_asked_what_they_read() {
+        use k8s_openapi::api::{
+            apps::v1 as apps, batch::v1 as batch, coordination::v1 as coordination, core::v1 as core,
+        };
+        use k8s_openapi::api::{
+            events::v1 as events, networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac,
+        };
+
+        fn covered<K: Resource<DynamicType = ()> + DeserializeOwned>() -> bool {
+            is_covered::<K>(&K::api_version(&()), &K::kind(&()))
+        }
+        assert!(covered::<core::Pod>());
+        assert!(covered::<core::Secret>());
+        assert!(covered::<core::Service>());
+        assert!(covered::<core::Node>());
+        assert!(covered::<core::Namespace>());
+        assert!(covered::<core::ConfigMap>());
+        assert!(covered::<core::Event>());
+        assert!(covered::<core::PersistentVolume>());
+        assert!(covered::<core::ServiceAccount>());
+        assert!(covered::<apps::Deployment>());
+        assert!(covered::<apps::StatefulSet>());
+        assert!(covered::<apps::DaemonSet>());
+        assert!(covered::<apps::ControllerRevision>());
+        assert!(covered::<batch::CronJob>());
+        assert!(covered::<coordination::Lease>());
+        assert!(covered::<events::Event>());
+        assert!(covered::<networking::Ingress>());
+        assert!(covered::<networking::NetworkPolicy>());
+        assert!(covered::<policy::PodDisruptionBudget>());
+        assert!(covered::<rbac::ClusterRole>());
+        assert!(!is_covered::<DynamicObject>("v1", "Pod"));
+        assert!(!is_covered::<serde_json::Value>("v1", "Pod"));
+        assert!(!is_covered::<core::Pod>("example.com/v1", "Thing"));
     }
 
     #[test]

@@ -191,7 +191,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
             Form::Full => requests.list(params),
             Form::Metadata => requests.list_metadata(params),
         });
-        built.map(|request| self.asking(request))
+        built.map(|request| self.asking::<K>(request))
     }
 
     /// The items of a list as they arrive, as bytes. Items of built-in kinds do not say what they are: see
@@ -207,7 +207,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
             Form::Full => requests.watch(params, version),
             Form::Metadata => requests.watch_metadata(params, version),
         };
-        self.client.watch_raw(self.asking(request(built)?), Limits::default()).await
+        self.client.watch_raw(self.asking::<K>(request(built)?), Limits::default()).await
     }
 
     /// Reads objects, all together. They are decoded as they arrive; the body is never in memory as a whole. One that cannot

@@ -10,7 +10,7 @@ use steersman_cache::{Cached, Object};
 use steersman_client::Patch;
 use steersman_wire::is_qualified_name;
 
-use crate::{Context, Error, Failure};
+use crate::{CachedClient, Context, Error, Failure, Objects};
 
 /// How often the list of finalizers is written when others write the object all the time; then the reconcile fails.
 const ATTEMPTS_MAX: usize = 5;
@@ -35,6 +35,7 @@ pub fn has_finalizer<K: Resource>(object: &K, name: &str) -> bool {
 
 type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
 type Hook<K> = dyn Fn(Context<K>, Cached<K>) -> HookFuture<'static> + Send + Sync;
+type ObjectsFn<K> = dyn Fn(&CachedClient) -> Objects<K> + Send + Sync;
 
 /// A finalizer, and what is to be done before the objects that have it may go.
 ///
@@ -42,8 +43,9 @@ type Hook<K> = dyn Fn(Context<K>, Cached<K>) -> HookFuture<'static> + Send + Syn
 /// state, which is in the cache as well. The finalizer is taken away when all hooks have succeeded, and not before; hooks are called
 /// again otherwise, and so must not mind. Finalizers of others are not touched. The tests of these sentences are in
 /// `tests/finalizers.rs`.
-pub struct Finalizer<K> {
+pub struct Finalizer<K: Resource> {
     name: String,
+    objects: Box<ObjectsFn<K>>,
     hooks: Vec<(String, Box<Hook<K>>)>,
 }
 
@@ -57,7 +59,7 @@ pub enum FinalizerState {
     Finalized,
 }
 
-impl<K> fmt::Debug for Finalizer<K> {
+impl<K: Resource> fmt::Debug for Finalizer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hooks: Vec<_> = self.hooks.iter().map(|(name, _)| name).collect();
         f.debug_struct("Finalizer").field("name", &self.name).field("hooks", &hooks).finish()
@@ -67,6 +69,26 @@ impl<K> fmt::Debug for Finalizer<K> {
 impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
     /// A finalizer with a name such as `networks.example.com/cleanup`, without hooks yet.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+        Self::of(name, CachedClient::objects)
+    }
+}
+
+impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
+    /// The same for objects in any form: of a kind that is known at run time only, or their metadata alone.
+    ///
+    /// ```
+    /// # use steersman_client::ApiResource;
+    /// # use steersman_runtime::{Error, Finalizer};
+    /// # fn example(resource: ApiResource) -> Result<(), Error> {
+    /// let finalizer = Finalizer::of("example.com/cleanup", move |client| client.dynamic(&resource))?;
+    /// # let _ = finalizer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of(
+        name: impl Into<String>,
+        objects: impl Fn(&CachedClient) -> Objects<K> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
         let name = name.into();
         let problems = is_qualified_name(&name);
         if let Some(problem) = problems.first() {
@@ -77,7 +99,7 @@ impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
                 format!("{name:?} cannot be the name of a finalizer: write domain/name, as example.com/{name}");
             return Err(Error::InvalidObject(problem));
         }
-        Ok(Self { name, hooks: Vec::new() })
+        Ok(Self { name, objects: Box::new(objects), hooks: Vec::new() })
     }
 
     /// Its name.
@@ -151,7 +173,7 @@ impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
         let (key, uid) = (object.key(), object.meta().uid());
         let mut finalizers: Vec<_> = object.meta().finalizers().map(ToOwned::to_owned).collect();
         let mut version = object.meta().resource_version().to_owned();
-        let objects = ctx.client().objects::<K>();
+        let objects = (self.objects)(ctx.client());
         for attempt in 1.. {
             if !change(&mut finalizers, &self.name) {
                 break;

@@ -5,13 +5,13 @@ mod with_client;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
 use steersman_cache::Cached;
-use steersman_client::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use steersman_client::{Api, ApiResource, DeleteParams, Patch, PatchParams, PostParams};
 use steersman_runtime::{
-    Action, Context, Failure, Finalizer, FinalizerState, ObjectKey, add_finalizer, has_finalizer, kind, reconcile_fn,
-    remove_finalizer,
+    Action, CachedClient, Context, Failure, Finalizer, FinalizerState, Kind, ObjectKey, add_finalizer, dynamic,
+    dynamic_metadata, has_finalizer, kind, metadata, reconcile_fn, remove_finalizer,
 };
 use with_client::{World, eventually, key, map, settle, value};
 
@@ -294,4 +294,65 @@ async fn an_object_that_is_deleted_without_the_finalizer_is_left_alone() {
     assert!(log.all().is_empty(), "no hook was called");
     assert!(ends.count("finalized") > 0);
     assert!(world.client.get::<ConfigMap>(&key("a/m")).await.unwrap().meta().deletion_timestamp().is_some());
+}
+
+/// Objects of a kind that is known at run time only, in a namespace or in none, and objects of which only the metadata is known.
+#[tokio::test(start_paused = true)]
+async fn objects_in_any_form_have_finalizers() {
+    let (maps, namespaces) = (ApiResource::erase::<ConfigMap>(&()), ApiResource::erase::<Namespace>(&()));
+    let resource = maps.clone();
+    let of_maps = Finalizer::of(OURS, move |client| client.dynamic(&resource)).unwrap();
+    is_finalized(dynamic(&maps), of_maps, "a/m").await;
+    let resource = maps.clone();
+    let of_metadata = Finalizer::of(OURS, move |client| client.dynamic_metadata(&resource)).unwrap();
+    is_finalized(dynamic_metadata(&maps), of_metadata, "a/m").await;
+    let of_metadata = Finalizer::of(OURS, CachedClient::metadata::<ConfigMap>).unwrap();
+    is_finalized(metadata::<ConfigMap>(), of_metadata, "a/m").await;
+    let resource = namespaces.clone();
+    let of_namespaces = Finalizer::of(OURS, move |client| client.dynamic(&resource)).unwrap();
+    is_finalized(dynamic(&namespaces).in_no_namespace(), of_namespaces, "m").await;
+}
+
+/// One object gets the finalizer, is deleted, and goes when the hook, which fails once, has succeeded.
+async fn is_finalized<K>(kind: Kind<K>, finalizer: Finalizer<K>, name: &str)
+where
+    K: steersman_cache::Object + kube_core::Resource<DynamicType: Clone>,
+{
+    let log = Log::default();
+    let hooked = log.clone();
+    let finalizer = finalizer.hook("clean", move |_, object: Cached<K>| {
+        let log = hooked.clone();
+        async move {
+            log.push(format!("clean {}", object.key()));
+            if log.count(&format!("clean {}", object.key())) == 1 { Err(Failure::new("not yet")) } else { Ok(()) }
+        }
+    });
+    let finalizer = Arc::new(finalizer);
+    let watched = key(name);
+    let reconcile = move |ctx: Context<K>, key: ObjectKey| {
+        let (finalizer, is_ours) = (Arc::clone(&finalizer), key == watched);
+        async move {
+            if let Some(object) = ctx.object(&key).await?.filter(|_| is_ours) {
+                let _ = finalizer.ensure(&ctx, &object).await?;
+            }
+            Ok::<_, Failure>(Action::done())
+        }
+    };
+    let world = World::new(|manager| manager.controller(kind).complete(reconcile_fn(reconcile)).unwrap()).await;
+    let live = |namespaced: &str| match namespaced.split_once('/') {
+        Some((namespace, name)) => (format!("/api/v1/namespaces/{namespace}/configmaps"), name.to_owned()),
+        None => ("/api/v1/namespaces".to_owned(), namespaced.to_owned()),
+    };
+    let (path, object) = live(name);
+    let rest = world.client.live().rest();
+    rest.post().abs_path(&path).json(&json!({"metadata": {"name": object}})).send().await.unwrap();
+    let path = format!("{path}/{object}");
+    let finalizers = async || {
+        let object = rest.get().abs_path(&path).send_for::<serde_json::Value>().await;
+        object.map(|object| object["metadata"]["finalizers"].clone()).ok()
+    };
+    eventually("it has the finalizer", async || (finalizers().await == Some(json!([OURS]))).then_some(())).await;
+    rest.delete().abs_path(&path).send().await.unwrap();
+    eventually("it is gone", async || finalizers().await.is_none().then_some(())).await;
+    assert_eq!(log.all(), [format!("clean {name}"), format!("clean {name}")]);
 }

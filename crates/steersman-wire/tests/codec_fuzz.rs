@@ -2,7 +2,7 @@
 
 mod targets;
 
-use steersman_wire::protobuf;
+use steersman_wire::{Encoding, Limits, ListSplitter, protobuf};
 
 /// Documents to start from: what servers send, and what is hard to read.
 const LISTS: [&str; 4] = [
@@ -111,14 +111,24 @@ fn mutated_objects() {
 #[test]
 fn mutated_protobuf() {
     let object = OBJECTS[0].replace(r#","status":{"phase":{"x":1}}"#, "").replace(r#""nodeName":"n""#, "");
+    let object = object.replace(r#""x":"y""#, &format!(r#""x":"{}""#, "y".repeat(500)));
     let object = protobuf::from_json(object.as_bytes()).expect("a Deployment");
-    // An event with that object, as a server sends it: its length, its type, and the object twice wrapped.
-    let length = |bytes: &[u8]| [0x80 | (bytes.len() & 0x7f) as u8, (bytes.len() >> 7) as u8];
-    let raw = [&[0x0a][..], &length(&object), &object].concat();
-    let event = [&b"\x0a\x05ADDED\x12"[..], &length(&raw), &raw].concat();
+    // A field of a message with its length, in two bytes.
+    let field = |number: u8, bytes: &[u8]| {
+        let length = [0x80 | (bytes.len() & 0x7f) as u8, (bytes.len() >> 7) as u8];
+        [&[number << 3 | 2][..], &length, bytes].concat()
+    };
+    // An event with that object, as a server sends it, and a list with two of its messages.
+    let event = [field(1, b"ADDED"), field(2, &field(1, &object))].concat();
     let event = [&(event.len() as u32).to_be_bytes()[..], &event].concat();
-    let metadata = b"\x0a\x05\x12\x0277\x18";
-    let item = &object[object.len() - 100..];
-    let list = [&b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dConfigMapList\x12"[..], &length(&[0; 300]), metadata, item].concat();
+    // Behind the head, the type, and the message's own length.
+    let message = &object[4 + 23 + 3..];
+    let list = [field(1, b"\x12\x0277"), field(2, message), field(2, message)].concat();
+    let list = [b"k8s\0".to_vec(), field(1, b"\x0a\x07apps/v1\x12\x0eDeploymentList"), field(2, &list)].concat();
+    let mut splitter = Encoding::Protobuf.split_list(Limits::default());
+    splitter.push(list.clone().into());
+    let items = std::iter::from_fn(|| splitter.next_item().expect("a list"))
+        .filter(|item| item.as_ref().is_ok_and(|item| item.json().is_ok()));
+    assert_eq!(items.count(), 2, "it is a list before it is changed");
     fuzz(&[object, event, list], targets::protobuf);
 }

@@ -79,6 +79,20 @@ fn the_kinds_that_controllers_use_are_known() {
     }
 }
 
+/// Claims of a StatefulSet say their type as JSON, and have no place for it in a message.
+#[test]
+fn an_object_within_another_needs_no_type() {
+    let set = |claim: Value| {
+        let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"}, "spec": {
+            "serviceName": "s", "volumeClaimTemplates": [claim]}});
+        protobuf::canonical(set.to_string().as_bytes()).map(|json| parse(&json))
+    };
+    let typed = set(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}}));
+    assert_eq!(typed, set(json!({"metadata": {"name": "c"}})));
+    assert!(typed.is_some());
+    assert_eq!(set(json!({"metadata": {"name": "c"}, "mood": "good"})), None);
+}
+
 /// Then the server says what it makes of the JSON, and nothing is lost on the way.
 #[test]
 fn what_a_message_cannot_hold_is_not_written() {
@@ -115,7 +129,7 @@ fn what_a_message_cannot_hold_is_not_written() {
 #[test]
 fn fields_of_a_newer_release_are_passed_over() {
     let Sample { json, protobuf } = full("ConfigMap");
-    // A field with a number that no message has, behind the others: within the metadata, and in the object.
+    // Fields with a number that no message has, of every sort, behind the others.
     let unknown = field(1_000, b"new");
     let (type_meta, raw) = opened(&protobuf);
     let longer = envelope(&type_meta, &[&raw[..], &unknown, &[0xd0, 0x3e, 7], &[0xd5, 0x3e, 1, 2, 3, 4]].concat());
@@ -175,7 +189,7 @@ fn envelope(type_meta: &[u8], raw: &[u8]) -> Vec<u8> {
     [&b"k8s\0"[..], &field(1, type_meta), &field(2, raw), &field(3, b""), &field(4, b"")].concat()
 }
 
-/// Type and message of what is in an envelope, whose parts are short enough for lengths of one and two bytes.
+/// Type and message of what is in an envelope.
 fn opened(envelope: &[u8]) -> (Vec<u8>, Vec<u8>) {
     fn next(rest: &mut &[u8]) -> Vec<u8> {
         let (mut length, mut shift, mut at) = (0_usize, 0, 1);
@@ -248,6 +262,18 @@ fn a_list_is_split_however_it_is_cut() {
     }
     let (found, meta) = split_list(&list("ConfigMapList", &[]), 7, Limits::default());
     assert_eq!((found.len(), meta.as_deref()), (0, Ok("ConfigMapList 77 token 5")));
+}
+
+/// As JSON they do, where items of other lists do not.
+#[test]
+fn items_of_which_only_the_metadata_is_sent_say_so() {
+    let body = envelope(&type_meta("meta.k8s.io/v1", "PartialObjectMetadataList"), &field(2, &named("a")));
+    let mut splitter = Encoding::Protobuf.split_list(Limits::default());
+    splitter.push(body.into());
+    let item = splitter.next_item().unwrap().expect("an item").unwrap();
+    let expected = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {"name": "a", "namespace": "shop"}});
+    assert_eq!(parse(&item.json().unwrap()), expected);
 }
 
 #[test]

@@ -1,13 +1,19 @@
 //! Protobuf for what is built in, JSON for everything else.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_core::Resource;
 use serde_json::{Value, json};
-use steersman_client::{ApiResource, Client, ListParams, Patch, PatchParams, Place, PostParams, WatchParams};
+use steersman_client::{
+    ApiResource, Client, ListParams, ObjectMeta, Patch, PatchParams, Place, PostParams, WatchParams,
+};
 use steersman_wire::protobuf;
 
 use super::objects::map;
@@ -50,9 +56,11 @@ async fn built_in_kinds_are_asked_for_as_protobuf_and_others_as_json() {
     assert_eq!(accepted(&seen), both);
     maps.patch("a", &PatchParams::default(), &Patch::Merge(json!({}))).await.unwrap();
     assert_eq!(accepted(&seen), both);
-    let _ = maps.subresource("scale").get::<Scale>("a").await;
+    maps.status().get::<ConfigMap>("a").await.unwrap();
     assert_eq!(accepted(&seen), both);
-    // Nobody knows what is in that, so it is not looked for in a table.
+    // Of another kind, and of whatever there is.
+    let _ = maps.subresource("scale").get::<Scale>("a").await;
+    assert_eq!(accepted(&seen), JSON);
     maps.subresource("scale").get::<Value>("a").await.unwrap();
     assert_eq!(accepted(&seen), JSON);
     // This server has no lists.
@@ -63,6 +71,9 @@ async fn built_in_kinds_are_asked_for_as_protobuf_and_others_as_json() {
     maps.metadata().get("a").await.unwrap();
     let as_metadata = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     assert_eq!(accepted(&seen), format!("{PROTOBUF}{as_metadata},{JSON}{as_metadata}"));
+    // That is the whole object, of whatever kind.
+    maps.metadata().status().get::<Value>("a").await.unwrap();
+    assert_eq!(accepted(&seen), JSON);
 
     let resource = ApiResource::erase::<ConfigMap>(&());
     client.dynamic(&resource, Place::Namespace("default".to_owned())).get("a").await.unwrap();
@@ -78,6 +89,51 @@ async fn built_in_kinds_are_asked_for_as_protobuf_and_others_as_json() {
     assert_eq!(accepted(&seen), JSON);
 }
 
+/// A type of a built-in kind for what only tomorrow's servers have.
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
+struct MapOfTomorrow {
+    metadata: ObjectMeta,
+    mood: Option<String>,
+}
+
+impl Resource for MapOfTomorrow {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        ConfigMap::kind(&())
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        ConfigMap::group(&())
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        ConfigMap::version(&())
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        ConfigMap::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[tokio::test]
+async fn a_type_that_reads_more_than_there_is_in_messages_is_asked_for_as_json() {
+    let (service, seen) = server(|_, _| answer(200, r#"{"metadata":{"name":"a"},"mood":"good"}"#));
+    let client = builder().build_over(service).unwrap();
+    let map = client.namespaced::<MapOfTomorrow>("default").get("a").await.unwrap();
+    assert_eq!(map.mood.as_deref(), Some("good"));
+    assert_eq!(header(&seen.all()[0], "accept"), JSON);
+}
+
 #[tokio::test]
 async fn a_server_is_sent_protobuf_when_it_has_answered_with_it() {
     let (service, seen) = server(|_, _| in_protobuf(200, &named()));
@@ -89,10 +145,14 @@ async fn a_server_is_sent_protobuf_when_it_has_answered_with_it() {
     maps.create(&post, &map("a", "b")).await.unwrap();
     maps.replace("a", &post, &created).await.unwrap();
     maps.status().replace::<_, ConfigMap>("a", &post, &created).await.unwrap();
-    // Not one of Kubernetes' own types: it may have fields that no message has.
-    maps.status().replace::<_, ConfigMap>("a", &post, &named()).await.unwrap();
+    // What no message has must not be lost.
+    let newer = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "mood": "good"});
+    maps.status().replace::<_, ConfigMap>("a", &post, &newer).await.unwrap();
+    let resource = ApiResource::erase::<ConfigMap>(&());
+    let dynamic = client.dynamic(&resource, Place::Namespace("default".to_owned()));
+    dynamic.replace("a", &post, &serde_json::from_value(named()).unwrap()).await.unwrap();
     let sent: Vec<String> = spoken(&seen).into_iter().map(|(_, _, sent)| sent).collect();
-    assert_eq!(sent, [JSON, PROTOBUF, PROTOBUF, PROTOBUF, JSON]);
+    assert_eq!(sent, [JSON, PROTOBUF, PROTOBUF, PROTOBUF, JSON, JSON]);
 }
 
 #[tokio::test]

@@ -50,12 +50,13 @@ impl<'de> Visitor<'de> for Members<'_> {
         let mut inline = Inline::default();
         let mut seen = 0_u64;
         while let Some(name) = members.next_key::<String>()? {
-            if is_object && matches!(&*name, "apiVersion" | "kind") {
+            let Some((place, named)) = message.named(&name) else {
+                let is_own_type = is_object && matches!(&*name, "apiVersion" | "kind");
+                if !is_own_type && !message.is_type(&name) {
+                    return Err(A::Error::custom("a field that is not known"));
+                }
                 members.next_value::<IgnoredAny>()?;
                 continue;
-            }
-            let Some((place, named)) = message.named(&name) else {
-                return Err(A::Error::custom("a field that is not known"));
             };
             if seen >> place & 1 == 1 {
                 return Err(A::Error::custom("a field that is there twice"));
@@ -129,8 +130,8 @@ impl<'de> Visitor<'de> for FieldValue<'_> {
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         let Self { schema, field, out } = self;
         match field.count {
-            Count::List => deserializer.deserialize_seq(Elements { schema, field, out }),
-            Count::Map => deserializer.deserialize_map(Entries { schema, field, out }),
+            Count::List => deserializer.deserialize_seq(Elements(Self { schema, field, out })),
+            Count::Map => deserializer.deserialize_map(Entries(Self { schema, field, out })),
             Count::One | Count::Optional | Count::Inline => {
                 One { schema, kind: field.kind, number: field.number, out }.deserialize(deserializer)
             }
@@ -138,11 +139,8 @@ impl<'de> Visitor<'de> for FieldValue<'_> {
     }
 }
 
-struct Elements<'a> {
-    schema: &'a Schema,
-    field: &'a Field,
-    out: &'a mut Vec<u8>,
-}
+/// Writes the elements of a list.
+struct Elements<'a>(FieldValue<'a>);
 
 impl<'de> Visitor<'de> for Elements<'_> {
     type Value = ();
@@ -152,18 +150,15 @@ impl<'de> Visitor<'de> for Elements<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        let Self { schema, field, out } = self;
+        let FieldValue { schema, field, out } = self.0;
         let (kind, number) = (field.kind, field.number);
         while elements.next_element_seed(One { schema, kind, number, out: &mut *out })?.is_some() {}
         Ok(())
     }
 }
 
-struct Entries<'a> {
-    schema: &'a Schema,
-    field: &'a Field,
-    out: &'a mut Vec<u8>,
-}
+/// Writes the entries of a map.
+struct Entries<'a>(FieldValue<'a>);
 
 impl<'de> Visitor<'de> for Entries<'_> {
     type Value = ();
@@ -173,7 +168,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let Self { schema, field, out } = self;
+        let FieldValue { schema, field, out } = self.0;
         let mut entry = Vec::new();
         while let Some(key) = members.next_key::<String>()? {
             entry.clear();

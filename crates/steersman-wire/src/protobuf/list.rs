@@ -1,5 +1,7 @@
 //! Lists, split into items.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::envelope::{self, MAGIC, RAW, TYPE_META};
@@ -23,7 +25,7 @@ pub struct ProtobufListSplitter {
     items: usize,
     list: ListMeta,
     /// What the items are.
-    schema: Option<&'static Schema>,
+    items_are: Option<Message>,
     failed: Option<WireError>,
 }
 
@@ -40,7 +42,7 @@ enum State {
     EnvelopeValue(u64),
     /// A field of the list.
     List,
-    /// The length of this field of the list, or the number that it is.
+    /// The length of this field of the list.
     ListLength(u64),
     /// This field of the list.
     ListValue(u64),
@@ -51,7 +53,7 @@ enum State {
 /// The fields of every list.
 const LIST_META: u32 = 1;
 const ITEMS: u32 = 2;
-const SCOPE: &str = "a field with a length";
+const WITH_LENGTH: &str = "a field with a length";
 
 impl ProtobufListSplitter {
     /// Starts on the body of a list.
@@ -62,7 +64,7 @@ impl ProtobufListSplitter {
             within: 0,
             items: 0,
             list: ListMeta::default(),
-            schema: None,
+            items_are: None,
             failed: None,
         }
     }
@@ -79,7 +81,7 @@ impl ProtobufListSplitter {
                 State::Envelope => match self.pieces.varint()? {
                     None => return Ok(None),
                     Some(tag) if tag & 7 == 2 => (State::EnvelopeLength(tag >> 3), None),
-                    Some(_) => return Err(self.pieces.structure(SCOPE)),
+                    Some(_) => return Err(self.pieces.structure(WITH_LENGTH)),
                 },
                 State::EnvelopeLength(field) => {
                     let Some(length) = self.pieces.varint()? else { return Ok(None) };
@@ -98,7 +100,7 @@ impl ProtobufListSplitter {
                 State::List => match self.pieces.varint()? {
                     None => return Ok(None),
                     Some(tag) if tag & 7 == 2 => (State::ListLength(tag >> 3), None),
-                    Some(_) => return Err(self.pieces.structure(SCOPE)),
+                    Some(_) => return Err(self.pieces.structure(WITH_LENGTH)),
                 },
                 State::ListLength(field) => {
                     let Some(length) = self.pieces.varint()? else { return Ok(None) };
@@ -146,7 +148,10 @@ impl ProtobufListSplitter {
         }
         let item_type = self.list.item_type();
         let Some(item_type) = item_type else { return Err(WireError::NotAList { kind: kind.clone() }) };
-        self.schema = Some(envelope::schema(&item_type).map_err(|fault| list_meta(&fault))?);
+        let schema = envelope::schema(&item_type).map_err(|fault| list_meta(&fault))?;
+        // Items of which only the metadata is sent say so themselves as JSON, where others do not say their type.
+        let type_meta = (item_type.kind == "PartialObjectMetadata").then(|| Arc::new(item_type));
+        self.items_are = Some(Message { schema, type_meta });
         self.within = length;
         Ok(State::List)
     }
@@ -158,13 +163,11 @@ impl ProtobufListSplitter {
             self.read_meta(&meta).map_err(|fault| list_meta(&fault))?;
             return Ok(None);
         }
-        let Some(schema) = self.schema.filter(|_| field == u64::from(ITEMS)) else { return Ok(None) };
+        let Some(message) = self.items_are.as_ref().filter(|_| field == u64::from(ITEMS)) else { return Ok(None) };
         let index = self.items;
         self.items += 1;
         Ok(Some(match piece {
-            Piece::Whole(object) => {
-                Ok(Item { index, object, form: Form::Protobuf(Message { schema, type_meta: None }) })
-            }
+            Piece::Whole(object) => Ok(Item { index, object, form: Form::Protobuf(message.clone()) }),
             Piece::TooLarge(beginning) => {
                 let fault = Fault::TooLarge { limit: self.pieces.limit() };
                 Err(ObjectError { index: Some(index), key: key(&beginning), fault })
@@ -227,7 +230,7 @@ impl ListSplitter for ProtobufListSplitter {
 
     fn finish(mut self) -> Result<ListMeta, WireError> {
         while self.next_item()?.is_some() {}
-        if self.state != State::Envelope || !self.pieces.is_between_values() || self.schema.is_none() {
+        if self.state != State::Envelope || !self.pieces.is_between_values() || self.items_are.is_none() {
             let within = if self.pieces.offset() == 0 { "nothing at all" } else { "a list" };
             return Err(WireError::Truncated { length: self.pieces.offset(), within });
         }

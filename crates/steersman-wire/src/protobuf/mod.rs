@@ -4,9 +4,10 @@
 //! JSON before. A server takes less time to write it and to read it, so that a watch tells sooner of a change, and there is
 //! less to send. Kinds that are not built in have no messages, and travel as JSON.
 //!
-//! [`table`] knows the fields of messages, [`to_json`] and [`from_json`] go from one to the other, and [`list`] and [`watch`]
-//! split bodies, in [`pieces`]. An object that travels alone is in an envelope, which says what it is ([`envelope`]).
+//! `table` knows the fields of messages, `to_json` and `from_json` go from one to the other, and `list` and `watch`
+//! split bodies, in `pieces`. An object that travels alone is in an envelope, which says what it is (`envelope`).
 
+mod covers;
 mod envelope;
 mod from_json;
 mod list;
@@ -22,6 +23,8 @@ pub use watch::ProtobufWatchSplitter;
 
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
+
 use self::reader::{Reader, Value};
 pub(crate) use self::table::Schema;
 use crate::codec::TypeMeta;
@@ -35,6 +38,32 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// Whether objects of a kind can travel as protobuf.
 pub fn has_kind(api_version: &str, kind: &str) -> bool {
     Schema::of(api_version, kind).is_some()
+}
+
+/// Whether objects of a kind can travel as protobuf to somebody who reads them as `T`: the messages hold every field that `T`
+/// reads. It takes some time to find out.
+///
+/// ```
+/// use steersman_wire::protobuf;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Map {
+///     data: std::collections::BTreeMap<String, String>,
+/// }
+///
+/// #[derive(serde::Deserialize)]
+/// struct MapOfTomorrow {
+///     data: std::collections::BTreeMap<String, String>,
+///     moods: Vec<String>,
+/// }
+///
+/// assert!(protobuf::covers::<Map>("v1", "ConfigMap"));
+/// assert!(!protobuf::covers::<MapOfTomorrow>("v1", "ConfigMap"));
+/// // It takes whatever comes.
+/// assert!(!protobuf::covers::<serde_json::Value>("v1", "ConfigMap"));
+/// ```
+pub fn covers<T: DeserializeOwned>(api_version: &str, kind: &str) -> bool {
+    Schema::of(api_version, kind).is_some_and(covers::covers::<T>)
 }
 
 /// An object as it comes alone, in its envelope, as JSON.

@@ -174,6 +174,12 @@ impl Message {
         self.by_number.get(number as usize).filter(|place| **place != NONE).map(|place| usize::from(*place))
     }
 
+    /// Whether a name that the message does not have is that of a type, which an object within another may say and has no use for: a message says
+    /// it in its envelope, or not at all.
+    pub(super) fn is_type(&self, name: &str) -> bool {
+        matches!(name, "apiVersion" | "kind") && self.named("metadata").is_some()
+    }
+
     /// The field with that name in JSON, and its place among all of them.
     pub(super) fn named(&self, name: &str) -> Option<(usize, &Named)> {
         let place = self.by_name.binary_search_by(|named| named.name.cmp(name)).ok()?;

@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+/// The beginning of the year 1, which Go takes for no time at all.
+pub(super) const ZERO: i64 = -62_135_596_800;
 const DAY: i64 = 86_400;
 
 /// Year, month and day of a day counted from 1970-01-01, in the calendar that RFC 3339 has.

@@ -21,7 +21,9 @@ pub(super) fn object(
     strip: &Strip,
 ) -> Result<(Vec<u8>, Outline), Fault> {
     let out = Vec::with_capacity(bytes.len() * 2);
-    let mut writer = Writer { schema, bytes, out, depth: 0, outline: Outline::default(), is_ascii: true };
+    let mut outline = Outline::default();
+    outline.is_ascii = true;
+    let mut writer = Writer { schema, bytes, out, depth: 0, outline };
     writer.open(b'{');
     if let Some(TypeMeta { api_version, kind }) = type_meta {
         writer.name(r#","apiVersion":"#);
@@ -31,7 +33,6 @@ pub(super) fn object(
     }
     writer.members(schema.root(), bytes, Some(strip.root()))?;
     writer.close(b'}');
-    writer.outline.is_ascii = writer.is_ascii;
     Ok((writer.out, writer.outline))
 }
 
@@ -43,7 +44,6 @@ struct Writer<'a> {
     /// How many objects and lists have begun and not ended.
     depth: usize,
     outline: Outline,
-    is_ascii: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -250,11 +250,6 @@ impl<'a> Writer<'a> {
     }
 
     fn time(&mut self, message: &[u8], with_micros: bool) -> Result<(), Fault> {
-        if message.is_empty() {
-            // Go's time that is no time.
-            self.out.extend_from_slice(b"null");
-            return Ok(());
-        }
         let mut reader = Reader::within(self.bytes, message);
         let (mut seconds, mut nanos) = (0, 0_i32);
         while let Some(field) = reader.field()? {
@@ -263,6 +258,11 @@ impl<'a> Writer<'a> {
                 (2, Value::Varint(number)) => nanos = number as i32,
                 _ => {}
             }
+        }
+        if message.is_empty() || seconds == time::ZERO {
+            // Go's time that is no time.
+            self.out.extend_from_slice(b"null");
+            return Ok(());
         }
         let micros = with_micros.then(|| nanos.clamp(0, 999_999_999) as u32 / 1_000);
         let Some(text) = time::format(seconds, micros) else { return Err(reader.fault("a time of our calendar")) };
@@ -299,7 +299,7 @@ impl<'a> Writer<'a> {
         if serde_json::from_slice::<serde::de::IgnoredAny>(raw).is_err() {
             return Err(Reader::within(self.bytes, raw).fault("JSON"));
         }
-        self.is_ascii &= raw.is_ascii();
+        self.outline.is_ascii &= raw.is_ascii();
         self.out.extend_from_slice(raw);
         Ok(())
     }
@@ -323,12 +323,12 @@ impl<'a> Writer<'a> {
         let _ = serde_json::to_writer(&mut self.out, &number);
     }
 
-    /// A text, in which what is no UTF-8 is replaced, as Go does when it writes JSON.
+    /// A text, in which what is no UTF-8 is replaced, as it is when Go writes JSON.
     fn text(&mut self, text: &[u8]) {
         // Without stopping at the first, so that the compiler can look at many at once.
         let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\' || byte > 0x7e;
         if text.iter().fold(false, |found, byte| found | is_special(*byte)) {
-            self.is_ascii &= text.is_ascii();
+            self.outline.is_ascii &= text.is_ascii();
             push_text(&mut self.out, &String::from_utf8_lossy(text));
             return;
         }

@@ -184,7 +184,7 @@ pub(crate) fn split_list(
 
 /// What was noted of an item while splitting makes no difference to what is read from it.
 fn check_item(item: &Item) -> Bytes {
-    let json = item.json().expect("it came as JSON");
+    let json = item.json().expect("it can be read");
     let (noted, alone) = (Json.scan_item(item, &Strip::default(), None), Json.scan(&json, &Strip::default(), None));
     let plain = |scanned: Result<Scanned, ObjectError>| {
         scanned.map(|scanned| (scanned.metadata, scanned.object)).map_err(|error| (error.key, error.fault))
@@ -196,11 +196,12 @@ fn check_item(item: &Item) -> Bytes {
 /// Protobuf: as an object, a list and a watch. What comes out does not depend on how it is cut, and is JSON.
 pub(crate) fn protobuf(data: &[u8]) {
     let parse = |json: &[u8]| serde_json::from_slice::<Document>(json).expect("what becomes JSON is JSON");
+    let checked = |item: &Item| item.json().map(|_| check_item(item));
     if let Ok(json) = protobuf::to_json(data) {
         parse(&json);
-        if let Some(again) = protobuf::from_json(&json) {
-            let again = protobuf::to_json(&again).expect("what was written can be read");
-            assert_eq!(parse(&again), parse(&json), "{}", String::from_utf8_lossy(&json));
+        if let Some(canonical) = protobuf::canonical(&json) {
+            let again = protobuf::canonical(&canonical).expect("what was written can be read");
+            assert_eq!(parse(&again), parse(&canonical), "{}", String::from_utf8_lossy(&json));
         }
     }
     let cut = |size: usize| {
@@ -215,13 +216,17 @@ pub(crate) fn protobuf(data: &[u8]) {
             while failed.is_none() {
                 match list.next_item() {
                     Ok(None) => break,
-                    Ok(Some(item)) => found.push(item.and_then(|item| item.json()).map_err(|error| error.to_string())),
+                    Ok(Some(item)) => {
+                        found.push(item.and_then(|item| checked(&item)).map_err(|error| error.to_string()))
+                    }
                     Err(error) => failed = Some(error),
                 }
             }
             while let Some(event) = watch.next_event().expect("a watch always goes on") {
                 let item = match event {
-                    Ok(WatchEvent::Added(item) | WatchEvent::Modified(item) | WatchEvent::Deleted(item)) => item.json(),
+                    Ok(WatchEvent::Added(item) | WatchEvent::Modified(item) | WatchEvent::Deleted(item)) => {
+                        checked(&item)
+                    }
                     Ok(other) => Ok(format!("{other:?}").into()),
                     Err(error) => Err(error),
                 };
