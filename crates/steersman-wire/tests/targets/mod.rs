@@ -217,7 +217,7 @@ pub(crate) fn protobuf(data: &[u8]) {
                 match list.next_item() {
                     Ok(None) => break,
                     Ok(Some(item)) => {
-                        found.push(item.and_then(|item| checked(&item)).map_err(|error| error.to_string()))
+                        found.push(item.and_then(|item| checked(&item)).map_err(|error| error.to_string()));
                     }
                     Err(error) => failed = Some(error),
                 }
