@@ -1,10 +1,13 @@
 //! Kubernetes on the wire, without any I/O.
 //!
-//! Objects arrive in lists and watch streams. A [`Codec`] knows one encoding of them; [`Json`] is the first. Its splitters are given
+//! Objects arrive in lists and watch streams. A [`Codec`] knows an encoding in which they can be kept, which is [`Json`]. Its splitters are given
 //! a body chunk by chunk and give the bytes of one object after the other, most of them without a copy. What a cache wants to
 //! know of an object is read from those bytes without decoding them: its [`Metadata`], and single fields by their
 //! [`FieldPath`]; on the same way what nobody reads is left out ([`Strip`]), and what the metadata holds, if it is to be
 //! kept once ([`Codec::scan_remainder`]).
+//!
+//! Built-in kinds also travel as [`protobuf`]. [`Encoding`] tells which it is, and splits either; an [`Item`] that came as protobuf is JSON to
+//! whoever looks at it.
 //!
 //! ```
 //! use steersman_wire::{Codec, Json, Limits, ListSplitter, Strip};
