@@ -61,20 +61,23 @@ pub(crate) fn encoding_of(headers: &HeaderMap) -> Encoding {
     Encoding::of(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()))
 }
 
-/// Whether objects of a kind, read as `T`, lose nothing when they come as protobuf. Each type is asked once.
+/// Whether objects of a kind, read as `T`, lose nothing when they come as protobuf. Each type is asked once for each kind.
 fn is_covered<T: DeserializeOwned>(api_version: &str, kind: &str) -> bool {
-    static KNOWN: LazyLock<Mutex<HashMap<(&str, usize), bool>>> = LazyLock::new(Mutex::default);
+    /// For each kind that a type is read of, its version and name, and what was found.
+    type Kinds = Vec<(String, String, bool)>;
+    static KNOWN: LazyLock<Mutex<HashMap<(&str, usize), Kinds>>> = LazyLock::new(Mutex::default);
     if !protobuf::has_kind(api_version, kind) {
         return false;
     }
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     // A name alone could be that of two types, from two versions of a crate.
-    let identity = (type_name::<T>(), size_of::<T>());
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&identity).copied();
-    known.unwrap_or_else(|| {
-        let covered = protobuf::covers::<T>(api_version, kind);
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(identity, covered);
-        covered
-    })
+    let kinds = known.entry((type_name::<T>(), size_of::<T>())).or_default();
+    if let Some((_, _, covered)) = kinds.iter().find(|known| (known.0.as_str(), known.1.as_str()) == (api_version, kind)) {
+        return *covered;
+    }
+    let covered = protobuf::covers::<T>(api_version, kind);
+    kinds.push((api_version.to_owned(), kind.to_owned(), covered));
+    covered
 }
 
 /// Asks for protobuf before the JSON that is asked for.
@@ -178,6 +181,7 @@ mod tests {
         assert!(!is_covered::<DynamicObject>("v1", "Pod"));
         assert!(!is_covered::<serde_json::Value>("v1", "Pod"));
         assert!(!is_covered::<core::Pod>("example.com/v1", "Thing"));
+        assert!(!is_covered::<core::Pod>("v1", "ConfigMap"), "the same type of another kind");
     }
 
     #[test]
