@@ -72,7 +72,9 @@ fn is_covered<T: DeserializeOwned>(api_version: &str, kind: &str) -> bool {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     // A name alone could be that of two types, from two versions of a crate.
     let kinds = known.entry((type_name::<T>(), size_of::<T>())).or_default();
-    if let Some((_, _, covered)) = kinds.iter().find(|known| (known.0.as_str(), known.1.as_str()) == (api_version, kind)) {
+    if let Some((_, _, covered)) =
+        kinds.iter().find(|known| (known.0.as_str(), known.1.as_str()) == (api_version, kind))
+    {
         return *covered;
     }
     let covered = protobuf::covers::<T>(api_version, kind);

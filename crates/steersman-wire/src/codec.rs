@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use crate::outline::Outline;
-use crate::protobuf::Message;
+use crate::protobuf::Sent;
 use crate::{FieldPath, Metadata, ObjectError, Status, Strip};
 
 /// An encoding of Kubernetes objects, lists and watch streams.
@@ -140,7 +140,7 @@ pub struct Item {
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     Json(Outline),
-    Protobuf(Message),
+    Protobuf(Sent),
 }
 
 impl Item {
@@ -158,8 +158,8 @@ impl Item {
     pub fn json(&self) -> Result<Bytes, ObjectError> {
         match &self.form {
             Form::Json(_) => Ok(self.object.clone()),
-            Form::Protobuf(message) => {
-                let json = message.to_json(&self.object, &Strip::nothing());
+            Form::Protobuf(sent) => {
+                let json = sent.to_json(&self.object, &Strip::nothing());
                 json.map(|(json, _)| json.into()).map_err(|error| error.at_index(self.index))
             }
         }

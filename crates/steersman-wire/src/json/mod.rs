@@ -116,7 +116,7 @@ fn scan_item(item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>, wanted: W
     match &item.form {
         Form::Json(outline) => scan::scan(&item.object, outline, strip, type_meta, wanted)
             .map_err(|fault| error(&item.object, fault).at_index(item.index)),
-        Form::Protobuf(message) => message
+        Form::Protobuf(sent) => sent
             .to_json(&item.object, strip)
             .and_then(|(json, outline)| {
                 let scanned = scan::scan(&json, &outline, strip, type_meta, wanted);

@@ -1,7 +1,7 @@
 //! What is around an object that travels alone: four bytes, and a message with its type and its bytes (Go's `runtime.Unknown`).
 
 use super::reader::{Reader, Value, push_bytes};
-use super::table::Schema;
+use super::table::Message;
 use crate::codec::TypeMeta;
 use crate::object_error::Fault;
 
@@ -20,16 +20,16 @@ pub(super) struct Opened<'a> {
 }
 
 impl Opened<'_> {
-    /// The messages of what is in it.
-    pub(super) fn schema(&self) -> Result<&'static Schema, Fault> {
-        schema(&self.type_meta)
+    /// The message that is in it.
+    pub(super) fn message(&self) -> Result<&'static Message, Fault> {
+        message(&self.type_meta)
     }
 }
 
-/// The messages of a type, which has to be built in.
-pub(super) fn schema(type_meta: &TypeMeta) -> Result<&'static Schema, Fault> {
+/// The message of a type, which has to be built in.
+pub(super) fn message(type_meta: &TypeMeta) -> Result<&'static Message, Fault> {
     let TypeMeta { api_version, kind } = type_meta;
-    Schema::of(api_version, kind).ok_or_else(|| {
+    Message::of(api_version, kind).ok_or_else(|| {
         let message =
             format!("{api_version} {kind} came as protobuf, in which only built-in kinds are known: ask for JSON");
         Fault::Decode { message, line: 0, column: 0 }

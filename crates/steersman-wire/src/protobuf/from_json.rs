@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::value::RawValue;
 
 use super::reader::{push_bytes, push_number};
-use super::table::{Count, Field, Message, Schema, Type};
+use super::table::{Count, Field, Message, Named, Type};
 use super::time;
 use crate::{base64, canonical_quantity};
 
@@ -14,17 +14,16 @@ use crate::{base64, canonical_quantity};
 ///
 /// Fields that the object lacks are not in the message either, where Go would write that they are empty: whoever reads it
 /// takes one for the other.
-pub(super) fn object(schema: &Schema, json: &[u8], out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+pub(super) fn object(message: &'static Message, json: &[u8], out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let seed = Members { schema, message: schema.root(), is_object: true, out };
+    let seed = Members { message, is_object: true, out };
     seed.deserialize(&mut deserializer)?;
     deserializer.end()
 }
 
 /// The fields of a message, from the members of an object.
 struct Members<'a> {
-    schema: &'a Schema,
-    message: &'a Message,
+    message: &'static Message,
     /// Whether it has a type, which is not part of the message.
     is_object: bool,
     out: &'a mut Vec<u8>,
@@ -46,11 +45,11 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let Self { schema, message, is_object, out } = self;
+        let Self { message, is_object, out } = self;
         let mut inline = Inline::default();
         let mut seen = 0_u64;
         while let Some(name) = members.next_key::<String>()? {
-            let Some((place, named)) = message.named(&name) else {
+            let Some(Named { path, place, field }) = message.named(&name) else {
                 let is_own_type = is_object && matches!(&*name, "apiVersion" | "kind");
                 if !is_own_type && !message.is_type(&name) {
                     return Err(A::Error::custom("a field that is not known"));
@@ -62,8 +61,8 @@ impl<'de> Visitor<'de> for Members<'_> {
                 return Err(A::Error::custom("a field that is there twice"));
             }
             seen |= 1 << place;
-            let out = if named.path.is_empty() { &mut *out } else { inline.at(&named.path) };
-            members.next_value_seed(FieldValue { schema, field: schema.field(named), out })?;
+            let out = if path.is_empty() { &mut *out } else { inline.at(&path) };
+            members.next_value_seed(FieldValue { field, out })?;
         }
         inline.write(out);
         Ok(())
@@ -99,8 +98,7 @@ impl Inline {
 
 /// Writes one field with all its values.
 struct FieldValue<'a> {
-    schema: &'a Schema,
-    field: &'a Field,
+    field: &'static Field,
     out: &'a mut Vec<u8>,
 }
 
@@ -116,7 +114,7 @@ impl<'de> Visitor<'de> for FieldValue<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.field.name)
+        f.write_str(self.field.name())
     }
 
     fn visit_none<E: Error>(self) -> Result<(), E> {
@@ -128,12 +126,12 @@ impl<'de> Visitor<'de> for FieldValue<'_> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let Self { schema, field, out } = self;
+        let Self { field, out } = self;
         match field.count {
-            Count::List => deserializer.deserialize_seq(Elements(Self { schema, field, out })),
-            Count::Map => deserializer.deserialize_map(Entries(Self { schema, field, out })),
+            Count::List => deserializer.deserialize_seq(Elements(Self { field, out })),
+            Count::Map => deserializer.deserialize_map(Entries(Self { field, out })),
             Count::One | Count::Optional | Count::Inline => {
-                One { schema, kind: field.kind, number: field.number, out }.deserialize(deserializer)
+                One { kind: field.kind, number: field.number, out }.deserialize(deserializer)
             }
         }
     }
@@ -150,9 +148,9 @@ impl<'de> Visitor<'de> for Elements<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        let FieldValue { schema, field, out } = self.0;
+        let FieldValue { field, out } = self.0;
         let (kind, number) = (field.kind, field.number);
-        while elements.next_element_seed(One { schema, kind, number, out: &mut *out })?.is_some() {}
+        while elements.next_element_seed(One { kind, number, out: &mut *out })?.is_some() {}
         Ok(())
     }
 }
@@ -168,12 +166,12 @@ impl<'de> Visitor<'de> for Entries<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let FieldValue { schema, field, out } = self.0;
+        let FieldValue { field, out } = self.0;
         let mut entry = Vec::new();
         while let Some(key) = members.next_key::<String>()? {
             entry.clear();
             push_bytes(&mut entry, 1, key.as_bytes());
-            members.next_value_seed(One { schema, kind: field.kind, number: 2, out: &mut entry })?;
+            members.next_value_seed(One { kind: field.kind, number: 2, out: &mut entry })?;
             push_bytes(out, field.number, &entry);
         }
         Ok(())
@@ -182,7 +180,6 @@ impl<'de> Visitor<'de> for Entries<'_> {
 
 /// Writes one value as a field of that number.
 struct One<'a> {
-    schema: &'a Schema,
     kind: Type,
     number: u32,
     out: &'a mut Vec<u8>,
@@ -212,10 +209,8 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.kind {
-            Type::Message(within) => {
-                let schema = self.schema;
-                let message = schema.message(within);
-                self.message(|out| Members { schema, message, is_object: false, out }.deserialize(deserializer))
+            Type::Message(message) => {
+                self.message(|out| Members { message, is_object: false, out }.deserialize(deserializer))
             }
             Type::Raw => {
                 let raw: Box<RawValue> = serde::Deserialize::deserialize(deserializer)?;
@@ -233,11 +228,11 @@ impl<'de> Visitor<'de> for One<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a value of type {:?}", self.kind)
+        f.write_str("a value of the field's type")
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        if self.kind != Type::Bool {
+        if !matches!(self.kind, Type::Bool) {
             return Err(E::invalid_type(Unexpected::Bool(value), &self));
         }
         push_number(self.out, self.number, value.into());
@@ -306,7 +301,7 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        if self.kind != Type::Strings {
+        if !matches!(self.kind, Type::Strings) {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
         self.message(|message| {

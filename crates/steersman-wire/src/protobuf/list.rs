@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::envelope::{self, MAGIC, RAW, TYPE_META};
 use super::pieces::{Piece, Pieces};
 use super::reader::{Reader, Value};
-use super::table::Schema;
-use super::{Message, key, to_json};
+use super::table::Message;
+use super::{Sent, key, to_json};
 use crate::Strip;
 use crate::codec::{Form, Item, Limits, ListMeta, ListSplitter, WireError};
 use crate::object_error::{Fault, ObjectError};
@@ -25,7 +25,7 @@ pub struct ProtobufListSplitter {
     items: usize,
     list: ListMeta,
     /// What the items are.
-    items_are: Option<Message>,
+    items_are: Option<Sent>,
     failed: Option<WireError>,
 }
 
@@ -148,10 +148,10 @@ impl ProtobufListSplitter {
         }
         let item_type = self.list.item_type();
         let Some(item_type) = item_type else { return Err(WireError::NotAList { kind: kind.clone() }) };
-        let schema = envelope::schema(&item_type).map_err(|fault| list_meta(&fault))?;
+        let message = envelope::message(&item_type).map_err(|fault| list_meta(&fault))?;
         // Items of which only the metadata is sent say so themselves as JSON, where others do not say their type.
         let type_meta = (item_type.kind == "PartialObjectMetadata").then(|| Arc::new(item_type));
-        self.items_are = Some(Message { schema, type_meta });
+        self.items_are = Some(Sent { message, type_meta });
         self.within = length;
         Ok(State::List)
     }
@@ -163,11 +163,11 @@ impl ProtobufListSplitter {
             self.read_meta(&meta).map_err(|fault| list_meta(&fault))?;
             return Ok(None);
         }
-        let Some(message) = self.items_are.as_ref().filter(|_| field == u64::from(ITEMS)) else { return Ok(None) };
+        let Some(sent) = self.items_are.as_ref().filter(|_| field == u64::from(ITEMS)) else { return Ok(None) };
         let index = self.items;
         self.items += 1;
         Ok(Some(match piece {
-            Piece::Whole(object) => Ok(Item { index, object, form: Form::Protobuf(message.clone()) }),
+            Piece::Whole(object) => Ok(Item { index, object, form: Form::Protobuf(sent.clone()) }),
             Piece::TooLarge(beginning) => {
                 let fault = Fault::TooLarge { limit: self.pieces.limit() };
                 Err(ObjectError { index: Some(index), key: key(&beginning), fault })
@@ -204,7 +204,7 @@ fn list_meta(fault: &Fault) -> WireError {
 
 /// The server answered with a `Status`.
 fn refusal(bytes: &[u8]) -> WireError {
-    let status = Schema::of("v1", "Status").map(|schema| to_json::object(schema, bytes, None, &Strip::nothing()));
+    let status = Message::of("v1", "Status").map(|message| to_json::object(message, bytes, None, &Strip::nothing()));
     let status = status.and_then(Result::ok).and_then(|(json, _)| Status::from_json(&json).ok());
     match status {
         Some(status) => WireError::Status(Box::new(status)),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use self::reader::{Reader, Value};
-pub(crate) use self::table::Schema;
+use self::table::Message;
 use crate::codec::TypeMeta;
 use crate::object_error::{Fault, ObjectError};
 use crate::outline::Outline;
@@ -37,7 +37,7 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// Whether objects of a kind can travel as protobuf.
 pub fn has_kind(api_version: &str, kind: &str) -> bool {
-    Schema::of(api_version, kind).is_some()
+    Message::of(api_version, kind).is_some()
 }
 
 /// Whether objects of a kind can travel as protobuf to somebody who reads them as `T`: the messages hold every field that `T`
@@ -63,14 +63,13 @@ pub fn has_kind(api_version: &str, kind: &str) -> bool {
 /// assert!(!protobuf::covers::<serde_json::Value>("v1", "ConfigMap"));
 /// ```
 pub fn covers<T: DeserializeOwned>(api_version: &str, kind: &str) -> bool {
-    Schema::of(api_version, kind).is_some_and(covers::covers::<T>)
+    Message::of(api_version, kind).is_some_and(covers::covers::<T>)
 }
 
 /// An object as it comes alone, in its envelope, as JSON.
 pub fn to_json(body: &[u8]) -> Result<Vec<u8>, ObjectError> {
     let opened = envelope::open(body)?;
-    let schema = opened.schema()?;
-    let written = to_json::object(schema, opened.raw, Some(&opened.type_meta), &Strip::nothing());
+    let written = to_json::object(opened.message()?, opened.raw, Some(&opened.type_meta), &Strip::nothing());
     written.map(|(json, _)| json).map_err(|fault| error(opened.raw, fault))
 }
 
@@ -86,10 +85,9 @@ pub fn from_json(object: &[u8]) -> Option<Vec<u8>> {
         kind: String,
     }
     let Typed { api_version, kind } = Json.decode(object).ok()?;
-    let schema = Schema::of(&api_version, &kind)?;
-    let mut message = Vec::with_capacity(object.len());
-    from_json::object(schema, object, &mut message).ok()?;
-    Some(envelope::wrap(&TypeMeta { api_version, kind }, &message))
+    let mut written = Vec::with_capacity(object.len());
+    from_json::object(Message::of(&api_version, &kind)?, object, &mut written).ok()?;
+    Some(envelope::wrap(&TypeMeta { api_version, kind }, &written))
 }
 
 /// An object as Go would write it as JSON after reading it: what is empty is there, or not, as Go does it, quantities and times are in their
@@ -110,16 +108,16 @@ pub fn canonical(object: &[u8]) -> Option<Vec<u8>> {
 
 /// What is known of an item that came as protobuf.
 #[derive(Debug, Clone)]
-pub(crate) struct Message {
-    schema: &'static Schema,
+pub(crate) struct Sent {
+    message: &'static Message,
     /// Its type, if it came with it.
     type_meta: Option<Arc<TypeMeta>>,
 }
 
-impl Message {
+impl Sent {
     /// The object as JSON, without what `strip` names, and where its parts are.
     pub(crate) fn to_json(&self, bytes: &[u8], strip: &Strip) -> Result<(Vec<u8>, Outline), ObjectError> {
-        to_json::object(self.schema, bytes, self.type_meta.as_deref(), strip).map_err(|fault| error(bytes, fault))
+        to_json::object(self.message, bytes, self.type_meta.as_deref(), strip).map_err(|fault| error(bytes, fault))
     }
 }
 

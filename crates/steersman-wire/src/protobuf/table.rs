@@ -1,8 +1,8 @@
 //! Which fields the messages of built-in kinds have.
 //!
 //! `data/protobuf.txt` says it, in three parts between empty lines: the release that it was made of; a line for each kind,
-//! with the name of its message; and a line for each message with its fields, each as `NUMBER:NAME:TYPE`. The name is that of
-//! JSON. If there is none, the fields of that message are in JSON fields of the message around it. The type is that of Go, with
+//! with the name of its message; and a line for each message with its fields, each as `NUMBER,"NAME":TYPE`. The name is that of
+//! JSON, and stands there as it does in JSON, behind another member. If there is none, the fields of that message are in JSON fields of the message around it. The type is that of Go, with
 //! `*` before what may be absent, `[]` before a list's items and `map:` before a map's values; `?` behind it says that Go
 //! leaves it out of JSON when it is empty.
 //!
@@ -13,54 +13,47 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use smallvec::SmallVec;
+
 static TABLE: &str = include_str!("../../data/protobuf.txt");
 
-/// The messages of one kind: its own and all within it.
-#[derive(Debug)]
-pub(crate) struct Schema {
-    /// The kind's own is the first.
-    messages: Vec<Message>,
-}
+/// The messages that have been spoken of so far. They are never freed, and there are no more of them than lines in the table.
+static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Message>>> = LazyLock::new(Mutex::default);
 
 /// One message.
-#[derive(Debug, Default)]
-pub(super) struct Message {
-    pub(super) fields: Vec<Field>,
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(super) fields: Box<[Field]>,
     /// The place of a field among the others, by its number; [`NONE`] where no field has that number.
-    by_number: Vec<u8>,
+    by_number: Box<[u8]>,
     /// The fields that Go writes as JSON even if they are empty, a bit each.
     pub(super) always: u64,
-    /// The fields by their names in JSON, those of messages without a name included.
-    by_name: Vec<Named>,
 }
 
-/// A field, by its name in JSON.
+/// A field, as it was found by its name in JSON.
 #[derive(Debug)]
 pub(super) struct Named {
-    name: &'static str,
     /// The numbers of the fields without a name in whose messages it is, the outermost first.
-    pub(super) path: Vec<u32>,
-    /// Its own message.
-    message: u16,
-    /// Its place there.
-    place: usize,
+    pub(super) path: SmallVec<[u32; 2]>,
+    /// Its place among all that can be found so.
+    pub(super) place: usize,
+    pub(super) field: &'static Field,
 }
 
 /// One field.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Field {
     pub(super) number: u32,
-    pub(super) name: &'static str,
-    /// The name as it stands in JSON: a comma, the name in quotes, a colon.
-    pub(super) member: Box<str>,
-    pub(super) kind: Type,
     pub(super) count: Count,
     /// Whether Go leaves it out of JSON when it is empty.
     pub(super) omit_empty: bool,
+    pub(super) kind: Type,
+    /// The name as it stands in JSON: a comma, the name in quotes, a colon.
+    pub(super) member: &'static str,
 }
 
 /// What one value of a field is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Type {
     Bool,
     Int32,
@@ -78,8 +71,7 @@ pub(super) enum Type {
     Raw,
     /// A message with a list of texts.
     Strings,
-    /// The message of that number in the schema.
-    Message(u16),
+    Message(&'static Message),
 }
 
 /// How many values a field has.
@@ -96,66 +88,26 @@ pub(super) enum Count {
 
 const NONE: u8 = u8::MAX;
 
-impl Schema {
-    /// The schema of a built-in kind.
+impl Message {
+    /// The message of a built-in kind.
     pub(crate) fn of(api_version: &str, kind: &str) -> Option<&'static Self> {
-        static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Schema>>> = LazyLock::new(Mutex::default);
         // Every version of every group has options by that name, and they are all the same.
         let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
-        let message = kind_line(api_version, kind)?;
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        // What is made here is never freed, and there are no more of them than kinds in the table.
-        Some(known.entry(message).or_insert_with(|| Box::leak(Box::new(Self::compile(message)))))
+        let name = kind_line(api_version, kind)?;
+        Some(Self::named_message(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner), name))
     }
 
-    pub(super) fn root(&self) -> &Message {
-        &self.messages[0]
-    }
-
-    pub(super) fn message(&self, number: u16) -> &Message {
-        &self.messages[usize::from(number)]
-    }
-
-    fn compile(root: &'static str) -> Self {
-        let mut compiler = Compiler { numbers: HashMap::new(), names: Vec::new() };
-        compiler.number(root);
-        let mut messages = Vec::new();
-        while let Some(name) = compiler.names.get(messages.len()) {
-            let fields = message_line(name).unwrap_or_default();
-            messages.push(Message::new(fields.split(' ').filter_map(|field| compiler.field(field)).collect()));
+    fn named_message(known: &mut HashMap<&'static str, &'static Self>, name: &'static str) -> &'static Self {
+        if let Some(message) = known.get(name) {
+            return message;
         }
-        let mut schema = Self { messages };
-        for number in 0..schema.messages.len() {
-            schema.messages[number].by_name = schema.names(number as u16);
-        }
-        schema
+        let fields = message_line(name).unwrap_or_default().split(' ');
+        let message = Box::leak(Box::new(Self::new(fields.filter_map(|field| Field::parse(known, field)).collect())));
+        known.insert(name, message);
+        message
     }
 
-    /// The fields of a message by their names in JSON.
-    fn names(&self, message: u16) -> Vec<Named> {
-        let mut names = Vec::new();
-        for (place, field) in self.message(message).fields.iter().enumerate() {
-            match (field.count, field.kind) {
-                (Count::Inline, Type::Message(within)) => {
-                    names.extend(self.names(within).into_iter().map(|mut named| {
-                        named.path.insert(0, field.number);
-                        named
-                    }));
-                }
-                _ => names.push(Named { name: field.name, path: Vec::new(), message, place }),
-            }
-        }
-        names.sort_by_key(|named| named.name);
-        names
-    }
-
-    pub(super) fn field(&self, named: &Named) -> &Field {
-        &self.message(named.message).fields[named.place]
-    }
-}
-
-impl Message {
-    fn new(fields: Vec<Field>) -> Self {
+    fn new(fields: Box<[Field]>) -> Self {
         let largest = fields.iter().map(|field| field.number as usize).max().unwrap_or(0);
         let mut by_number = vec![NONE; largest + 1];
         let mut always = 0;
@@ -165,7 +117,7 @@ impl Message {
                 always |= 1 << place;
             }
         }
-        Self { fields, by_number, always, by_name: Vec::new() }
+        Self { fields, by_number: by_number.into(), always }
     }
 
     /// The place of the field with that number.
@@ -176,40 +128,48 @@ impl Message {
 
     /// Whether a name that the message does not have is that of a type, which an object within another may say and has no use for: a message says
     /// it in its envelope, or not at all.
-    pub(super) fn is_type(&self, name: &str) -> bool {
+    pub(super) fn is_type(&'static self, name: &str) -> bool {
         matches!(name, "apiVersion" | "kind") && self.named("metadata").is_some()
     }
 
-    /// The field with that name in JSON, and its place among all of them.
-    pub(super) fn named(&self, name: &str) -> Option<(usize, &Named)> {
-        let place = self.by_name.binary_search_by(|named| named.name.cmp(name)).ok()?;
-        Some((place, &self.by_name[place]))
+    /// The field with that name in JSON. There are few enough to look at each.
+    pub(super) fn named(&'static self, name: &str) -> Option<Named> {
+        self.find(name, &mut 0)
+    }
+
+    fn find(&'static self, name: &str, place: &mut usize) -> Option<Named> {
+        for field in &self.fields {
+            match (field.count, field.kind) {
+                (Count::Inline, Type::Message(within)) => {
+                    if let Some(mut named) = within.find(name, place) {
+                        named.path.insert(0, field.number);
+                        return Some(named);
+                    }
+                }
+                _ if field.name() == name => return Some(Named { path: SmallVec::new(), place: *place, field }),
+                _ => *place += 1,
+            }
+        }
+        None
     }
 }
 
-struct Compiler {
-    numbers: HashMap<&'static str, u16>,
-    names: Vec<&'static str>,
-}
-
-impl Compiler {
-    fn number(&mut self, message: &'static str) -> u16 {
-        *self.numbers.entry(message).or_insert_with(|| {
-            self.names.push(message);
-            (self.names.len() - 1) as u16
-        })
+impl Field {
+    /// The name in JSON.
+    pub(super) fn name(&self) -> &'static str {
+        &self.member[2..self.member.len() - 2]
     }
 
     /// A field as the table has it.
-    fn field(&mut self, text: &'static str) -> Option<Field> {
-        let (number, rest) = text.split_once(':')?;
-        let (name, kind) = rest.split_once(':')?;
+    fn parse(known: &mut HashMap<&'static str, &'static Message>, text: &'static str) -> Option<Self> {
+        let (number, rest) = text.split_at(text.find(',')?);
+        let (member, kind) = rest.split_at(rest.find(':')? + 1);
         let omit_empty = kind.ends_with('?');
         let kind = kind.trim_end_matches('?');
         let of = |count: Count| move |kind: &'static str| (count, kind);
         let counts = [("*", Count::Optional), ("[]", Count::List), ("map:", Count::Map)];
         let found = counts.into_iter().find_map(|(prefix, count)| kind.strip_prefix(prefix).map(of(count)));
-        let (count, kind) = found.unwrap_or((if name.is_empty() { Count::Inline } else { Count::One }, kind));
+        let (count, kind) = found.unwrap_or((if member == r#","":"# { Count::Inline } else { Count::One }, kind));
         let kind = match kind {
             "bool" => Type::Bool,
             "int32" => Type::Int32,
@@ -222,10 +182,9 @@ impl Compiler {
             "intorstring" => Type::IntOrString,
             "raw" => Type::Raw,
             "strings" => Type::Strings,
-            message => Type::Message(self.number(message)),
+            message => Type::Message(Message::named_message(known, message)),
         };
-        let member = format!(",\"{name}\":").into();
-        Some(Field { number: number.parse().ok()?, name, member, kind, count, omit_empty })
+        Some(Self { number: number.parse().ok()?, count, omit_empty, kind, member })
     }
 }
 
@@ -293,35 +252,38 @@ mod tests {
         assert_eq!(message_line("core.v1.Po"), None);
     }
 
-    /// What reading and writing take for granted.
+    /// What reading and writing take for granted. A message within itself would not even come to an end here.
     #[test]
     fn messages_are_no_larger_and_no_stranger_than_the_code_can_hold() {
         for line in parts().0.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let schema = Schema::of(words[0], words[1]).expect(line);
-            for (number, message) in schema.messages.iter().enumerate() {
-                assert!(message.fields.len() <= 64 && message.by_name.len() <= 64, "{line}: a bit for each field");
-                for field in &message.fields {
-                    if let Type::Message(within) = field.kind {
-                        assert!(!reaches(schema, within, number as u16), "{line}: {} is within itself", field.name);
-                    }
-                    if field.count == Count::Inline {
-                        assert!(matches!(field.kind, Type::Message(_)), "{line}: only messages have no name");
-                    }
-                    let is_plain = !matches!(field.kind, Type::Message(_)) || field.count != Count::One;
-                    assert!(is_plain || !field.omit_empty, "{line}: Go never takes {} for empty", field.name);
-                }
-                assert!(message.by_name.windows(2).all(|pair| pair[0].name != pair[1].name), "{line}");
+            Message::of(words[0], words[1]).expect(line);
+        }
+        for (name, message) in KNOWN.lock().unwrap().iter() {
+            let mut names = Vec::new();
+            names_of(message, &mut names);
+            assert!(message.fields.len() <= 64 && names.len() <= 64, "{name}: a bit for each field");
+            for (place, field) in names.iter().enumerate() {
+                let named = message.named(field).expect(field);
+                assert_eq!((named.place, named.field.name()), (place, *field), "{name}: each name once");
+            }
+            for field in &message.fields {
+                let is_message = matches!(field.kind, Type::Message(_));
+                assert!(is_message || field.count != Count::Inline, "{name}: only messages have no name");
+                let is_plain = !is_message || field.count != Count::One;
+                assert!(is_plain || !field.omit_empty, "{name}: Go never takes {} for empty", field.name());
             }
         }
+        assert_eq!(KNOWN.lock().unwrap().len(), parts().1.lines().count(), "no line without a use");
     }
 
-    fn reaches(schema: &Schema, from: u16, to: u16) -> bool {
-        from == to
-            || schema.message(from).fields.iter().any(|field| match field.kind {
-                Type::Message(within) => reaches(schema, within, to),
-                _ => false,
-            })
+    fn names_of(message: &Message, names: &mut Vec<&'static str>) {
+        for field in &message.fields {
+            match (field.count, field.kind) {
+                (Count::Inline, Type::Message(within)) => names_of(within, names),
+                _ => names.push(field.name()),
+            }
+        }
     }
 
     #[test]
@@ -331,8 +293,8 @@ mod tests {
             if matches!(words[..2], ["v1", "Status" | "DeleteOptions"]) {
                 continue;
             }
-            let root = Schema::of(words[0], words[1]).expect(line).root();
-            assert_eq!(root.place(1).map(|place| root.fields[place].name), Some("metadata"), "{line}");
+            let root = Message::of(words[0], words[1]).expect(line);
+            assert_eq!(root.place(1).map(|place| root.fields[place].name()), Some("metadata"), "{line}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Messages, written as the JSON that Go would have written.
 
 use super::reader::{Reader, Value};
-use super::table::{Count, Field, Message, Schema, Type};
+use super::table::{Count, Field, Message, Type};
 use super::time;
 use crate::base64;
 use crate::codec::TypeMeta;
@@ -15,7 +15,7 @@ use crate::strip::{Cut, Node, Strip};
 /// What comes out is what the server would have sent as JSON, but for the order of fields: what is empty is there, or not, as Go
 /// does it. Fields that are not in the table, which a newer server may send, are left out.
 pub(super) fn object(
-    schema: &Schema,
+    message: &'static Message,
     bytes: &[u8],
     type_meta: Option<&TypeMeta>,
     strip: &Strip,
@@ -23,7 +23,7 @@ pub(super) fn object(
     let out = Vec::with_capacity(bytes.len() * 2);
     let mut outline = Outline::default();
     outline.is_ascii = true;
-    let mut writer = Writer { schema, bytes, out, depth: 0, outline };
+    let mut writer = Writer { bytes, out, depth: 0, outline };
     writer.open(b'{');
     if let Some(TypeMeta { api_version, kind }) = type_meta {
         writer.name(r#","apiVersion":"#);
@@ -31,13 +31,12 @@ pub(super) fn object(
         writer.name(r#","kind":"#);
         writer.text(kind.as_bytes());
     }
-    writer.members(schema.root(), bytes, Some(strip.root()))?;
+    writer.members(message, bytes, Some(strip.root()))?;
     writer.close(b'}');
     Ok((writer.out, writer.outline))
 }
 
 struct Writer<'a> {
-    schema: &'a Schema,
     /// The object.
     bytes: &'a [u8],
     out: Vec<u8>,
@@ -70,7 +69,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn message(&mut self, message: &'a Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
+    fn message(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
         self.open(b'{');
         self.members(message, bytes, strip)?;
         self.close(b'}');
@@ -78,7 +77,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The fields of a message, as members of the object that has begun.
-    fn members(&mut self, message: &'a Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
+    fn members(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
         let mut reader = Reader::within(self.bytes, bytes);
         let mut seen = 0_u64;
         while let Some((number, value)) = reader.field()? {
@@ -89,7 +88,7 @@ impl<'a> Writer<'a> {
                 return Err(reader.fault("each field once"));
             }
             seen |= 1 << place;
-            let cut = strip.and_then(|node| node.at(field.name.as_bytes()));
+            let cut = strip.and_then(|node| node.at(field.name().as_bytes()));
             let within = if let Some(Cut::Within(node)) = cut { Some(node) } else { None };
             if matches!(cut, Some(Cut::Whole)) {
                 while reader.again(number)?.is_some() {}
@@ -98,7 +97,7 @@ impl<'a> Writer<'a> {
             match field.count {
                 Count::One if field.omit_empty && is_empty(value) => {}
                 Count::One | Count::Optional => {
-                    self.name(&field.member);
+                    self.name(field.member);
                     self.value(field.kind, value, within)?;
                 }
                 Count::List => self.list(field, value, &mut reader)?,
@@ -112,11 +111,11 @@ impl<'a> Writer<'a> {
     /// The members of a message that in JSON belong to the one around it.
     fn inline(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), Fault> {
         let (Type::Message(within), Value::Bytes(bytes)) = (kind, value) else { return Err(wrong()) };
-        self.members(self.schema.message(within), bytes, strip)
+        self.members(within, bytes, strip)
     }
 
     /// Fields that are not in the message, and yet are in JSON.
-    fn absent(&mut self, message: &'a Message, mut places: u64, strip: Option<&Node>) -> Result<(), Fault> {
+    fn absent(&mut self, message: &Message, mut places: u64, strip: Option<&Node>) -> Result<(), Fault> {
         while places != 0 {
             let place = places.trailing_zeros() as usize;
             places &= places - 1;
@@ -125,10 +124,10 @@ impl<'a> Writer<'a> {
                 self.inline(field.kind, Value::Bytes(b""), strip)?;
                 continue;
             }
-            if matches!(strip.and_then(|node| node.at(field.name.as_bytes())), Some(Cut::Whole)) {
+            if matches!(strip.and_then(|node| node.at(field.name().as_bytes())), Some(Cut::Whole)) {
                 continue;
             }
-            self.name(&field.member);
+            self.name(field.member);
             match (field.count, field.kind) {
                 (Count::One, Type::Bool | Type::Int32 | Type::Int64) => {
                     self.value(field.kind, Value::Varint(0), None)?;
@@ -142,7 +141,7 @@ impl<'a> Writer<'a> {
     }
 
     fn list(&mut self, field: &Field, first: Value<'a>, reader: &mut Reader<'a>) -> Result<(), Fault> {
-        self.name(&field.member);
+        self.name(field.member);
         self.open(b'[');
         let mut next = Some(first);
         while let Some(value) = next {
@@ -173,7 +172,7 @@ impl<'a> Writer<'a> {
         reader: &mut Reader<'a>,
         strip: Option<&Node>,
     ) -> Result<(), Fault> {
-        self.name(&field.member);
+        self.name(field.member);
         self.open(b'{');
         let mut next = Some(first);
         while let Some(entry) = next {
@@ -230,7 +229,7 @@ impl<'a> Writer<'a> {
                 self.close(b']');
             }
             (Type::Message(within), Value::Bytes(message)) => {
-                self.message(self.schema.message(within), message, strip)?;
+                self.message(within, message, strip)?;
             }
             _ => return Err(wrong()),
         }

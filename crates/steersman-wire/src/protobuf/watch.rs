@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::pieces::{Piece, Pieces};
 use super::reader::{Reader, Value};
-use super::table::Schema;
-use super::{Message, envelope, error, to_json};
+use super::table::Message;
+use super::{Sent, envelope, error, to_json};
 use crate::Strip;
 use crate::codec::{Form, Item, Limits, TypeMeta, WatchEvent, WatchSplitter, WireError};
 use crate::json::bookmark;
@@ -24,7 +24,7 @@ pub struct ProtobufWatchSplitter {
     events: usize,
     within: bool,
     /// What the last object was, which the next one will be as well.
-    last: Option<(Arc<TypeMeta>, &'static Schema)>,
+    last: Option<(Arc<TypeMeta>, &'static Message)>,
 }
 
 impl ProtobufWatchSplitter {
@@ -52,14 +52,14 @@ impl ProtobufWatchSplitter {
         let Some(object) = object else { return Err(Fault::Event { found: "no object".to_owned() }.into()) };
         let opened = envelope::open(object)?;
         let raw = frame.slice_ref(opened.raw);
-        let schema = self.schema(opened.type_meta).map_err(|fault| error(&raw, fault))?;
-        let json = || match to_json::object(schema, &raw, None, &Strip::nothing()) {
+        let message = self.message(opened.type_meta).map_err(|fault| error(&raw, fault))?;
+        let json = || match to_json::object(message, &raw, None, &Strip::nothing()) {
             Ok((json, _)) => Ok(json),
             Err(fault) => Err(error(&raw, fault)),
         };
         let item = || {
             let type_meta = self.last.as_ref().map(|(type_meta, _)| Arc::clone(type_meta));
-            Item { index: self.events, object: raw.clone(), form: Form::Protobuf(Message { schema, type_meta }) }
+            Item { index: self.events, object: raw.clone(), form: Form::Protobuf(Sent { message, type_meta }) }
         };
         match kind {
             b"ADDED" => Ok(WatchEvent::Added(item())),
@@ -77,15 +77,15 @@ impl ProtobufWatchSplitter {
         }
     }
 
-    fn schema(&mut self, type_meta: TypeMeta) -> Result<&'static Schema, Fault> {
-        if let Some((last, schema)) = &self.last
+    fn message(&mut self, type_meta: TypeMeta) -> Result<&'static Message, Fault> {
+        if let Some((last, message)) = &self.last
             && **last == type_meta
         {
-            return Ok(schema);
+            return Ok(message);
         }
-        let schema = envelope::schema(&type_meta)?;
-        self.last = Some((Arc::new(type_meta), schema));
-        Ok(schema)
+        let message = envelope::message(&type_meta)?;
+        self.last = Some((Arc::new(type_meta), message));
+        Ok(message)
     }
 }
 

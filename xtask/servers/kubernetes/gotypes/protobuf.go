@@ -126,7 +126,7 @@ func messageType(t reflect.Type, messages map[string]string) string {
 
 type unmarshalerOfProtobuf interface{ Unmarshal([]byte) error }
 
-// messageFields writes the fields of a message, each as ` NUMBER:NAME:TYPE`, in the order in which Go writes them as JSON. A
+// messageFields writes the fields of a message, each as ` NUMBER,"NAME":TYPE`, in the order in which Go writes them as JSON. A
 // question mark behind the type says that an empty value is left out of JSON. Fields of a message without a name are in JSON
 // fields of the message around it.
 func messageFields(t reflect.Type, messages map[string]string) string {
@@ -150,7 +150,7 @@ func messageFields(t reflect.Type, messages map[string]string) string {
 		if slices.Contains(strings.Split(options, ","), option) {
 			omit = "?"
 		}
-		text += " " + numbered[1] + ":" + tag + ":" + messageType(field.Type, messages) + omit
+		text += " " + numbered[1] + `,"` + tag + `":` + messageType(field.Type, messages) + omit
 	}
 	return text
 }
