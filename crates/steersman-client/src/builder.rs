@@ -103,7 +103,7 @@ impl ClientBuilder {
     }
 
     /// Whether objects of built-in kinds may come and be sent as protobuf: yes, which spares the server and the network work, and is what Go's
-    /// clients do. It is for types that read nothing that is not in the messages of Kubernetes 1.36, as those of `k8s-openapi` up to that release do, and for objects of
+    /// clients do. It is for types that read nothing that is not in the messages of Kubernetes 1.36, as nearly all of `k8s-openapi` do, and for objects of
     /// which only the metadata is read. Everything else is JSON anyway, and so is what the server does not have as protobuf. Two things are
     /// different then: a cache's views and field paths find no fields in such objects that are newer than that release; and a server that is older than
     /// a type does not warn of fields that it does not know.

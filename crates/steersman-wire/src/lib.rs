@@ -67,6 +67,7 @@
 //! them and the servers they talk to use them. `tests/apimachinery.rs` holds this crate to a table of its answers.
 
 pub mod base64;
+pub mod calendar;
 mod codec;
 mod encoding;
 mod field_path;
