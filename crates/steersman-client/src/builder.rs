@@ -80,6 +80,9 @@ impl ClientBuilder {
 
     /// How often a request is sent again at the most: 10 times. That happens only when the server asks for it (429, or 500
     /// and above, with `Retry-After`), and to reads whose connection was lost. A write is never repeated by guess.
+    ///
+    /// A `Retry-After` above 60 s, or beyond the request's own [timeout](crate::RestRequest::timeout), is not waited for:
+    /// the request ends at once with the server's answer, which holds the delay.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;

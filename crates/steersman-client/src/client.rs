@@ -38,7 +38,8 @@ use crate::layers::{AnswerBody, Transport};
 ///
 /// # What happens to a request
 ///
-/// It is repeated only when the server asks for that with `Retry-After`, or when it is a read and the connection was lost. It
+/// It is repeated only when the server asks for that with `Retry-After`, or when it is a read and the connection was lost. A
+/// delay above a minute, or beyond the request's own timeout, ends it at once with the server's answer. It
 /// waits for its turn if there is a [rate limit](ClientBuilder::rate_limit), in its own future: no request waits behind another. It ends
 /// with an error when the server is silent for longer than [`Timeouts`](crate::Timeouts) says. Answers to reads come
 /// compressed, and objects of built-in kinds as [protobuf](ClientBuilder::protobuf). Every attempt is told to the [metrics](ClientBuilder::metrics), every warning to the
@@ -110,7 +111,8 @@ impl Client {
             status if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS => Ok(response),
             status if status.is_client_error() || status.is_server_error() => {
                 let retry_after = response.headers().get(http::header::RETRY_AFTER);
-                let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+                let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
+                let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
                 let (is_text, encoding) = (is_text(response.headers()), encoding_of(response.headers()));
                 let body = collect(&asked, response.into_body()).await?;
                 // One that cannot be read is told of by its code.
@@ -204,30 +206,31 @@ fn is_text(headers: &HeaderMap) -> bool {
     media_type.is_none_or(|media_type| media_type.starts_with("text/"))
 }
 
-/// The server's own Status or, when something else answered, one that says so.
+/// The server's own Status or, when something else answered, one that says so. Either holds the delay of the answer's head.
 fn status_of(code: StatusCode, body: &[u8], is_text: bool, retry_after: Option<u32>) -> Status {
-    if let Ok(mut status) = serde_json::from_slice::<Status>(body)
-        && status.is_failure()
-    {
-        if status.code == 0 {
-            status.code = code.as_u16();
-        }
-        return status;
+    let own = serde_json::from_slice::<Status>(body).ok().filter(Status::is_failure);
+    let mut status = own.unwrap_or_else(|| {
+        // Proxies and authenticators answer in plain text. What may be an object is not shown.
+        let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_MAX)]);
+        let text = text.trim();
+        let shown = if !is_text || text.starts_with(['{', '[', '"']) { "" } else { text };
+        Status::failure(shown, reason_of(code))
+    });
+    if status.code == 0 {
+        status.code = code.as_u16();
     }
-    // Proxies and authenticators answer in plain text. What may be an object is not shown.
-    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_MAX)]);
-    let text = text.trim();
-    let shown = if !is_text || text.starts_with(['{', '[', '"']) { "" } else { text };
-    let mut status = Status::failure(shown, reason_of(code)).with_code(code.as_u16());
     if let Some(seconds) = retry_after {
-        status = status.with_details(StatusDetails {
+        let details = status.details.get_or_insert_with(|| StatusDetails {
             name: String::new(),
             group: String::new(),
             kind: String::new(),
             uid: String::new(),
             causes: Vec::new(),
-            retry_after_seconds: seconds,
+            retry_after_seconds: 0,
         });
+        if details.retry_after_seconds == 0 {
+            details.retry_after_seconds = seconds;
+        }
     }
     status
 }

@@ -29,7 +29,8 @@ impl Backoff {
         let exponent = i32::try_from(next.saturating_sub(1)).unwrap_or(i32::MAX);
         let jittered = 1.0 + self.jitter * random();
         let seconds = self.delay.as_secs_f64() * self.factor.powi(exponent) * jittered;
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        // No delay times a factor beyond all numbers is not a number: still no delay.
+        Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
     }
 }
 
@@ -70,6 +71,22 @@ where
                 tokio::time::sleep(backoff.before(tried)).await;
             }
             result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_and_the_shortest_delay_stay_what_they_are() {
+        for factor in [1.0, 5.0, f64::MAX] {
+            for next in [1, 2, 1000, u32::MAX] {
+                let backoff = |delay| Backoff { delay, factor, ..Backoff::BACKOFF }.before(next);
+                assert_eq!(backoff(Duration::ZERO), Duration::ZERO, "{factor} {next}");
+                assert!(backoff(Duration::MAX) >= Duration::from_secs(u64::MAX / 2), "{factor} {next}");
+            }
         }
     }
 }

@@ -207,16 +207,22 @@ pub(crate) fn chain<'e>(
     std::iter::successors(Some(error), |error| error.source())
 }
 
-/// Which limit of [`Timeouts`](crate::Timeouts) was reached.
+/// Which limit was reached: one of [`Timeouts`](crate::Timeouts), or the request's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimeoutError {
+    /// The client's own rate limit delays the request for longer than the request may take.
+    #[error("the client's rate limit delays the request beyond its timeout of {0:?}")]
+    RateLimit(Duration),
     /// The connection was not made.
     #[error("no connection within {0:?}")]
     Connect(Duration),
     /// The head of the answer did not come.
     #[error("no answer within {0:?}")]
     Answer(Duration),
+    /// The answer began, and did not end within the request's own timeout.
+    #[error("the answer was not complete within {0:?}")]
+    Request(Duration),
     /// The body of the answer stopped coming.
     #[error("the answer stopped in the middle: nothing came for {0:?}")]
     Silence(Duration),
@@ -229,7 +235,12 @@ impl TimeoutError {
     /// How long the client waited.
     pub fn limit(&self) -> Duration {
         match self {
-            Self::Connect(limit) | Self::Answer(limit) | Self::Silence(limit) | Self::WatchSilence(limit) => *limit,
+            Self::RateLimit(limit)
+            | Self::Connect(limit)
+            | Self::Answer(limit)
+            | Self::Request(limit)
+            | Self::Silence(limit)
+            | Self::WatchSilence(limit) => *limit,
         }
     }
 }

@@ -13,11 +13,14 @@ use serde::de::DeserializeOwned;
 
 use crate::client::{as_json, collect, decode, failure};
 use crate::encoding::encoding_of;
-use crate::error::Asked;
-use crate::layers::timeouts::RequestTimeout;
+use crate::error::{Asked, TimeoutError};
+use crate::layers::timeouts::Deadline;
 use crate::text::percent_encoded;
 use crate::warning::Warning;
 use crate::{Client, Error};
+
+/// The longest timeout that the server can read: 2^63 nanoseconds.
+const SERVER_SECONDS_MAX: u64 = i64::MAX as u64 / 1_000_000_000;
 
 impl Client {
     /// Requests of any path and verb.
@@ -171,10 +174,15 @@ impl RestRequest {
         self
     }
 
-    /// No longer than that for the head of the answer, here and at the server.
+    /// How long the request may take, here and at the server, instead of [`Timeouts::answer`](crate::Timeouts::answer) for
+    /// each attempt. It covers all attempts and the waits before and between them.
+    ///
+    /// A wait that would not fit is not begun. If the server's `Retry-After` is too long, the request ends at once with
+    /// the server's answer; if the client's rate limit is too slow, with [`TimeoutError::RateLimit`](crate::TimeoutError).
+    /// [`send`](Self::send) reads the whole answer within that time, [`stream`](Self::stream) its head.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
-        self.param("timeout", &format!("{}s", timeout.as_secs().max(1)))
+        self.param("timeout", &format!("{}s", timeout.as_secs().clamp(1, SERVER_SECONDS_MAX)))
     }
 
     /// What is sent, and its media type.
@@ -257,7 +265,7 @@ impl RestRequest {
         let mut request = request.map_err(|error| Error::InvalidRequest(format!("{uri:?} is not a path: {error}")))?;
         *request.headers_mut() = std::mem::take(&mut self.headers);
         if let Some(timeout) = self.timeout {
-            request.extensions_mut().insert(RequestTimeout(timeout));
+            request.extensions_mut().insert(Deadline::new(timeout));
         }
         Ok(request)
     }
@@ -265,10 +273,19 @@ impl RestRequest {
     /// Sends it and reads the whole answer. A refusal is an error.
     pub async fn send(mut self) -> Result<RestAnswer, Error> {
         let request = self.request()?;
-        let asked = self.client.asked(&request);
-        let response = self.client.send_ok(request).await?;
-        let (parts, body) = response.into_parts();
-        let body = collect(&asked, body).await?;
+        let (asked, deadline) = (self.client.asked(&request), Deadline::of(&request));
+        let answer = async {
+            let response = self.client.send_ok(request).await?;
+            let (parts, body) = response.into_parts();
+            let body = collect(&asked, body).await?;
+            Ok((parts, body))
+        };
+        let (parts, body) = match deadline {
+            None => answer.await?,
+            Some(Deadline { limit, at }) => tokio::time::timeout_at(at, answer).await.unwrap_or_else(|_| {
+                Err(Error::Timeout { asked: asked.clone(), timeout: TimeoutError::Request(limit) })
+            })?,
+        };
         Ok(RestAnswer { asked, status: parts.status, headers: parts.headers, body })
     }
 

@@ -8,7 +8,9 @@ use kube_client::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::timeouts::{Deadline, after};
 use super::{Answer, AnswerBody, Purpose, service};
+use crate::error::TimeoutError;
 
 /// A token bucket for all requests of a client but watches.
 #[derive(Debug)]
@@ -33,12 +35,16 @@ impl Bucket {
         Self { rate, burst, state: Mutex::new(Tokens { left: burst, filled: Instant::now(), taken: 0 }) }
     }
 
-    /// Waits until there is a token.
-    async fn take(&self) {
+    /// Waits until there is a token. If that is after the deadline, fails at once and leaves the token to others.
+    async fn take(&self, deadline: Option<Deadline>) -> Result<(), TimeoutError> {
         let (number, wait) = self.promise();
         let mut promise = Promise { bucket: self, number, kept: false };
+        if let Some(deadline) = deadline.filter(|deadline| !wait.is_zero() && !deadline.allows(after(wait))) {
+            return Err(TimeoutError::RateLimit(deadline.limit));
+        }
         tokio::time::sleep(wait).await;
         promise.kept = true;
+        Ok(())
     }
 
     /// Takes a token. Says which one, and how long to wait until it is there.
@@ -87,7 +93,7 @@ where
 {
     async fn answer(self, request: Request<Body>) -> Answer {
         if let Some(bucket) = self.bucket.filter(|_| !matches!(Purpose::of(&request), Purpose::Watch { .. })) {
-            bucket.take().await;
+            bucket.take(Deadline::of(&request)).await?;
         }
         self.inner.oneshot(request).await
     }

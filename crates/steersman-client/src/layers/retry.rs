@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use kube_client::client::Body;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::timeouts::{Deadline, after};
 use super::{Answer, AnswerBody, Purpose, service};
 use crate::error::chain;
 
@@ -16,6 +17,9 @@ use crate::error::chain;
 /// - a read, when the connection was lost before the answer came.
 ///
 /// So a write is sent once, unless the server says that it has not been done.
+///
+/// A wait never outlasts the request's own timeout, nor [`RETRY_AFTER_MAX`]. If it would, it is not begun: the request
+/// ends at once with the server's answer, or with the lost connection.
 #[derive(Clone)]
 pub(crate) struct Retry<S> {
     pub(crate) inner: S,
@@ -23,6 +27,8 @@ pub(crate) struct Retry<S> {
     pub(crate) retries: u32,
 }
 
+/// A longer `Retry-After` is left to the caller, who gets it with the server's answer.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// How long to wait before a read whose connection was lost is sent again.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// An answer that is not wanted is read as far as this, so that its connection can be used again.
@@ -35,6 +41,8 @@ where
     S::Future: Send,
 {
     async fn answer(self, request: Request<Body>) -> Answer {
+        let deadline = Deadline::of(&request);
+        let fits = |until| deadline.is_none_or(|deadline| deadline.allows(until));
         let mut next = Some(request);
         for _ in 0..self.retries {
             let Some(again) = next.as_ref().and_then(copy) else { break };
@@ -44,11 +52,14 @@ where
             let rereads = reads && Purpose::of(&request) == Purpose::Ordinary;
             match self.inner.clone().oneshot(request).await {
                 Ok(response) => {
-                    let Some(delay) = retry_after(&response) else { return Ok(response) };
-                    discard(response).await;
-                    tokio::time::sleep(delay).await;
+                    let delay = retry_after(&response).filter(|delay| *delay <= RETRY_AFTER_MAX);
+                    let Some(until) = delay.map(after).filter(|until| fits(*until)) else { return Ok(response) };
+                    discard(response, deadline).await;
+                    tokio::time::sleep_until(until).await;
                 }
-                Err(error) if rereads && is_lost(&error) => tokio::time::sleep(RECONNECT_DELAY).await,
+                Err(error) if rereads && is_lost(&error) && fits(after(RECONNECT_DELAY)) => {
+                    tokio::time::sleep(RECONNECT_DELAY).await;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -92,7 +103,7 @@ fn is_lost(error: &BoxError) -> bool {
     })
 }
 
-async fn discard(response: Response<AnswerBody>) {
+async fn discard(response: Response<AnswerBody>, deadline: Option<Deadline>) {
     let mut body = response.into_body();
     let read = async move {
         let mut read = 0;
@@ -102,6 +113,7 @@ async fn discard(response: Response<AnswerBody>) {
             read += frame.data_ref().map_or(0, bytes::Bytes::len);
         }
     };
+    let within = after(DISCARDED_WITHIN);
     // Whatever happens to it, the next attempt decides.
-    let _ = tokio::time::timeout(DISCARDED_WITHIN, read).await;
+    let _ = tokio::time::timeout_at(deadline.map_or(within, |deadline| within.min(deadline.at)), read).await;
 }

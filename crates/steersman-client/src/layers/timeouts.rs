@@ -10,14 +10,14 @@ use http::Request;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout_at};
 use tower::{BoxError, Service, ServiceExt};
 
 use super::{Answer, AnswerBody, Purpose, service};
 use crate::error::{TimeoutError, chain};
 
-/// How long a client waits. `None` means for ever, which is never a good idea: a connection can be dead without anybody
-/// being told.
+/// How long a client waits for one attempt of a request. `None` means for ever, which is never a good idea: a connection
+/// can be dead without any sign of it. A request's own [timeout](crate::RestRequest::timeout) covers all attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
@@ -45,9 +45,38 @@ impl Default for Timeouts {
     }
 }
 
-/// A limit on the whole of one request, set by its caller in the request's extensions.
+/// A limit on the whole of one request, set by its caller in the request's extensions: all attempts, and the waits before
+/// and between them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestTimeout(pub(crate) Duration);
+pub(crate) struct Deadline {
+    pub(crate) limit: Duration,
+    pub(crate) at: Instant,
+}
+
+impl Deadline {
+    /// Begins now.
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { limit, at: after(limit) }
+    }
+
+    pub(crate) fn of<B>(request: &Request<B>) -> Option<Self> {
+        request.extensions().get().copied()
+    }
+
+    /// Whether anything can be done after a wait until then.
+    pub(crate) fn allows(&self, until: Instant) -> bool {
+        until < self.at
+    }
+}
+
+/// Longer than any process runs, and still a time everywhere.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// The time after `duration`, however long that is.
+pub(crate) fn after(duration: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(duration).unwrap_or_else(|| now + FAR)
+}
 
 /// Waits no longer than [`Timeouts`] says.
 #[derive(Clone)]
@@ -70,12 +99,13 @@ where
             Purpose::LongRunning => (answer, None),
             Purpose::Ordinary => (answer, silence.map(TimeoutError::Silence)),
         };
-        let own = request.extensions().get::<RequestTimeout>().map(|timeout| timeout.0);
-        let head = own.or(head);
+        let head = Deadline::of(&request).or(head.map(Deadline::new));
         let answer = self.inner.oneshot(request);
         let response = match head {
             None => answer.await,
-            Some(limit) => timeout(limit, answer).await.unwrap_or_else(|_| Err(TimeoutError::Answer(limit).into())),
+            Some(Deadline { limit, at }) => {
+                timeout_at(at, answer).await.unwrap_or_else(|_| Err(TimeoutError::Answer(limit).into()))
+            }
         };
         let response = response.map_err(|error| match connect {
             Some(limit) if is_slow_connect(&error) => TimeoutError::Connect(limit).into(),
@@ -111,7 +141,7 @@ impl HttpBody for Impatient {
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            let next = Instant::now() + self.limit;
+            let next = after(self.limit);
             self.sleep.as_mut().reset(next);
             return Poll::Ready(frame);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_client::{Client, Error};
+use steersman_client::{Client, Error, TimeoutError};
 use tokio::time::Instant;
 
 use super::{MAP, Seen, answer, builder, server};
@@ -121,6 +121,22 @@ async fn whoever_stops_waiting_does_not_use_up_anything() {
         near(started.elapsed(), 3.0);
     };
     futures::future::join(second, third).await;
+}
+
+/// As Go's limiter does: a wait that cannot succeed is not begun, and takes no token.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_after_the_request_s_timeout_is_not_waited_for() {
+    let (service, seen) = server(|_, _| answer(200, MAP));
+    let client = builder().rate_limit(0.1, 1).build_over(service).unwrap();
+    get(&client).await;
+    let started = Instant::now();
+    let send = |limit| client.rest().get().abs_path("/version").timeout(Duration::from_secs(limit)).send();
+    let error = send(5).await.unwrap_err();
+    let Error::Timeout { timeout, .. } = &error else { panic!("{error}") };
+    assert_eq!(*timeout, TimeoutError::RateLimit(Duration::from_secs(5)));
+    assert_eq!((started.elapsed(), seen.len()), (Duration::ZERO, 1));
+    send(11).await.unwrap();
+    near(started.elapsed(), 10.0);
 }
 
 #[tokio::test(start_paused = true)]

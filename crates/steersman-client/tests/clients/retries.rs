@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{Method, Response};
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_client::{Client, Error, ListParams, PostParams};
+use steersman_client::{Client, Error, ListParams, PostParams, TimeoutError};
 use tokio::time::Instant;
 
 use super::loopback::{Loopback, Then};
-use super::{MAP, Seen, answer, builder, server};
+use super::{MAP, Seen, answer, builder, no_timeouts, server};
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -186,4 +186,95 @@ async fn a_timeout_is_not_tried_again() {
     let error = ask(&builder().build_over(silent).unwrap(), &Method::GET).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert_eq!(seen.len(), 1);
+}
+
+/// The delay that the server asked for, as the caller of a failed request sees it.
+fn delay_of(error: &Error) -> u32 {
+    error.status().and_then(|status| status.details.as_ref()).map_or(0, |details| details.retry_after_seconds)
+}
+
+/// The caller learns at once that the server is busy, instead of after a wait that cannot succeed.
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_exceeds_the_request_s_timeout_is_not_waited_for() {
+    for (code, delay) in [(429, "864000"), (503, "5"), (503, "18446744073709551615")] {
+        let (service, seen) = server(move |_, _| refusal(code, Some(delay)));
+        let client = builder().timeouts(no_timeouts()).build_over(service).unwrap();
+        let started = Instant::now();
+        let send = client.rest().get().abs_path(PATH).timeout(Duration::from_secs(5)).send();
+        let error = send.await.unwrap_err();
+        assert_eq!((error.status().unwrap().code, seen.len()), (code, 1), "{error}");
+        assert_eq!(u64::from(delay_of(&error)), delay.parse::<u64>().unwrap().min(u32::MAX.into()));
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_s_timeout_covers_all_attempts_and_the_waits_between_them() {
+    let (service, seen) = server(|_, _| refusal(503, Some("2")));
+    let client = builder().build_over(service).unwrap();
+    let started = Instant::now();
+    let send = client.rest().get().abs_path(PATH).timeout(Duration::from_secs(5)).send();
+    assert_eq!(send.await.unwrap_err().status().unwrap().code, 503);
+    assert_eq!((seen.len(), started.elapsed().as_secs()), (3, 4), "a fourth attempt would begin after 6 s");
+
+    // The second attempt has only what the first and the wait left.
+    let seen = Seen::default();
+    let slow = tower::service_fn({
+        let seen = seen.clone();
+        move |_| {
+            let attempts = seen.len();
+            seen.push(());
+            async move {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                Ok::<_, tower::BoxError>(if attempts == 0 { refusal(429, Some("1")) } else { answer(200, MAP) })
+            }
+        }
+    });
+    let client = builder().build_over(slow).unwrap();
+    let started = Instant::now();
+    let error = client.rest().get().abs_path(PATH).timeout(Duration::from_secs(5)).send().await.unwrap_err();
+    let Error::Timeout { timeout, .. } = error else { panic!("{error}") };
+    assert_eq!(timeout, TimeoutError::Answer(Duration::from_secs(5)));
+    assert_eq!((seen.len(), started.elapsed().as_secs()), (2, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_not_retried_beyond_the_request_s_timeout() {
+    let seen = Seen::default();
+    let resets = tower::service_fn({
+        let seen = seen.clone();
+        move |_| {
+            seen.push(());
+            let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            std::future::ready(Err::<Response<Full<Bytes>>, tower::BoxError>(lost.into()))
+        }
+    });
+    let client = builder().build_over(resets).unwrap();
+    let started = Instant::now();
+    let error = client.rest().get().abs_path(PATH).timeout(Duration::from_millis(2500)).send().await.unwrap_err();
+    assert!(matches!(error, Error::Transport { .. }), "{error}");
+    assert_eq!((seen.len(), started.elapsed().as_secs()), (3, 2));
+}
+
+/// Without a timeout of its own, too, a request does not wait for days.
+#[tokio::test(start_paused = true)]
+async fn a_delay_above_a_minute_is_left_to_the_caller() {
+    let (service, seen) = server(|_, _| refusal(429, Some("61")));
+    let started = Instant::now();
+    let error = ask(&builder().timeouts(no_timeouts()).build_over(service).unwrap(), &Method::GET).await.unwrap_err();
+    assert_eq!((error.status().unwrap().code, delay_of(&error), seen.len()), (429, 61, 1));
+    assert_eq!(started.elapsed(), Duration::ZERO);
+
+    let (service, seen) = server(|before, _| if before == 0 { refusal(429, Some("60")) } else { answer(200, MAP) });
+    ask(&builder().build_over(service).unwrap(), &Method::GET).await.unwrap();
+    assert_eq!((seen.len(), started.elapsed().as_secs()), (2, 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_does_not_wait_longer_either() {
+    let (service, seen) = server(|_, _| refusal(429, Some("864000")));
+    let client = builder().build_over(service).unwrap();
+    let started = Instant::now();
+    client.rest().get().abs_path("/api/v1/configmaps?watch=true").send().await.unwrap_err();
+    assert_eq!((seen.len(), started.elapsed()), (1, Duration::ZERO));
 }

@@ -173,6 +173,87 @@ async fn a_request_has_its_own_limit_which_the_server_is_told() {
     assert_eq!(timeout(&error), TimeoutError::Answer(seconds(2)));
     get(seconds(7)).await.unwrap();
     assert_eq!(seen.all()[0].uri(), "/version?timeout=7s");
+    // The longest that the server can read.
+    get(Duration::MAX).await.unwrap();
+    assert_eq!(seen.all()[1].uri(), "/version?timeout=9223372036s");
+}
+
+/// A body that comes a byte at a time, one each 3 s.
+fn trickle() -> impl http_body::Body<Data = bytes::Bytes, Error = std::io::Error> + Send {
+    http_body_util::StreamBody::new(futures::stream::unfold(0, |sent| async move {
+        tokio::time::sleep(seconds(3)).await;
+        (sent < 10).then(|| (Ok::<_, std::io::Error>(http_body::Frame::data(bytes::Bytes::from("x"))), sent + 1))
+    }))
+}
+
+/// That of a stream covers only its head, because a stream has no end that could be waited for.
+#[tokio::test(start_paused = true)]
+async fn a_request_s_timeout_covers_the_body_of_an_answer_that_is_read_to_its_end() {
+    for code in [200, 500] {
+        let slow = tower::service_fn(move |_| {
+            let response = http::Response::builder().status(code).body(trickle()).unwrap();
+            std::future::ready(Ok::<_, tower::BoxError>(response))
+        });
+        let client = builder().build_over(slow).unwrap();
+        let get = || client.rest().get().abs_path(MAPS).timeout(seconds(5));
+        let started = Instant::now();
+        let error = get().send().await.unwrap_err();
+        assert_eq!((timeout(&error), started.elapsed().as_secs()), (TimeoutError::Request(seconds(5)), 5));
+        assert_eq!(
+            error.to_string(),
+            format!("GET {}{MAPS}?timeout=5s: the answer was not complete within 5s", super::SERVER)
+        );
+        if code == 200 {
+            let parts: Vec<_> = get().stream().await.unwrap().try_collect().await.unwrap();
+            assert_eq!(parts.len(), 10);
+        }
+    }
+}
+
+/// The longest and the shortest of each limit, in every kind of request that it applies to.
+#[tokio::test(start_paused = true)]
+async fn no_limit_is_too_long_or_too_short() {
+    let all = |limit| {
+        let mut timeouts = Timeouts::default();
+        timeouts.connect = Some(limit);
+        timeouts.answer = Some(limit);
+        timeouts.silence = Some(limit);
+        timeouts.watch_start = Some(limit);
+        timeouts.watch_silence = Some(limit);
+        timeouts
+    };
+    let paths = [MAPS, "/api/v1/configmaps?watch=true&allowWatchBookmarks=true"];
+    let slow = tower::service_fn(|_| async {
+        tokio::time::sleep(seconds(1)).await;
+        Ok::<_, tower::BoxError>(http::Response::new(trickle()))
+    });
+    for limit in [Duration::MAX, Duration::from_secs(u64::MAX), seconds(1 << 40)] {
+        for path in paths {
+            let client = builder().timeouts(all(limit)).build_over(slow).unwrap();
+            assert_eq!(client.rest().get().abs_path(path).send().await.unwrap().body(), "xxxxxxxxxx");
+            assert_eq!(client.rest().get().abs_path(path).timeout(limit).send().await.unwrap().body(), "xxxxxxxxxx");
+        }
+    }
+    for path in paths {
+        let client = builder().timeouts(all(Duration::ZERO)).build_over(slow).unwrap();
+        let error = client.rest().get().abs_path(path).send().await.unwrap_err();
+        assert_eq!(timeout(&error), TimeoutError::Answer(Duration::ZERO));
+        let client = builder().build_over(slow).unwrap();
+        let error = client.rest().get().abs_path(path).timeout(Duration::ZERO).send().await.unwrap_err();
+        assert_eq!(timeout(&error), TimeoutError::Answer(Duration::ZERO));
+    }
+}
+
+/// Over a socket, where the connector has a timer of its own.
+#[tokio::test]
+async fn a_connection_may_be_waited_for_without_end() {
+    let server = Loopback::start([Then::json(MAP)]).await;
+    for limit in [Duration::MAX, Duration::from_secs(u64::MAX)] {
+        let mut timeouts = super::no_timeouts();
+        timeouts.connect = Some(limit);
+        let client = server.client().timeouts(timeouts).build().unwrap();
+        client.rest().get().abs_path(MAPS).send().await.unwrap();
+    }
 }
 
 #[tokio::test]
