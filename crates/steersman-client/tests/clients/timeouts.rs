@@ -287,11 +287,43 @@ async fn a_connection_that_is_not_made_is_given_up_after_30_seconds() {
     about(30, started.elapsed());
 }
 
-#[test]
-fn the_limits_are_those_that_are_documented() {
-    let limits = Timeouts::default();
-    let all = [limits.connect, limits.answer, limits.silence, limits.watch_start, limits.watch_silence];
-    assert_eq!(all, [30, 65, 60, 30, 180].map(|limit| Some(seconds(limit))));
+/// A server that begins its answer after `head`, and sends the only part of its body `silence` later.
+fn late(head: Duration, silence: Duration) -> Client {
+    let late = tower::service_fn(move |_| async move {
+        tokio::time::sleep(head).await;
+        let part = futures::stream::once(async move {
+            tokio::time::sleep(silence).await;
+            Ok::<_, std::io::Error>(http_body::Frame::data(bytes::Bytes::from(MAP)))
+        });
+        Ok::<_, tower::BoxError>(http::Response::new(http_body_util::StreamBody::new(part)))
+    });
+    builder().build_over(late).unwrap()
+}
+
+/// The limits that [`Timeouts`] documents, unless a client sets others. That of a connection has a test of its own above,
+/// over a socket.
+#[tokio::test(start_paused = true)]
+async fn what_comes_just_within_a_documented_limit_is_taken_and_what_comes_after_it_is_not() {
+    let tick = Duration::from_millis(1);
+    let watch = "/api/v1/configmaps?watch=true&allowWatchBookmarks=true";
+    let followed = "/api/v1/namespaces/default/pods/a/log?follow=true";
+    let heads = [(MAPS, 65), (followed, 65), (watch, 30)];
+    for (path, limit) in heads {
+        let limit = seconds(limit);
+        let get = |head| async move { late(head, Duration::ZERO).rest().get().abs_path(path).send().await };
+        get(limit - tick).await.unwrap();
+        let started = Instant::now();
+        let error = get(limit + tick).await.unwrap_err();
+        assert_eq!((timeout(&error), started.elapsed()), (TimeoutError::Answer(limit), limit), "{path}");
+    }
+    let bodies = [(MAPS, TimeoutError::Silence(seconds(60))), (watch, TimeoutError::WatchSilence(seconds(180)))];
+    for (path, wanted) in bodies {
+        let get = |silence| async move { late(Duration::ZERO, silence).rest().get().abs_path(path).send().await };
+        get(wanted.limit() - tick).await.unwrap();
+        let started = Instant::now();
+        let error = get(wanted.limit() + tick).await.unwrap_err();
+        assert_eq!((timeout(&error), started.elapsed()), (wanted, wanted.limit()), "{path}");
+    }
 }
 
 /// A connection is asked now and then whether it is still alive: the system says so of each socket.
