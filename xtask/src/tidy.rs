@@ -65,6 +65,7 @@ pub(crate) fn run() -> Result<()> {
         check_package(package, &mut complaints)?;
     }
     check_map(&packages, &mut complaints)?;
+    check_unsafe(&files, &mut complaints)?;
     check_readme(&mut complaints)?;
     if complaints.is_empty() {
         eprintln!("{} files are tidy", files.len());
@@ -83,6 +84,20 @@ fn files() -> Result<Vec<PathBuf>> {
     let listed = process::output(&mut git).context("asking git for the files of the checkout")?;
     let files: BTreeSet<PathBuf> = listed.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
     Ok(files.into_iter().filter(|path| workspace::root().join(path).is_file()).collect())
+}
+
+/// SECURITY.md names each file that allows `unsafe` code.
+fn check_unsafe(files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
+    let security = fs::read_to_string(workspace::root().join("SECURITY.md")).context("reading SECURITY.md")?;
+    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+        let text = fs::read_to_string(workspace::root().join(path)).unwrap_or_default();
+        // Written in two parts, so that this file does not complain of itself.
+        let allowed = text.contains(concat!("allow(unsafe", "_code"));
+        if allowed && !security.contains(&format!("`{}`", path.display())) {
+            complaints.push(format!("{}: allows unsafe code, and SECURITY.md does not name it", path.display()));
+        }
+    }
+    Ok(())
 }
 
 /// Rules for every text file.

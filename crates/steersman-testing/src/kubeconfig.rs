@@ -1,4 +1,6 @@
-//! The kubeconfig of a server that was started here.
+//! The kubeconfig of a server that was started here, or of an existing cluster.
+
+use std::path::PathBuf;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
@@ -27,6 +29,24 @@ pub(crate) fn kubeconfig(url: &str, authority: &str, user: &Signed) -> Kubeconfi
         "current-context": "steersman",
     }))
     .expect("this is the shape of a kubeconfig")
+}
+
+/// The one file that the environment names: in `KUBECONFIG`, else `~/.kube/config`.
+pub(crate) fn of_environment() -> Result<PathBuf, String> {
+    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let named: Vec<PathBuf> = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    let path = match named.as_slice() {
+        [] => std::env::home_dir().ok_or("KUBECONFIG is not set and there is no home folder")?.join(".kube/config"),
+        [one] => one.clone(),
+        several => {
+            return Err(format!(
+                "KUBECONFIG names {} files, and programs can be given only one: merge them with \
+                 `(umask 077; kubectl config view --flatten > FILE)` and set KUBECONFIG=FILE",
+                several.len()
+            ));
+        }
+    };
+    std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The client configuration for the current context.

@@ -32,6 +32,7 @@ mod error;
 mod kubeconfig;
 mod panic_log;
 mod port;
+mod private;
 mod process;
 mod real_server;
 

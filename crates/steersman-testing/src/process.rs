@@ -6,7 +6,6 @@
 //! the same way.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
+use crate::private;
 
 /// What the custodian runs. `kill -9` may return before a process has closed its files, hence the second tries.
 const CUSTODY: &str = r#"
@@ -66,11 +66,7 @@ impl Custodian {
     pub(crate) fn start(&mut self, name: &'static str, program: &Path, flags: &[OsString]) -> Result<(), Error> {
         let path = self.log_path(name);
         // A server that is started again writes on.
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(Error::io(format!("create {}", path.display())))?;
+        let log = private::append(&path).map_err(Error::io(format!("create {}", path.display())))?;
         let also_log = log.try_clone().map_err(Error::io(format!("write {}", path.display())))?;
         let mut child = Command::new("/bin/sh")
             .args(["-c", GATE, "sh"])

@@ -14,6 +14,7 @@ use crate::certificates::{Authority, Signed, signing_keys};
 use crate::kubeconfig;
 use crate::panic_log::{self, Registration};
 use crate::port::ReservedPort;
+use crate::private;
 use crate::process::Custodian;
 
 /// How long a start may take before it is an error. On two busy cores it takes about ten seconds.
@@ -32,6 +33,7 @@ const USE_EXISTING_CLUSTER: &str = "USE_EXISTING_CLUSTER";
 /// - When the value is dropped, or the process that holds it ends in any way at all, both servers end and their folder is
 ///   removed (test: `a_killed_test_binary_leaves_nothing`).
 /// - Nothing but loopback is listened on, and nothing is answered without a certificate of this server's own authority.
+/// - Keys and kubeconfigs have mode 0600 and lie in a folder with mode 0700, from the moment they are created.
 ///
 /// There are no nodes, so Pods are stored but never run. Built-in controllers run only
 /// [on request](RealServerBuilder::controller_manager): without them there is no garbage collection, and a namespace that
@@ -39,9 +41,10 @@ const USE_EXISTING_CLUSTER: &str = "USE_EXISTING_CLUSTER";
 ///
 /// # An existing cluster
 ///
-/// With `USE_EXISTING_CLUSTER=true` in the environment, as envtest has it, no server is started: the cluster that the
-/// kubeconfig (or the Pod we run in) names is used instead, and left running. Options that shape a server (its flags, port
-/// or programs) mean a server of our own whatever the variable says.
+/// With `USE_EXISTING_CLUSTER=true` in the environment, as envtest has it, no server is started: the cluster of the
+/// kubeconfig is used instead, and left running. The kubeconfig is the file in `KUBECONFIG`, or `~/.kube/config`. It is
+/// used in place and never copied. Options that shape a server (its flags, port or programs) start a server regardless of
+/// the variable.
 pub struct RealServer {
     url: String,
     kubeconfig: Kubeconfig,
@@ -119,7 +122,7 @@ impl RealServer {
         Ok(name)
     }
 
-    /// A kubeconfig file with all rights, for programs.
+    /// A kubeconfig file with all rights, for programs. For an existing cluster it is the user's own file.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig_path
     }
@@ -228,8 +231,8 @@ impl RealServerBuilder {
     /// Starts the servers and waits until they are ready.
     pub async fn start(self) -> Result<RealServer, Error> {
         let existing = std::env::var(USE_EXISTING_CLUSTER).is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-        let folder = tempfile::Builder::new().prefix("steersman-").tempdir().map_err(Error::io("create a folder"))?;
-        let custodian = Custodian::new(folder.keep())?;
+        let folder = private::create_folder().map_err(Error::io("create a folder"))?;
+        let custodian = Custodian::new(folder)?;
         if existing && !self.shapes_a_server() {
             use_existing(custodian).await
         } else {
@@ -401,9 +404,9 @@ impl RealServer {
 
 async fn use_existing(custodian: Custodian) -> Result<RealServer, Error> {
     let none = |reason: String| Error::NoExistingCluster(reason);
-    let kubeconfig = Kubeconfig::read().map_err(|error| none(error.to_string()))?;
+    let kubeconfig_path = kubeconfig::of_environment().map_err(none)?;
+    let kubeconfig = Kubeconfig::read_from(&kubeconfig_path).map_err(|error| none(error.to_string()))?;
     let config = kubeconfig::config(kubeconfig.clone()).await.map_err(none)?;
-    let kubeconfig_path = write_kubeconfig(custodian.folder(), &kubeconfig)?;
     let panic_log = panic_log::register(custodian.folder());
     let url = config.cluster_url.to_string();
     let url = url.strip_suffix('/').unwrap_or(&url).to_owned();
@@ -417,11 +420,12 @@ fn write_kubeconfig(folder: &Path, kubeconfig: &Kubeconfig) -> Result<PathBuf, E
     let path = folder.join("kubeconfig");
     // JSON is YAML, and any client reads it.
     let text = serde_json::to_string_pretty(kubeconfig).expect("a kubeconfig can be written as JSON");
-    std::fs::write(&path, text).map_err(Error::io(format!("write {}", path.display())))?;
+    private::write(&path, &text).map_err(Error::io(format!("write {}", path.display())))?;
     Ok(path)
 }
 
-/// The certificates and keys of the servers, in their folder, which only we may enter.
+/// The certificates and keys of the servers, in their folder. Only the owner enters the folder and reads the files (test:
+/// `only_the_owner_reads_the_folder_and_its_files`).
 struct Files(PathBuf);
 
 impl Files {
@@ -437,7 +441,7 @@ impl Files {
         ];
         for (name, text) in contents {
             let path = folder.join(name);
-            std::fs::write(&path, text).map_err(Error::io(format!("write {}", path.display())))?;
+            private::write(&path, &text).map_err(Error::io(format!("write {}", path.display())))?;
         }
         Ok(Self(folder.to_owned()))
     }
