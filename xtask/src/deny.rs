@@ -16,8 +16,11 @@ const VERSION: &str = "0.20.2";
 pub(crate) enum Advisories {
     /// They were, and none concerns us.
     Checked,
-    /// The database could not be reached.
-    NotChecked,
+    /// The database could not be reached: nothing is known about known vulnerabilities.
+    NoData {
+        /// Why, on one line.
+        reason: String,
+    },
 }
 
 /// Checks every dependency by the rules in `deny.toml`.
@@ -31,10 +34,15 @@ pub(crate) fn check() -> Result<Advisories> {
     process::run(&mut deny(&["check", "bans", "licenses", "sources"]))?;
     if let Err(unreachable) = process::output(&mut deny(&["fetch", "db"])) {
         eprintln!("advisories not checked, their database cannot be reached: {unreachable:#}");
-        return Ok(Advisories::NotChecked);
+        return Ok(Advisories::NoData { reason: last_line(&format!("{unreachable:#}")) });
     }
     process::run(&mut deny(&["check", "--disable-fetch", "advisories"]))?;
     Ok(Advisories::Checked)
+}
+
+/// The last line with text: programs print the cause last.
+fn last_line(text: &str) -> String {
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }
 
 /// The pinned version of the program, installed into the cache when it is not there. `cargo install` puts a program in its

@@ -11,6 +11,7 @@ mod docs;
 mod kinds;
 mod picture;
 mod process;
+mod provide;
 mod real_server;
 mod record;
 mod servers;

@@ -11,9 +11,10 @@ use crate::deny::{self, Advisories};
 use crate::servers;
 use crate::step::Steps;
 use crate::workspace::{self, Package};
-use crate::{docs, process, tidy};
+use crate::{docs, process, provide, tidy};
 
-/// Integration tests whose name begins so need a real control plane. They are run, and counted, apart.
+/// Integration tests whose name begins so need more than Rust: a real control plane, or a browser. They are run, and
+/// counted, apart.
 const REAL_SERVER_PREFIX: &str = "real_";
 /// Set for the long version. Tests that try many seeds try many more.
 const SOAK_VARIABLE: &str = "STEERSMAN_SOAK";
@@ -24,7 +25,7 @@ const MODEL_CHECKER_FLAGS: &str = "--cfg steersman_loom";
 /// How much to test.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only what needs nothing but Rust: no real servers, no cargo-deny
+    /// Only what needs nothing but Rust: no real servers, no browser, no cargo-deny
     #[arg(long, conflicts_with = "soak")]
     fast: bool,
     /// The long version: many more seeds
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace::Metadata { packages, target_directory } = workspace::metadata()?;
     let mut steps = Steps::new();
     let mut left_out = Vec::new();
+    let mut advisories = None;
     let mut counts = Counts::default();
     let test = |arguments: &[&str]| {
         let mut command = workspace::cargo();
@@ -64,8 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     counts += steps.run("documentation tests", || count(&mut test(&["--workspace", "--doc"])))?;
 
     if args.fast {
-        left_out.push("the tests on real servers");
+        left_out.push("the tests on real servers and in a browser");
     } else {
+        steps.run("programs of the system", provide::programs)?;
         steps.run("real servers", servers::provide_all)?;
         counts += steps.run("tests on real servers", || real_server_tests(&packages, test))?;
     }
@@ -74,16 +77,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.run("packages", || package(&packages, &target_directory))?;
     if args.fast {
         left_out.push("cargo deny");
-    } else if let Advisories::NotChecked = steps.run("dependencies", deny::check)? {
-        left_out.push("known vulnerabilities in dependencies, because their database cannot be reached");
+    } else {
+        advisories = Some(steps.run("dependencies", deny::check)?);
     }
 
     steps.summary();
     if !left_out.is_empty() {
         eprintln!("left out: {}", left_out.join("; "));
     }
+    println!("{}", advisories_line(advisories.as_ref()));
     println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
     Ok(())
+}
+
+/// The line of the summary on known vulnerabilities. It never leaves open whether they were looked for.
+fn advisories_line(advisories: Option<&Advisories>) -> String {
+    match advisories {
+        Some(Advisories::Checked) => "advisories: checked, none concerns a dependency".to_owned(),
+        Some(Advisories::NoData { reason }) => format!(
+            "advisories: NOT CHECKED, no advisory data was available: the database cannot be reached ({reason})"
+        ),
+        None => "advisories: NOT CHECKED, --fast leaves them out".to_owned(),
+    }
 }
 
 fn needs_real_server(test: &str) -> bool {
@@ -205,6 +220,15 @@ fn count(command: &mut Command) -> Result<Counts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_summary_states_that_there_was_no_advisory_data() {
+        let line = advisories_line(Some(&Advisories::NoData { reason: "no route to host".to_owned() }));
+        assert!(line.contains("NOT CHECKED, no advisory data was available"), "{line}");
+        assert!(line.contains("(no route to host)") && !line.contains('\n'), "{line}");
+        assert!(advisories_line(None).contains("NOT CHECKED"));
+        assert!(!advisories_line(Some(&Advisories::Checked)).contains("NOT"));
+    }
 
     #[test]
     fn the_harness_s_count_is_read() {

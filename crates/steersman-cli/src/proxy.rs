@@ -1,8 +1,9 @@
 //! `steersman proxy`: what `kubectl proxy` is for, so that curl can ask an API server: plain HTTP on loopback, sent on with the
 //! credentials of a kubeconfig.
 //!
-//! Whoever can open a connection to the port has those credentials. Therefore it listens on loopback only, and answers only those who
-//! call it by a name of this machine: a page in a browser that was lured to our address by its own name is refused.
+//! Every local process that can connect to the port uses those credentials. Web pages must not: the proxy listens on
+//! loopback only and refuses requests for other host names (DNS rebinding) and from pages of other origins. The rules are
+//! in `rules.rs`; docs/security.md states what they do not cover.
 
 mod refusal;
 mod rules;

@@ -92,9 +92,24 @@ async fn other_hosts_and_shells_are_refused() {
 }
 
 #[tokio::test]
+async fn a_page_of_another_origin_is_refused() {
+    let servers = Servers::start();
+    let post = || request(servers.url(), "POST", MAPS);
+    // What a browser sends for `fetch(url, {method: "POST", mode: "no-cors", body: new Blob([text])})`.
+    let page = post().header("origin", "http://evil.test").header("sec-fetch-site", "cross-site");
+    let (status, answer) = ask(servers.url(), page.body(map("page").to_string()).unwrap()).await;
+    assert_eq!((status, &answer["reason"]), (403, &json!("Forbidden")));
+    assert!(answer["message"].as_str().unwrap().contains("must not use this proxy"), "{answer}");
+    let (status, answer) = ask(servers.url(), post().body(map("untyped").to_string()).unwrap()).await;
+    assert_eq!((status, &answer["reason"]), (415, &json!("UnsupportedMediaType")));
+    assert_eq!(get(servers.url(), MAPS).await.1["items"], json!([]));
+}
+
+#[tokio::test]
 async fn a_body_that_is_too_long_is_refused() {
     let servers = Servers::start();
-    let long = request(servers.url(), "POST", MAPS).body("x".repeat((16 << 20) + 1)).unwrap();
+    let long = request(servers.url(), "POST", MAPS).header("content-type", "application/json");
+    let long = long.body("x".repeat((16 << 20) + 1)).unwrap();
     let (status, answer) = ask(servers.url(), long).await;
     assert_eq!((status, &answer["reason"]), (413, &json!("RequestEntityTooLarge")));
 }

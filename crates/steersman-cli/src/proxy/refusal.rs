@@ -22,6 +22,11 @@ impl Refusal {
         Self { status: StatusCode::FORBIDDEN, reason: "Forbidden", message }
     }
 
+    /// The type of the body is missing.
+    pub(super) fn unsupported_type(message: String) -> Self {
+        Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, reason: "UnsupportedMediaType", message }
+    }
+
     /// The body of the request cannot be read.
     pub(super) fn body(error: &(dyn Error + Send + Sync + 'static)) -> Self {
         if error.is::<LengthLimitError>() {

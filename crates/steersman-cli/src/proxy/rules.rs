@@ -1,6 +1,11 @@
-//! Which requests are forwarded: as `kubectl proxy` has it when nobody tells it otherwise.
+//! Which requests are forwarded.
+//!
+//! The proxy adds credentials to each request, so it refuses what a web page can send by itself. The rules include the
+//! defaults of `kubectl proxy`: hosts of this machine only, no shells and ports of Pods. Beyond those, requests that a
+//! browser sends for a page of another origin are refused, and bodies without a type, which a browser sends without
+//! asking the server first.
 
-use http::header::{HOST, UPGRADE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN, TRANSFER_ENCODING, UPGRADE};
 use http::uri::Authority;
 use http::{Method, Request};
 
@@ -8,19 +13,13 @@ use super::refusal::Refusal;
 
 /// What a page in a browser must not get: a shell in a Pod, or a way to its ports.
 const REFUSED_SUBRESOURCES: [&str; 3] = ["exec", "attach", "portforward"];
+/// By which browsers state the relation between the page that starts a request and its target.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Whether a request is forwarded.
 pub(super) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {
-    let hosts = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
-    let mut names: Vec<_> = hosts.chain(request.uri().authority().map(|authority| Some(authority.as_str()))).collect();
-    if names.is_empty() {
-        names.push(None);
-    }
-    if let Some(name) = names.into_iter().find(|name| !name.is_some_and(is_this_machine)) {
-        let message =
-            format!("{:?} is not a name of this machine: ask for localhost or 127.0.0.1", name.unwrap_or_default());
-        return Err(Refusal::forbidden(message));
-    }
+    check_host(request)?;
+    check_origin(request.headers())?;
     if let Some(subresource) = refused_subresource(request.uri().path()) {
         return Err(Refusal::forbidden(format!(
             "{subresource} is not forwarded: use kubectl {}",
@@ -30,14 +29,57 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {
     if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
         return Err(Refusal::forbidden("connections that change their protocol are not forwarded".to_owned()));
     }
+    if has_body(request.headers()) && !request.headers().contains_key(CONTENT_TYPE) {
+        let message = "a body needs a Content-Type, for example application/json".to_owned();
+        return Err(Refusal::unsupported_type(message));
+    }
     Ok(())
+}
+
+/// A name server of an attacker may point any name to this machine. The Host header then holds that name.
+fn check_host<B>(request: &Request<B>) -> Result<(), Refusal> {
+    let hosts = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
+    let mut names: Vec<_> = hosts.chain(request.uri().authority().map(|authority| Some(authority.as_str()))).collect();
+    if names.is_empty() {
+        names.push(None);
+    }
+    let Some(name) = names.into_iter().find(|name| !name.is_some_and(is_this_machine)) else { return Ok(()) };
+    let message =
+        format!("{:?} is not a name of this machine: ask for localhost or 127.0.0.1", name.unwrap_or_default());
+    Err(Refusal::forbidden(message))
+}
+
+/// A page of another origin must not use the credentials of the proxy, not even with a GET: a GET to a Service or a Pod
+/// may have effects. Clients that are no browsers send neither header.
+fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let ours = format!("http://{host}");
+    for origin in headers.get_all(ORIGIN) {
+        if !origin.as_bytes().eq_ignore_ascii_case(ours.as_bytes()) {
+            let origin = String::from_utf8_lossy(origin.as_bytes());
+            return Err(Refusal::forbidden(format!("a page of another origin ({origin:?}) must not use this proxy")));
+        }
+    }
+    for site in headers.get_all(&SEC_FETCH_SITE) {
+        // "none" is an address that the user typed. "same-site" includes pages of other ports of this machine.
+        if !matches!(site.as_bytes(), b"same-origin" | b"none") {
+            let message =
+                "a page of another origin must not use this proxy: to follow a link, open its address in a new tab";
+            return Err(Refusal::forbidden(message.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    headers.contains_key(TRANSFER_ENCODING) || headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
 }
 
 fn command(subresource: &str) -> &str {
     if subresource == "portforward" { "port-forward" } else { subresource }
 }
 
-/// Whether somebody who asks for this host means us. Others were sent here by a name server that is not theirs.
+/// Whether a Host header names this machine, with any port.
 fn is_this_machine(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     matches!(authority.host().to_ascii_lowercase().as_str(), "localhost" | "127.0.0.1" | "[::1]")
@@ -94,7 +136,7 @@ mod tests {
             assert_eq!(refusal.status, 403, "{host}");
             assert!(refusal.message.contains("is not a name of this machine"), "{}", refusal.message);
         }
-        assert!(check(&Request::get("/api").body(()).unwrap()).is_err(), "nobody says whom they mean");
+        assert!(check(&Request::get("/api").body(()).unwrap()).is_err(), "no Host header");
         let two = Request::get("/api").header(HOST, "localhost").header(HOST, "evil.test").body(()).unwrap();
         assert!(check(&two).is_err());
         let absolute = Request::get("http://evil.test/api").header(HOST, "localhost").body(()).unwrap();
@@ -136,5 +178,62 @@ mod tests {
         assert_eq!(check(&upgrade.body(()).unwrap()).unwrap_err().status, 403);
         let connect = Request::connect("localhost:443").header(HOST, "localhost").body(()).unwrap();
         assert!(check(&connect).is_err());
+    }
+
+    fn status(request: http::request::Builder) -> u16 {
+        check(&request.body(()).unwrap()).map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn requests_of_other_origins_are_refused() {
+        for origin in [
+            "http://evil.test",
+            "null",
+            "",
+            // Another port is another origin, and so is another name of this machine.
+            "http://localhost:3000",
+            "http://localhost",
+            "http://127.0.0.1:8001",
+            "https://localhost:8001",
+            "http://localhost:8001.evil.test",
+        ] {
+            for method in ["GET", "POST", "OPTIONS"] {
+                let request = get("/api").method(method).header(ORIGIN, origin);
+                assert_eq!(status(request), 403, "{method} {origin}");
+            }
+        }
+        assert_eq!(status(get("/api").header(ORIGIN, "http://localhost:8001")), 200);
+        assert_eq!(status(get("/api").header(ORIGIN, "http://LOCALHOST:8001")), 200);
+        // Port 80 is not written, neither as a host nor as an origin.
+        let plain = Request::get("/api").header(HOST, "localhost").header(ORIGIN, "http://localhost");
+        assert_eq!(status(plain), 200);
+        let two = get("/api").header(ORIGIN, "http://localhost:8001").header(ORIGIN, "http://evil.test");
+        assert_eq!(status(two), 403);
+    }
+
+    #[test]
+    fn requests_that_a_page_of_another_site_starts_are_refused() {
+        // A page of localhost:3000 is of the same site as localhost:8001, and of another origin.
+        for site in ["cross-site", "same-site", "unheard-of", ""] {
+            assert_eq!(status(get("/api").header("sec-fetch-site", site)), 403, "{site}");
+        }
+        for site in ["same-origin", "none"] {
+            assert_eq!(status(get("/api").header("sec-fetch-site", site)), 200, "{site}");
+        }
+        let two = get("/api").header("sec-fetch-site", "none").header("sec-fetch-site", "cross-site");
+        assert_eq!(status(two), 403);
+    }
+
+    #[test]
+    fn a_body_has_a_type() {
+        for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            assert_eq!(status(get("/api").method(method).header(CONTENT_LENGTH, "2")), 415, "{method}");
+            assert_eq!(status(get("/api").method(method).header(TRANSFER_ENCODING, "chunked")), 415, "{method}");
+            let typed = get("/api").method(method).header(CONTENT_LENGTH, "2");
+            assert_eq!(status(typed.header(CONTENT_TYPE, "application/json")), 200, "{method}");
+            // Nothing to have a type.
+            assert_eq!(status(get("/api").method(method).header(CONTENT_LENGTH, "0")), 200, "{method}");
+            assert_eq!(status(get("/api").method(method)), 200, "{method}");
+        }
     }
 }
