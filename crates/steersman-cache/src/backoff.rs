@@ -15,6 +15,8 @@ pub(crate) struct Backoff {
 
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
+/// The longest wait there is, with its jitter.
+pub(crate) const JITTERED_MAX: Duration = Duration::from_secs(60);
 const HEALTHY: Duration = Duration::from_secs(120);
 
 impl Backoff {
@@ -33,6 +35,11 @@ impl Backoff {
         // Health is counted from when the wait is over.
         self.last = Some(now + jittered);
         jittered
+    }
+
+    /// The wait is over at `now`, sooner or later than [`next`](Self::next) gave.
+    pub(crate) fn over(&mut self, now: Instant) {
+        self.last = Some(now);
     }
 }
 

@@ -213,6 +213,7 @@ trait AnyInformer: Any + Send + Sync {
     fn status(&self) -> Vec<ReflectorStatus>;
     fn metrics(&self) -> InformerMetrics;
     fn waiting(&self) -> Vec<String>;
+    fn hurry_once(&self);
 }
 
 impl<K: Object> AnyInformer for Informer<K> {
@@ -246,6 +247,10 @@ impl<K: Object> AnyInformer for Informer<K> {
 
     fn waiting(&self) -> Vec<String> {
         self.waiting()
+    }
+
+    fn hurry_once(&self) {
+        self.hurry_once();
     }
 }
 
@@ -450,6 +455,12 @@ impl SharedInformerFactory {
         }
         waiting.sort();
         if waiting.is_empty() { Ok(()) } else { Err(Error::NotSynced { waited: limit, waiting }) }
+    }
+
+    /// Shortens the back-offs that are under way to 1 to 2 s at most, but not below a Retry-After of the server. Call it when a request
+    /// has succeeded, so that the server is there. It costs little where no informer backs off.
+    pub fn hurry(&self) {
+        self.informers().values().for_each(|entry| entry.informer.hurry_once());
     }
 
     /// Stops all informers and waits until no handler is called any more.

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::cached::{Cached, Object};
 use crate::delta_fifo::Batch;
 use crate::handlers::{EventHandler, HandlerHandle};
+use crate::haste::{Haste, Hurry};
 use crate::indexer::{Index, Indexer};
 use crate::informer::prepare::Prepared;
 use crate::informer::processor::{Processed, Processor, Task};
@@ -65,6 +66,7 @@ pub(crate) struct Inner<K> {
     /// Wakes the task that sees to resyncs.
     handlers_changed: Notify,
     index_panics: AtomicU64,
+    haste: Arc<Haste>,
 }
 
 /// How far an informer is, for those who wait.
@@ -154,12 +156,14 @@ impl<K: Object> Informer<K> {
             progress: watch::Sender::new(Progress::default()),
             handlers_changed: Notify::new(),
             index_panics: AtomicU64::new(0),
+            haste: Arc::default(),
         });
         let mut reflectors = Vec::new();
         for ((_, lister_watcher), source) in sources.into_iter().zip(&fifos) {
             let intake = Intake { source: Arc::clone(source), inner: Arc::clone(&inner) };
             let (status, reflector) = (source.status.clone(), config.reflector.clone());
-            reflectors.push(Reflector::reporting_to(status, lister_watcher, storage.clone(), intake, reflector));
+            let (haste, storage) = (Arc::clone(&inner.haste), storage.clone());
+            reflectors.push(Reflector::reporting_to(status, haste, lister_watcher, storage, intake, reflector));
         }
         let sources = fifos.clone();
         let life = Arc::new_cyclic(|life: &Weak<Life<K>>| {
@@ -327,6 +331,18 @@ impl<K: Object> Informer<K> {
         Err(Error::NotSynced { waited: limit, waiting: self.waiting() })
     }
 
+    /// Shortens the back-off of its reflectors: one that is under way, or begins while the result lives, lasts for at most 1 to 2 s,
+    /// but never less than a Retry-After of the server. Call it where something waits for the cache, or where a request has just
+    /// succeeded, so that the server is there. [`Lister::wait_until`] and [`Lister::wait_for_version`] do so themselves.
+    pub fn hurry(&self) -> Hurry {
+        self.inner.haste.hurry()
+    }
+
+    /// Shortens the back-offs that are under way.
+    pub(crate) fn hurry_once(&self) {
+        self.inner.haste.hurry_once();
+    }
+
     /// What is missing before it has synced, in words: the namespaces that have not been listed.
     pub(crate) fn waiting(&self) -> Vec<String> {
         let status = self.status();
@@ -451,6 +467,10 @@ impl<K> Inner<K> {
 
     pub(crate) fn kind(&self) -> &str {
         &self.kind
+    }
+
+    pub(crate) fn hurry(&self) -> Hurry {
+        self.haste.hurry()
     }
 
     pub(crate) fn progress(&self) -> watch::Receiver<Progress> {

@@ -112,9 +112,14 @@ impl<K: Object> Lister<K> {
     }
 
     /// Waits until `condition` holds, which is asked each time something was brought into the cache. Says whether it does; not after
-    /// `limit`, or when the informer stops before. The condition may use the informer and its listers.
+    /// `limit`, or when the informer stops before. The condition may use the informer and its listers. While this waits, the
+    /// informer's back-off is [short](crate::Informer::hurry).
     pub async fn wait_until(&self, limit: Duration, condition: impl Fn() -> bool) -> bool {
+        if condition() {
+            return true;
+        }
         let mut progress = self.inner.progress();
+        let _hurry = self.inner.hurry();
         let wait = async {
             loop {
                 // It is not held while the condition is asked, which may look at it as well; what comes meanwhile is a change.

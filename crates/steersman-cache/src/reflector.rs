@@ -6,18 +6,21 @@ mod storing;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steersman_client::Error;
 use steersman_wire::{ListMeta, ObjectError, TypeMeta, WatchEvent};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout};
 
 pub(crate) use status::report_undecoded;
 pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
 
-use crate::backoff::{Backoff, random};
+use crate::backoff::{Backoff, JITTERED_MAX, random};
 use crate::cached::{Cached, Object};
+use crate::haste::Haste;
 use crate::lister_watcher::{ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
 use crate::storage::Kept;
 use crate::{ObjectKey, Storage};
@@ -86,8 +89,12 @@ impl Default for ReflectorOptions {
 
 /// A watch that ends sooner, and has brought nothing, is a failure.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// So often in a row a server may fail to watch before a list is tried instead.
+/// After this number of watches in a row that fail or bring nothing, a list is tried.
 const WATCH_FAILURES_MAX: u32 = 5;
+/// The longest wait for a kind that is not installed. The shortest is half of it.
+const MISSING_MAX: Duration = Duration::from_secs(3);
+/// The longest Retry-After that is honoured: as long as the longest back-off.
+const RETRY_AFTER_MAX: Duration = JITTERED_MAX;
 
 /// Keeps a [`ReflectorStore`] as the server has it: lists, watches, and lists anew when the server has forgotten the version.
 ///
@@ -96,6 +103,14 @@ const WATCH_FAILURES_MAX: u32 = 5;
 /// (contract 9). An object whose new state cannot be read keeps its old one; one that cannot be read as it goes is gone all the same. The
 /// version of what was passed over is reached with the next event that can be read. Whatever the server does, it is not asked in a busy
 /// loop. The tests in `tests/reflector` hold this, each line by a test.
+///
+/// **Watches without progress.** After five watches in a row that end without an event or a bookmark, the reflector backs off and
+/// lists. So a proxy that holds back the head of a watch, or a gateway that ignores `watch=true`, delays the cache instead of
+/// freezing it (test `five_watches_without_an_event_are_followed_by_a_list`). Refused and reset connections and 429 do not count:
+/// a list would fail too, or add to the load. A quiet kind on a server without bookmarks is listed once per five watches.
+///
+/// **Back-off.** 0.8 s, doubled up to 30 s, each up to twice as long at random. A list that finds the kind not installed is
+/// repeated after 1.5 to 3 s at most. A Retry-After is the shortest wait, up to 60 s; longer ones count as 60 s.
 pub struct Reflector<K, L, S> {
     lister_watcher: L,
     reader: Reader<K>,
@@ -106,9 +121,12 @@ pub struct Reflector<K, L, S> {
     version: String,
     /// Whether the server has refused that version.
     version_refused: bool,
-    /// How often in a row the server has failed to watch from that version.
+    /// How many watches in a row have failed, or ended without an event or a bookmark.
     watch_failures: u32,
+    /// Whether the last list found that the kind is not installed.
+    missing: bool,
     backoff: Backoff,
+    haste: Arc<Haste>,
 }
 
 /// Why a streaming list has not come to its end.
@@ -145,12 +163,13 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     /// A reflector that has not begun yet.
     pub fn new(lister_watcher: L, storage: Storage<K>, store: S, options: ReflectorOptions) -> Self {
         let status = watch::Sender::new(ReflectorStatus::new(lister_watcher.describe()));
-        Self::reporting_to(status, lister_watcher, storage, store, options)
+        Self::reporting_to(status, Arc::default(), lister_watcher, storage, store, options)
     }
 
-    /// The same, with a status that others may know already.
+    /// The same, with a status and a haste that others may know already.
     pub(crate) fn reporting_to(
         status: watch::Sender<ReflectorStatus>,
+        haste: Arc<Haste>,
         lister_watcher: L,
         storage: Storage<K>,
         store: S,
@@ -165,7 +184,9 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             version: String::new(),
             version_refused: false,
             watch_failures: 0,
+            missing: false,
             backoff: Backoff::new(),
+            haste,
         }
     }
 
@@ -179,7 +200,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         loop {
             match self.list().await {
                 Ok(watch) => self.watch(watch).await,
-                Err(error) => self.back_off(&error).await,
+                Err(error) => {
+                    self.missing = error.is_not_found();
+                    self.back_off(&error).await;
+                }
             }
         }
     }
@@ -187,7 +211,8 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     /// Reads all objects, and returns the watch if they came as the beginning of one.
     async fn list(&mut self) -> Result<Option<L::Watch>, Error> {
         self.store.applied().await;
-        while self.options.streaming {
+        // A kind that is not installed is looked for often, with one request each time.
+        while self.options.streaming && !self.missing {
             self.enter(Phase::Listing);
             match self.stream_list().await {
                 Ok(watch) => return Ok(Some(watch)),
@@ -237,14 +262,16 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         let mut watch = self.lister_watcher.watch(&options).await?;
         let (mut listing, mut storing) = (Listing::new(), Storing::new(self.reader.clone()));
         let silence = self.options.streaming_silence;
-        let mut deadline = Instant::now() + silence;
+        let mut last = Instant::now();
         loop {
-            let Ok(event) = timeout_at(deadline, watch.next()).await else { return Err(Unstreamed::Unfinished) };
+            // The time left rather than a deadline: the longest silence there is has none.
+            let left = silence.saturating_sub(last.elapsed());
+            let Ok(event) = timeout(left, watch.next()).await else { return Err(Unstreamed::Unfinished) };
             let Some(event) = event? else { return Err(Unstreamed::Unfinished) };
             let raw = match event {
                 Ok(WatchEvent::Added(object)) => {
                     // Only these are the list. Where changes alone come, its end does not.
-                    deadline = Instant::now() + silence;
+                    last = Instant::now();
                     Raw::Object(object)
                 }
                 // One that changes meanwhile comes again: the last state counts.
@@ -370,6 +397,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         self.version = version;
         self.version_refused = false;
         self.watch_failures = 0;
+        self.missing = false;
     }
 
     /// Watches from the last version on, as long as there is no need to list.
@@ -377,13 +405,13 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         loop {
             // Some proxies hold back the head of the answer until there is an event, so the time counts from here.
             let started = Instant::now();
-            let watch = match begun.take() {
-                Some(watch) => Ok(watch),
-                None => self.lister_watcher.watch(&self.watch_options(self.version.clone(), false)).await,
-            };
-            let next = match watch {
-                Ok(watch) => self.follow(watch, started).await,
-                Err(error) => self.after(error).await,
+            let next = match begun.take() {
+                // The list that it began with is progress.
+                Some(watch) => self.follow(watch, started, true).await,
+                None => match self.lister_watcher.watch(&self.watch_options(self.version.clone(), false)).await {
+                    Ok(watch) => self.follow(watch, started, false).await,
+                    Err(error) => self.after(error, false).await,
+                },
             };
             match next {
                 Next::Watch => {}
@@ -392,7 +420,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         }
     }
 
-    async fn follow(&mut self, mut watch: L::Watch, started: Instant) -> Next {
+    async fn follow(&mut self, mut watch: L::Watch, started: Instant, mut progressed: bool) -> Next {
         self.status.send_modify(|status| {
             status.enter(Phase::Watching);
             status.watches += 1;
@@ -404,52 +432,75 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             self.store.room().await;
             match watch.next().await {
                 Ok(Some(Ok(event))) => {
+                    progressed = true;
                     in_order |= !matches!(event, WatchEvent::Added(_));
                     if let Some(key) = self.apply(event, in_order) {
                         self.delete_unread(&key).await;
                     }
                 }
-                Ok(Some(Err(error))) => {
-                    self.report_object(error);
-                }
+                // Without the key of an object it may be no event at all, but the list of a gateway that ignores `watch=true`.
+                Ok(Some(Err(error))) => progressed |= self.report_object(error).is_some(),
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }
         };
-        let moved = self.version != from;
-        if moved {
+        if progressed {
             self.watch_failures = 0;
         }
         let short = started.elapsed() < SHORTEST_WATCH;
         match error {
-            Some(error) if error.status().is_some() || short => self.after(error).await,
+            Some(error) if error.status().is_some() || short => self.after(error, progressed).await,
             // The connection broke.
-            Some(error) => {
-                self.report(&error);
-                Next::Watch
-            }
+            Some(error) => match self.next_after(&error, progressed) {
+                Next::List => {
+                    self.back_off(&error).await;
+                    Next::List
+                }
+                Next::Watch => {
+                    self.report(&error);
+                    Next::Watch
+                }
+            },
             // Not only one without events: one that brings nothing that moves us would be started again and again.
-            None if short && !moved => {
-                let message = format!("{}: the watch ended at once, with nothing in it", self.what());
-                self.wait(ReflectorError { reason: Reason::Other, message, at: Instant::now() }).await;
-                Next::Watch
+            None if short && self.version == from => {
+                self.back_off_from("the watch ended at once, with nothing in it").await;
+                if progressed { Next::Watch } else { self.next_after_stall() }
             }
+            None if progressed => Next::Watch,
             // The server ends a watch every few minutes.
-            None => Next::Watch,
+            None => match self.next_after_stall() {
+                Next::List => {
+                    self.back_off_from("the last watches ended with nothing in them: listing").await;
+                    Next::List
+                }
+                Next::Watch => Next::Watch,
+            },
         }
     }
 
-    /// Waits after a watch that failed, and says whether a list is needed. A list is dear: not where the server is away or has too
-    /// much to do, and where it fails in another way, not at once.
-    async fn after(&mut self, error: Error) -> Next {
+    /// Waits after a watch that failed, and returns whether a list is needed.
+    async fn after(&mut self, error: Error, progressed: bool) -> Next {
         self.back_off(&error).await;
-        let Some(status) = error.status() else { return Next::Watch };
-        if error.is_too_many_requests() {
+        self.next_after(&error, progressed)
+    }
+
+    /// Whether a list is needed after a watch that failed. A list is dear: not where the server is away or has too much to do, and
+    /// where it fails in another way, or the watch brings nothing, not at once.
+    fn next_after(&mut self, error: &Error, progressed: bool) -> Next {
+        if error.is_too_many_requests() || error.is_connection_refused() || is_connection_reset(error) {
             return Next::Watch;
         }
-        self.watch_failures += 1;
-        let fails = status.code >= 500 && !error.is_too_large_resource_version();
-        if fails && self.watch_failures < WATCH_FAILURES_MAX { Next::Watch } else { Next::List }
+        match error.status() {
+            Some(status) if status.code < 500 || error.is_too_large_resource_version() => Next::List,
+            None if progressed => Next::Watch,
+            _ => self.next_after_stall(),
+        }
+    }
+
+    /// Counts a watch that brought nothing.
+    fn next_after_stall(&mut self) -> Next {
+        self.watch_failures = self.watch_failures.saturating_add(1);
+        if self.watch_failures < WATCH_FAILURES_MAX { Next::Watch } else { Next::List }
     }
 
     /// Puts an event into the store. Its version is where to go on, if events come `in_order`. Gives the key of an object that is gone, if
@@ -494,8 +545,8 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     }
 
     fn watch_options(&self, resource_version: String, send_initial_events: bool) -> WatchOptions {
-        let seconds = self.options.watch_timeout.mul_f64(1.0 + random()).as_secs();
-        let timeout_seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+        // Saturates, also where the time is the longest there is.
+        let timeout_seconds = (self.options.watch_timeout.as_secs_f64() * (1.0 + random())) as u32;
         WatchOptions { resource_version, send_initial_events, timeout_seconds }
     }
 
@@ -521,19 +572,38 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     }
 
     async fn back_off(&mut self, error: &Error) {
-        let error = self.report(error);
-        self.wait(error).await;
+        let delay = self.backoff.next(Instant::now());
+        let delay = if self.missing { delay.min(MISSING_MAX.mul_f64(0.5 + random() / 2.0)) } else { delay };
+        let reported = self.report(error);
+        self.wait(reported, delay, retry_after(error)).await;
     }
 
-    async fn wait(&mut self, error: ReflectorError) {
+    /// Backs off after something that is no error of the client.
+    async fn back_off_from(&mut self, problem: &str) {
+        let delay = self.backoff.next(Instant::now());
+        let message = format!("{}: {problem}", self.what());
+        self.wait(ReflectorError { reason: Reason::Other, message, at: Instant::now() }, delay, Duration::ZERO).await;
+    }
+
+    /// Waits for `delay`, or less if there is a hurry, but at least for `earliest`.
+    async fn wait(&mut self, error: ReflectorError, delay: Duration, earliest: Duration) {
         let now = Instant::now();
-        let delay = self.backoff.next(now);
+        let delay = delay.max(earliest);
         tracing::warn!(%error, ?delay, "waiting before it is tried again");
         self.status.send_modify(|status| {
             status.last_error = Some(error);
             status.enter(Phase::BackingOff { until: now + delay });
         });
-        sleep(delay).await;
+        let status = &self.status;
+        let shortened = |until| {
+            status.send_modify(|status| {
+                if matches!(status.phase, Phase::BackingOff { .. }) {
+                    status.phase = Phase::BackingOff { until };
+                }
+            });
+        };
+        self.haste.sleep(now + delay, now + earliest, shortened).await;
+        self.backoff.over(Instant::now());
     }
 
     fn enter(&self, phase: Phase) {
@@ -549,4 +619,16 @@ impl<K, L, S> Drop for Reflector<K, L, S> {
     fn drop(&mut self) {
         self.status.send_modify(|status| status.enter(Phase::Stopped));
     }
+}
+
+/// How long the server wants to be left alone.
+fn retry_after(error: &Error) -> Duration {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    let seconds = details.map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into()).min(RETRY_AFTER_MAX)
+}
+
+fn is_connection_reset(error: &Error) -> bool {
+    matches!(error, Error::Transport { source, .. }
+        if source.io().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset))
 }

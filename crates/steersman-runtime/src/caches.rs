@@ -345,6 +345,11 @@ impl Caches {
         self.factory.shutdown().await;
     }
 
+    /// A request has just succeeded: caches that back off try again soon.
+    pub(crate) fn hurry(&self) {
+        self.factory.hurry();
+    }
+
     pub(crate) fn status(&self) -> Vec<ReflectorStatus> {
         self.factory.status()
     }

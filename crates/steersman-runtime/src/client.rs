@@ -320,6 +320,7 @@ impl<K: Object + Resource> Objects<K> {
 
     /// Notes what the server has answered with: the object, or a part of it that has its version.
     fn written<T: Resource + Serialize + 'static>(&self, answer: &T) {
+        self.shared().caches.hurry();
         let meta = answer.meta();
         let Some(name) = meta.name.as_deref().filter(|_| !self.client.dry_run) else { return };
         let key = ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), name);
@@ -449,6 +450,7 @@ impl<K: Object + Resource> Objects<K> {
         // Before it is sent: a cache may see the deletion before the answer comes, and then nobody knows which object it was.
         let before = Sighting::of(&caches, key);
         let answer = api.delete(key.name(), &params).await?;
+        self.shared().caches.hurry();
         let told = match &answer {
             Deleted::Object(object) if object.meta().deletion_timestamp.is_some() && !is_finished(object.meta()) => {
                 self.written(&**object);

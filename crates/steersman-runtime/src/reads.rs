@@ -43,6 +43,7 @@ impl<K: Object> Reader<K> {
         objects: impl Fn(&T) -> &[Cached<K>],
     ) -> Result<T, Error> {
         if !self.informer.has_synced() {
+            let _hurry = self.informer.hurry();
             self.informer.wait_for_sync(self.limit.unwrap_or(SYNC_LIMIT)).await?;
         }
         let Some(limit) = self.limit else { return Ok(look(&self.lister)) };

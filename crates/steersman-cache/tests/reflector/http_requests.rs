@@ -194,6 +194,20 @@ async fn one_that_does_not_decode_harms_only_its_readers() {
     assert_eq!(running.status().object_errors, 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_answers_a_watch_with_a_list_is_listed() {
+    let lists = (0..1000).map(|number| list(&json("a", &number.to_string()), &number.to_string(), ""));
+    for options in [plain(), streaming()] {
+        let (lister_watcher, seen) = server(lists.clone());
+        let running: Running = Running::start(lister_watcher, options);
+        sleep(HOUR / 2).await;
+        let lists = running.status().lists;
+        let requests = seen.lock().unwrap().len();
+        assert!(lists >= 5, "{lists} lists in {requests} requests: the cache is frozen at {:?}", running.log());
+        assert!(requests <= 120, "{requests} requests in half an hour");
+    }
+}
+
 /// A network buffer that tells when it is freed.
 struct Buffer(Vec<u8>, Arc<AtomicUsize>);
 

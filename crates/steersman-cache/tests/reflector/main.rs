@@ -1,5 +1,6 @@
 //! What is promised of the Reflector. Time stands still while there is anything to do, so an hour costs nothing.
 
+mod back_off;
 mod embedded;
 mod ends;
 mod http_requests;

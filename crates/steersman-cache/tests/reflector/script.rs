@@ -18,7 +18,7 @@ use steersman_cache::{
     Cached, ListOptions, ListStream, ListerWatcher, Object, Reflector, ReflectorOptions, ReflectorStatus,
     ReflectorStore, Storage, WatchOptions, WatchStream,
 };
-use steersman_client::{Asked, Client, Config, Error, Status};
+use steersman_client::{Asked, Client, Config, Error, Status, TimeoutError};
 use steersman_wire::{Fault, Item, ListMeta, ObjectError, TypeMeta, WatchEvent};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -47,8 +47,15 @@ pub(crate) fn asked() -> Asked {
 }
 
 async fn error(text: &str) -> Error {
+    // `429;45`: with a Retry-After of 45 seconds.
+    let (text, retry_after) = text.split_once(';').unwrap_or((text, "0"));
     let (code, reason, message) = match text {
-        "refused" => return refused().await,
+        "refused" => return transport(io::ErrorKind::ConnectionRefused).await,
+        "reset" => return transport(io::ErrorKind::ConnectionReset).await,
+        "closed" => return transport(io::ErrorKind::UnexpectedEof).await,
+        "timeout" => {
+            return Error::Timeout { asked: asked(), timeout: TimeoutError::Answer(Duration::from_secs(30)) };
+        }
         "toolarge" => (504, "Timeout", "Timeout: Too large resource version: 30, current: 20"),
         "400" => (400, "BadRequest", "no such option"),
         "403" => (403, "Forbidden", "configmaps is forbidden: User \"jane\" cannot list resource \"configmaps\""),
@@ -59,16 +66,20 @@ async fn error(text: &str) -> Error {
         "500" => (500, "InternalError", "an error on the server"),
         other => panic!("no failure is called {other}"),
     };
-    Error::Api { asked: asked(), status: Box::new(Status::failure(message, reason).with_code(code)) }
+    let mut status = Status::failure(message, reason).with_code(code);
+    let details = serde_json::json!({"retryAfterSeconds": retry_after.parse::<u32>().unwrap()});
+    status.details = Some(serde_json::from_value(details).unwrap());
+    Error::Api { asked: asked(), status: Box::new(status) }
 }
 
-/// The error of a client whose server does not listen.
-async fn refused() -> Error {
-    let service = tower::service_fn(|_: http::Request<Body>| async {
-        Err::<http::Response<String>, _>(io::Error::from(io::ErrorKind::ConnectionRefused))
+/// The error of a client whose connection fails.
+async fn transport(kind: io::ErrorKind) -> Error {
+    let service = tower::service_fn(move |_: http::Request<Body>| async move {
+        Err::<http::Response<String>, _>(io::Error::from(kind))
     });
     let client = Client::builder(Config::new("http://server".parse().unwrap())).build_over(service).unwrap();
-    client.all_namespaces::<ConfigMap>().list(&Default::default()).await.unwrap_err()
+    let watch = client.all_namespaces::<ConfigMap>().watch(&Default::default(), "0").await;
+    watch.err().unwrap()
 }
 
 /// The script, and what was asked.

@@ -9,7 +9,7 @@ const LIST: &str = r#"list "0""#;
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_to_last_five_to_ten_minutes_at_random() {
-    let server = Server::new().list("=>10").always_watch("wait:2 end");
+    let server = Server::new().list("=>10").always_watch("*10 wait:2 end");
     play(server.clone(), plain()).await;
     let timeouts = server.timeouts();
     assert!(timeouts.len() > 1000);
@@ -46,12 +46,11 @@ async fn what_a_watch_from_nowhere_begins_with_is_no_place_to_go_on_from() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_within_a_second_with_nothing_backs_off() {
     // Nor one with things that do not move us: it would come again and again.
-    for nothing in ["open end", "! end", "kind:Secret:a@11 end", "*10 end"] {
-        let server = Server::new().list("=>10").always_watch(nothing);
+    for nothing in ["open end", "! end", "!b end", "kind:Secret:a@11 end", "*10 end"] {
+        let server = Server::new().always_list("=>10").always_watch(nothing);
         let running: Running = Running::start(server.clone(), plain());
         sleep(HOUR).await;
         let requests = server.requests();
-        assert!(requests[1..].iter().all(|request| request == r#"watch "10""#), "{nothing}");
         assert!((60..130).contains(&requests.len()), "{nothing}: {}", requests.len());
         let error = running.status().last_error.unwrap().to_string();
         assert!(error.contains("ended at once"), "{error}");
@@ -75,9 +74,73 @@ async fn a_watch_whose_answer_came_late_is_not_a_short_one() {
     assert_eq!(server.times()[2], Duration::from_secs(5));
 }
 
+/// A list, then as many watches as stall, then a list again, and so on.
+fn is_listed_after_each_five_watches(requests: &[String]) -> bool {
+    requests
+        .chunks(6)
+        .all(|round| round[0].starts_with("list") && round[1..].iter().all(|request| request.starts_with("watch")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_watches_without_an_event_are_followed_by_a_list() {
+    // A proxy that holds back the head until its timeout or the client's, a server that ends each watch empty, early or late, one
+    // whose connection is closed without an answer, and one whose answers are no events, as a list is none.
+    let stalled = [
+        "wait:30 fail:timeout",
+        "wait:30 fail:closed",
+        "open wait:180 fail:timeout",
+        "open wait:300 end",
+        "wait:300 open end",
+        "open end",
+        "! end",
+        "! wait:60 end",
+    ];
+    for watch in stalled {
+        let server = Server::new().list("a@5 =>10").list("a@11 =>12").always_list("=>13").always_watch(watch);
+        let (requests, log) = play(server.clone(), plain()).await;
+        assert!(is_listed_after_each_five_watches(&requests), "{watch}: {requests:?}");
+        assert_eq!(log[..2], ["[a@5]=>10", "[a@11]=>12"], "{watch}");
+        let times = server.times();
+        // At least the time of the watches, and the first back-off before the list.
+        let waited = (times[6] - times[5]).as_millis();
+        assert!(waited >= 800, "{watch}: a list {waited} ms after the watch before it began");
+        assert!(requests.len() < 200, "{watch}: {} requests in an hour", requests.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_or_a_bookmark_is_progress_also_at_an_unchanged_version() {
+    for progress in ["*10 wait:300 end", "~a@10 wait:300 end", "*10 wait:60 fail:timeout", "!b wait:300 end"] {
+        let server = Server::new().list("=>10").always_watch(progress);
+        let (requests, _) = play(server, plain()).await;
+        assert!(requests.len() > 10, "{progress}: {requests:?}");
+        assert!(requests[1..].iter().all(|request| request == r#"watch "10""#), "{progress}: {requests:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_stall_with_progress_between_them_are_not_in_a_row() {
+    let mut server = Server::new().list("=>10");
+    for _ in 0..5 {
+        server = server.watch("wait:30 fail:timeout").watch("open wait:300 end").watch("open wait:60 fail:timeout");
+        server = server.watch("*10 wait:300 end");
+    }
+    let (requests, _) = play(server.always_watch("open"), plain()).await;
+    assert_eq!(requests.len(), 22);
+    assert!(requests[1..].iter().all(|request| request == r#"watch "10""#), "{requests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_replaces_stalled_watches_goes_on_until_it_succeeds() {
+    let server = Server::new().list("=>10").always_watch("wait:30 fail:timeout").list("fail:500").always_list("=>12");
+    let (requests, _) = play(server, plain()).await;
+    assert_eq!(requests[5..9], [r#"watch "10""#, r#"list "10""#, r#"list "10""#, r#"watch "12""#]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn refused_or_throttled_a_watch_backs_off_and_there_is_no_relist() {
-    for failure in ["fail:refused", "fail:429", "open fail:refused", "open fail:429", "wait:60 open fail:429"] {
+    let failures = ["fail:refused", "fail:reset", "fail:429", "open fail:refused", "open fail:reset", "open fail:429"];
+    for failure in failures.into_iter().chain(["wait:60 open fail:429"]) {
         let server = Server::new().list("=>10").always_watch(failure);
         play(server.clone(), plain()).await;
         let requests = server.requests();

@@ -2,6 +2,7 @@
 
 mod failing;
 mod kinds;
+mod outages;
 mod signals;
 mod starting;
 mod stopping;
