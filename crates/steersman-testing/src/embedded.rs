@@ -1,5 +1,9 @@
 use kube_client::Client;
+use serde::Serialize;
 use steersman_apiserver::{ApiServer, Identity};
+
+use crate::definitions;
+use crate::error::Error;
 
 /// An API server in this process, for as long as somebody holds it or a client of it.
 ///
@@ -36,6 +40,35 @@ impl Embedded {
     /// in. There are no access rules yet: it may do what anybody may.
     pub fn user<G: Into<String>>(&self, name: &str, groups: impl IntoIterator<Item = G>) -> Client {
         Client::new(self.server.acting_as(Identity::new(name, groups)), "default")
+    }
+
+    /// Installs definitions of custom resources and waits until they are served. A definition that exists is replaced.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use steersman_testing::Embedded;
+    ///
+    /// let server = Embedded::start();
+    /// // With a type that derives `CustomResource`: `Network::crd()`.
+    /// let definition = serde_json::json!({
+    ///     "apiVersion": "apiextensions.k8s.io/v1",
+    ///     "kind": "CustomResourceDefinition",
+    ///     "metadata": {"name": "networks.example.com"},
+    ///     "spec": {
+    ///         "group": "example.com",
+    ///         "names": {"kind": "Network", "plural": "networks"},
+    ///         "scope": "Namespaced",
+    ///         "versions": [{
+    ///             "name": "v1", "served": true, "storage": true,
+    ///             "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+    ///         }],
+    ///     },
+    /// });
+    /// server.install_crds([definition]).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn install_crds<D: Serialize>(&self, definitions: impl IntoIterator<Item = D>) -> Result<(), Error> {
+        definitions::install(&self.client(), definitions).await
     }
 
     /// The server itself, to be called without a client or to be put on a socket.

@@ -63,6 +63,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A definition of a custom resource could not be installed.
+    #[error("cannot install the CustomResourceDefinition {name}: {reason}")]
+    Definition {
+        /// Its name.
+        name: String,
+        /// The server's answer, or what it is still waiting for.
+        reason: String,
+    },
+
     /// A request to the server failed.
     #[error("the API server was asked to {action}: {source}")]
     Client {

@@ -1,9 +1,38 @@
-//! A real kube-apiserver and etcd for tests.
+//! API servers for the tests of Kubernetes controllers.
 //!
-//! [`RealServer::start`] brings up both on free loopback ports, with certificates of their own and RBAC on, and takes them
-//! down again with the value: also when the test panics, and also when its process is killed. It needs the two programs on
-//! the machine; [`Program`] says which and where they are looked for. What goes wrong comes back as an [`Error`] that holds
-//! the end of the server's log; when a test panics, the logs of the servers that run then are printed with it.
+//! [`Embedded`] is steersman's own API server, in the process of the test. It needs nothing, starts in less than a
+//! millisecond, and works with tokio's paused time. Most tests use it:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube_client::Api;
+//! use steersman_testing::{Embedded, eventually};
+//!
+//! let server = Embedded::start();
+//! let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+//! # let map = serde_json::from_value(serde_json::json!({"metadata": {"name": "settings"}}))?;
+//! # maps.create(&Default::default(), &map).await?;
+//! // … start a controller that creates a ConfigMap, then:
+//! let map = eventually("the ConfigMap exists", || async { maps.get_opt("settings").await.unwrap() }).await;
+//! assert_eq!(map.metadata.name.unwrap(), "settings");
+//! # Ok(()) }
+//! ```
+//!
+//! - [`Embedded::install_crds`] and [`RealServer::install_crds`] return when the custom resources are served.
+//! - [`eventually`] waits for a condition and panics with a text that names what did not happen.
+//! - [`Embedded::compact`] makes watches fail with 410 Gone, as etcd's compaction does.
+//!
+//! `docs/testing.md` in the repository shows whole tests of a controller, when to pause the time, and what the embedded
+//! server cannot do: server-side apply, RBAC, admission, webhooks and CEL, among others. `DIFFERENCES.md` of the crate
+//! `steersman-apiserver` is the exact list.
+//!
+//! # A real server
+//!
+//! [`RealServer`] is a kube-apiserver with its etcd. [`RealServer::start`] starts both on free loopback ports, with
+//! certificates of their own and RBAC on. Both end with the value: also when the test panics, and also when its process is
+//! killed. The programs have to be on the machine; [`Program::find`] documents where they are looked for. An [`Error`]
+//! holds the end of the server's log. When a test panics, the logs of all running servers are printed.
 //!
 //! ```no_run
 //! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,20 +44,22 @@
 //! let maps: Api<ConfigMap> = Api::default_namespaced(server.client().await?);
 //! assert_eq!(maps.list(&Default::default()).await?.items.len(), 0);
 //!
-//! // What somebody with fewer rights would get:
+//! // A user without rights:
 //! let maps: Api<ConfigMap> = Api::default_namespaced(server.user("jane", ["developers"]).await?);
 //! assert!(maps.list(&Default::default()).await.is_err());
 //! # Ok(()) }
 //! ```
 //!
-//! A start takes some seconds, so the tests of one binary share a server with [`RealServer::shared`] and stay apart by
-//! namespace ([`RealServer::namespace`]). Each test asks for its own client, because a `kube_client::Client` dies with the
+//! A start takes some seconds, so the tests of one binary share a server with [`RealServer::shared`] and use a namespace
+//! each ([`RealServer::namespace`]). Each test asks for its own client, because a `kube_client::Client` ends with the
 //! runtime it was made in, and every `#[tokio::test]` has its own.
 
 mod assets;
 mod certificates;
+mod definitions;
 mod embedded;
 mod error;
+mod eventually;
 mod kubeconfig;
 mod panic_log;
 mod port;
@@ -39,4 +70,5 @@ mod real_server;
 pub use assets::{ETCD_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
 pub use embedded::Embedded;
 pub use error::Error;
+pub use eventually::{eventually, eventually_within};
 pub use real_server::{RealServer, RealServerBuilder};

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use kube_client::config::Kubeconfig;
 use kube_client::{Client, Config};
+use serde::Serialize;
 use tokio::sync::OnceCell;
 
 use crate::Error;
 use crate::assets::Program;
 use crate::certificates::{Authority, Signed, signing_keys};
+use crate::definitions;
 use crate::kubeconfig;
 use crate::panic_log::{self, Registration};
 use crate::port::ReservedPort;
@@ -120,6 +122,12 @@ impl RealServer {
             .expect("the parts of this request are valid");
         self.client().await?.request_text(request).await.map_err(Error::client("create a namespace"))?;
         Ok(name)
+    }
+
+    /// Installs definitions of custom resources and waits until they are served. A definition that exists is replaced, so
+    /// that tests that share a server can each install what they need.
+    pub async fn install_crds<D: Serialize>(&self, definitions: impl IntoIterator<Item = D>) -> Result<(), Error> {
+        definitions::install(&self.client().await?, definitions).await
     }
 
     /// A kubeconfig file with all rights, for programs. For an existing cluster it is the user's own file.
