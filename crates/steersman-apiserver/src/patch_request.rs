@@ -24,7 +24,7 @@ impl PatchRequest {
     pub(crate) fn read(kind: &Kind, query: &Query, headers: &HeaderMap, body: &Bytes) -> Result<Self, Status> {
         let media_type = media_type(headers);
         if !matches!(media_type, "application/json-patch+json" | "application/merge-patch+json") {
-            return Err(if kind.is_built_in() { Status::unsupported_patch() } else { unsupported_custom_patch() });
+            return Err(unsupported(kind, media_type));
         }
         if query.is_on("force") {
             let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
@@ -160,8 +160,21 @@ fn refuse_patch(error: &PatchError) -> Status {
     }
 }
 
-/// A patch of a type that custom resources do not have: they know nothing of strategies to merge by.
-fn unsupported_custom_patch() -> Status {
-    let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-    Status::unsupported_media_type(unknown_format(accepted))
+/// Refuses a patch by its type. The real server supports two types that this one does not: the answer names what works.
+fn unsupported(kind: &Kind, media_type: &str) -> Status {
+    let missing = match media_type {
+        "application/apply-patch+yaml" | "application/apply-patch+cbor" => "server-side apply",
+        "application/strategic-merge-patch+json" if kind.is_built_in() => "strategic merge patch",
+        _ if kind.is_built_in() => return Status::unsupported_patch(),
+        // Custom resources have no strategies to merge by.
+        _ => {
+            let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            return Status::unsupported_media_type(unknown_format(accepted));
+        }
+    };
+    Status::unsupported_media_type(format!(
+        "{missing} is not supported by steersman's embedded API server: send a merge patch \
+         (application/merge-patch+json), a JSON patch (application/json-patch+json), or create and update the whole \
+         object (kubectl create --validate=false -f FILE, kubectl replace --validate=false -f FILE)"
+    ))
 }

@@ -10,8 +10,30 @@ use steersman_apiserver::{ApiServer, ServeError};
 use crate::interrupt::Interrupt;
 use crate::kubeconfig_file;
 
+/// One line of what follows, for the start.
+const KUBECTL_SHORT: &str = "Not there yet: OpenAPI (use --validate=false), server-side apply, columns of kubectl get. \
+                             See steersman apiserver --help.";
+
+/// What kubectl can do with this server (test: `what_the_help_text_promises_works` in `tests/real_kubectl.rs`).
+const KUBECTL: &str = "\
+kubectl on this server:
+  The server has no OpenAPI yet, so kubectl cannot validate files. Add --validate=false:
+    kubectl create --validate=false -f FILE
+    kubectl replace --validate=false -f FILE
+    kubectl apply --validate=false -f FILE    creates objects, and changes custom resources
+    kubectl delete -f FILE
+  To change an object of a built-in kind, use replace, or kubectl patch --type=merge.
+  These do not work yet:
+    kubectl apply --server-side               the server has no server-side apply
+    kubectl apply, edit, diff, set            of built-in kinds: no strategic merge patch
+    kubectl explain                           no OpenAPI
+    kubectl get                               shows NAME and AGE only: use -o yaml, or -o custom-columns=…
+  Pods are stored and never run: there are no nodes, and of the built-in controllers only the garbage collector and the
+  emptying of namespaces.";
+
 /// How to run the API server. It listens on 127.0.0.1 only.
 #[derive(clap::Args)]
+#[command(after_help = KUBECTL)]
 pub(crate) struct Args {
     /// The port to listen on; 0 is any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -77,6 +99,8 @@ fn print_ready(url: &str, kubeconfig: &Path) -> io::Result<()> {
     writeln!(stdout, "Point kubectl at it:")?;
     writeln!(stdout, "  export KUBECONFIG={}", shell_word(&kubeconfig.display().to_string()))?;
     writeln!(stdout, "  kubectl get namespaces")?;
+    writeln!(stdout, "  kubectl create --validate=false -f FILE")?;
+    writeln!(stdout, "{KUBECTL_SHORT}")?;
     stdout.flush()
 }
 

@@ -35,6 +35,18 @@ fn the_kubeconfig_is_whole_when_the_server_is_ready() {
     assert_eq!(server.line(), "Point kubectl at it:");
     assert_eq!(server.line(), format!("  export KUBECONFIG='{}'", path.display()));
     assert_eq!(server.line(), "  kubectl get namespaces");
+    assert_eq!(server.line(), "  kubectl create --validate=false -f FILE");
+    let missing = server.line();
+    assert!(missing.contains("server-side apply") && missing.ends_with("See steersman apiserver --help."), "{missing}");
+}
+
+#[test]
+fn the_help_text_says_what_kubectl_can_do() {
+    let output = steersman().args(["apiserver", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    for line in ["kubectl create --validate=false -f FILE", "kubectl apply --server-side  ", "-o custom-columns=…"] {
+        assert!(help.contains(line), "{help}");
+    }
 }
 
 #[test]

@@ -89,6 +89,66 @@ fn an_object_lives_its_whole_life() {
     assert_eq!(gone, "Error from server (NotFound): configmaps \"settings\" not found\n");
 }
 
+const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: networks.example.com}
+spec:
+  group: example.com
+  names: {kind: Network, plural: networks}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+fn config_map(colour: &str) -> String {
+    format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: settings}}, data: {{colour: {colour}}}}}\n")
+}
+
+fn network(cidr: &str) -> String {
+    format!("{{apiVersion: example.com/v1, kind: Network, metadata: {{name: demo}}, spec: {{cidr: {cidr}}}}}\n")
+}
+
+/// `steersman apiserver --help` lists what works with kubectl, and what does not.
+#[test]
+fn what_the_help_text_promises_works() {
+    let server = Server::start();
+    let file = |text: String| {
+        let path = server.folder.path().join("file.yaml");
+        std::fs::write(&path, text).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let unchecked = |verb: &str, path: &str| server.kubectl(&[verb, "--validate=false", "-f", path]);
+
+    unchecked("create", &file(DEFINITION.to_owned()));
+    assert_eq!(unchecked("apply", &file(network("10.0.0.0/24"))), "network.example.com/demo created\n");
+    assert_eq!(unchecked("apply", &file(network("10.0.1.0/24"))), "network.example.com/demo configured\n");
+    assert_eq!(unchecked("replace", &file(network("10.0.2.0/24"))), "network.example.com/demo replaced\n");
+    let columns = server.kubectl(&["get", "networks", "-o", "custom-columns=NAME:.metadata.name,CIDR:.spec.cidr"]);
+    assert_eq!(columns, "NAME   CIDR\ndemo   10.0.2.0/24\n");
+    server.kubectl(&["delete", "-f", &file(network("10.0.2.0/24"))]);
+
+    assert_eq!(unchecked("apply", &file(config_map("red"))), "configmap/settings created\n");
+    assert_eq!(unchecked("replace", &file(config_map("blue"))), "configmap/settings replaced\n");
+    server.kubectl(&["patch", "configmap", "settings", "--type=merge", "-p", r#"{"data":{"colour":"red"}}"#]);
+
+    let path = file(config_map("green"));
+    for (args, wanted) in [
+        (&["apply", "-f", &path][..], "turn validation off with --validate=false"),
+        (
+            &["apply", "--server-side", "--validate=false", "-f", &path],
+            "server-side apply is not supported by steersman",
+        ),
+        (&["apply", "--validate=false", "-f", &path], "strategic merge patch is not supported by steersman"),
+        (&["explain", "networks"], "could not find the requested resource"),
+    ] {
+        let complaint = server.complaint(args);
+        assert!(complaint.contains(wanted), "kubectl {}: {complaint}", args.join(" "));
+    }
+}
+
 #[test]
 fn a_watch_does_not_keep_the_server_from_ending() {
     let mut server = Server::start();

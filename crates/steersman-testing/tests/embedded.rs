@@ -233,6 +233,47 @@ async fn a_namespace_takes_its_content_along_and_waits_for_what_does_not_go() {
     assert_eq!(code(namespaces.get("team").await.unwrap_err()), 404);
 }
 
+/// Server-side apply and strategic merge patch are not there yet. The answer names what works instead.
+#[tokio::test]
+async fn the_answer_to_a_patch_that_is_not_supported_names_what_works() {
+    let server = Embedded::start();
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "networks.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"kind": "Network", "plural": "networks"},
+            "scope": "Cluster",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    server.install_crds([definition]).await.unwrap();
+    let (built_in, custom) = ("/api/v1/namespaces/default/configmaps/one", "/apis/example.com/v1/networks/one");
+    let apply =
+        ("application/apply-patch+yaml", "server-side apply is not supported by steersman's embedded API server: ");
+    let strategic = (
+        "application/strategic-merge-patch+json",
+        "strategic merge patch is not supported by steersman's embedded API server: ",
+    );
+    for (path, (media_type, begin)) in [(built_in, apply), (custom, apply), (built_in, strategic)] {
+        let request = http::Request::patch(format!("{path}?fieldManager=test")).header("content-type", media_type);
+        let request = request.body(b"{}".to_vec()).unwrap();
+        let error = server.client().request_text(request).await.unwrap_err();
+        let Error::Api(status) = error else { panic!("{error}") };
+        assert_eq!((status.code, status.reason.as_str()), (415, "UnsupportedMediaType"));
+        let message = &status.message;
+        assert!(message.starts_with(begin), "{message}");
+        for works in ["application/merge-patch+json", "application/json-patch+json", "kubectl replace --validate=false"]
+        {
+            assert!(message.contains(works), "{message}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn bookmarks_come_while_nothing_happens() {
     let maps = maps(Embedded::start().client());
