@@ -12,6 +12,7 @@ mod kinds;
 mod picture;
 mod process;
 mod provide;
+mod readme;
 mod real_server;
 mod record;
 mod servers;
@@ -38,6 +39,8 @@ enum Task {
     Bench(bench::Args),
     /// Check what a person would otherwise have to remember: layout, wording, dependencies between crates
     Tidy,
+    /// Build the project in the README outside the workspace, and run its test
+    Readme,
     /// Build the documentation with warnings denied
     Docs(docs::Args),
 }
@@ -52,6 +55,7 @@ fn main() {
         Task::Picture => picture::run(),
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),
+        Task::Readme => readme::run(),
         Task::Docs(args) => docs::run(&args),
     };
     if let Err(error) = result {

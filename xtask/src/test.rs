@@ -8,6 +8,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 
 use crate::deny::{self, Advisories};
+use crate::readme::{self, RealServers};
 use crate::servers;
 use crate::step::Steps;
 use crate::workspace::{self, Package};
@@ -72,7 +73,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         steps.run("real servers", servers::provide_all)?;
         counts += steps.run("tests on real servers", || real_server_tests(&packages, test))?;
     }
+    let real_servers = if args.fast { RealServers::LeaveOut } else { RealServers::Include };
 
+    counts += steps.run("the README's project", || {
+        let project = readme::Project::extract()?;
+        let counts = count(&mut project.test(&target_directory, real_servers))?;
+        ensure!(counts.passed > 0, "the README's project has no test");
+        Ok(counts)
+    })?;
     steps.run("documentation", || docs::run(&docs::Args::default()))?;
     steps.run("packages", || package(&packages, &target_directory))?;
     if args.fast {

@@ -12,29 +12,24 @@
 //!                                                                   └── reads from the Indexer, never from the server
 //! ```
 //!
-//! A [`Manager`] has one [`Client`], one cache for each kind, and any number of controllers. Here is one that makes a ConfigMap for
-//! every Network, keeps it as it should be, and says so in the status:
+//! A [`Manager`] has one [`Client`], one cache for each kind, and any number of controllers. This controller makes a ConfigMap
+//! for each Network and sets the status of the Network:
 //!
 //! ```
+//! # mod program {
 //! use std::time::Duration;
 //!
+//! use serde::{Deserialize, Serialize};
 //! use steersman::k8s_openapi::api::core::v1::ConfigMap;
 //! use steersman::kube::CustomResource;
-//! use steersman::{Action, Client, Context, Failure, GenerationChanged, Manager, ObjectKey, Patch, Reconciler, kind};
-//! use steersman::{ObjectMeta, set_controller_reference};
-//! # use steersman::kube::CustomResourceExt;
-//! # use steersman::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-//! # use steersman::PostParams;
-//! use serde::{Deserialize, Serialize};
+//! use steersman::{Action, Client, Context, Failure, GenerationChanged, Manager, ObjectKey, ObjectMeta, Patch, Reconciler};
+//! use steersman::{kind, set_controller_reference, shutdown_signal};
 //!
 //! #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
-//! #[kube(group = "samplecrd.k8s.io", version = "v1", kind = "Network", namespaced, status = "NetworkStatus")]
-//! // Groups under k8s.io are the Kubernetes project's: others need this. With a domain of your own, leave it out.
-//! #[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only"))]
-//! # #[kube(crates(kube_core = "steersman::kube::core", k8s_openapi = "steersman::k8s_openapi"))]
+//! #[kube(group = "example.com", version = "v1", kind = "Network", namespaced, status = "NetworkStatus")]
+//! #[kube(crates(kube_core = "steersman::kube::core"))]
 //! pub struct NetworkSpec {
 //!     pub cidr: String,
-//!     pub gateway: String,
 //! }
 //!
 //! #[derive(Clone, Debug, Default, Deserialize, Serialize, schemars::JsonSchema)]
@@ -50,11 +45,15 @@
 //!     async fn reconcile(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Action, Failure> {
 //!         let Some(network) = ctx.object(key).await? else { return Ok(Action::done()) };
 //!         let network = network.get()?;
-//!         let metadata = ObjectMeta { name: Some(key.name().into()), namespace: key.namespace().map(Into::into), ..Default::default() };
+//!         let metadata = ObjectMeta {
+//!             name: Some(key.name().to_owned()),
+//!             namespace: key.namespace().map(ToOwned::to_owned),
+//!             ..ObjectMeta::default()
+//!         };
 //!         ctx.client()
 //!             .create_or_update(ConfigMap { metadata, ..ConfigMap::default() }, |map| {
 //!                 map.data = Some([("cidr".to_owned(), network.spec.cidr.clone())].into());
-//!                 // One that belongs to somebody else is left alone.
+//!                 // Fails if the ConfigMap has another controller.
 //!                 set_controller_reference(&*network, map)?;
 //!                 Ok(())
 //!             })
@@ -65,41 +64,61 @@
 //!     }
 //! }
 //!
-//! async fn run(client: Client, shutdown: impl Future<Output = ()> + Send) -> Result<(), steersman::Error> {
-//!     let manager = Manager::new(client);
+//! /// Apart from `main`, because the test calls it too.
+//! fn add_controllers(manager: &Manager) -> Result<(), steersman::Error> {
 //!     manager
 //!         .controller(kind::<Network>().predicate(GenerationChanged))
 //!         .owns(kind::<ConfigMap>())
 //!         .max_concurrent(4)
 //!         .complete(NetworkReconciler)?;
-//!     manager.start(shutdown).await // in a program: steersman::shutdown_signal()
+//!     Ok(())
 //! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Logs at level INFO. RUST_LOG=steersman=debug shows more.
+//!     tracing_subscriber::fmt::init();
+//!     let manager = Manager::new(Client::from_environment().await?);
+//!     add_controllers(&manager)?;
+//!     Ok(manager.start(shutdown_signal()).await?)
+//! }
+//! # pub(super) mod tests {
+//! #     use steersman::PostParams;
+//! #     use steersman::kube::CustomResourceExt;
+//! #     use steersman_testing::{Embedded, eventually};
 //! #
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let embedded = steersman_testing::Embedded::start();
-//! # let client = Client::from(embedded.client());
-//! # client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &Network::crd()).await?;
-//! # let networks = client.namespaced::<Network>("default");
-//! # let spec = NetworkSpec { cidr: "10.0.0.0/24".into(), gateway: "10.0.0.1".into() };
-//! # networks.create(&PostParams::default(), &Network::new("demo", spec)).await?;
-//! # let ready = async {
-//! #     loop {
-//! #         let network = networks.get("demo").await.unwrap();
-//! #         if network.status.is_some_and(|status| status.ready) { return }
-//! #         tokio::time::sleep(Duration::from_millis(10)).await;
+//! #     use super::*;
+//! #
+//! #     pub(crate) async fn a_network_gets_a_config_map() -> Result<(), Box<dyn std::error::Error>> {
+//! #         let server = Embedded::start();
+//! #         server.install_crds([Network::crd()]).await?;
+//! #         let client = Client::from(server.client());
+//! #         let network = Network::new("demo", NetworkSpec { cidr: "10.0.0.0/24".to_owned() });
+//! #         client.namespaced::<Network>("default").create(&PostParams::default(), &network).await?;
+//! #
+//! #         let manager = Manager::new(client.clone());
+//! #         add_controllers(&manager)?;
+//! #         // The manager runs until this future ends.
+//! #         let test = async {
+//! #             let maps = client.namespaced::<ConfigMap>("default");
+//! #             let map = eventually("the ConfigMap exists", || async { maps.get_opt("demo").await.unwrap() }).await;
+//! #             assert_eq!(map.data.unwrap()["cidr"], "10.0.0.0/24");
+//! #         };
+//! #         manager.start(test).await?;
+//! #         Ok(())
 //! #     }
-//! # };
-//! # tokio::time::timeout(Duration::from_secs(60), run(client.clone(), ready)).await??;
-//! # let map = client.namespaced::<ConfigMap>("default").get("demo").await?;
-//! # assert_eq!(map.data.unwrap()["cidr"], "10.0.0.0/24");
-//! # assert_eq!(map.metadata.owner_references.unwrap()[0].name, "demo");
-//! # Ok(())
+//! # }
+//! # }
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! #     program::tests::a_network_gets_a_config_map().await
 //! # }
 //! ```
 //!
-//! The parts can be used by themselves, with no manager: [`cache`] has informers, [`workqueue`] the queue, [`client`] the clients, each
-//! crate with an essay of its own. To test a controller with no cluster, use the crate `steersman-testing`: the example above runs on
-//! its embedded API server, in process.
+//! The parts can be used by themselves, with no manager: [`cache`] has informers, [`workqueue`] the queue, [`client`] the
+//! clients. Each crate begins with an essay of its own. To test a controller with no cluster, use the crate
+//! `steersman-testing`: its embedded API server runs inside the test, and the example above is tested on it. The
+//! repository's `README.md` has the `Cargo.toml` and the test of the example, and `docs/testing.md` explains the rest.
 
 pub use k8s_openapi;
 pub use kube;
