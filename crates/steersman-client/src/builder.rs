@@ -150,7 +150,7 @@ impl ClientBuilder {
                 Some("http") => hyper(&self.config, tunnel(proxy, connector)?)?,
                 Some("https") => {
                     let connector = self.config.rustls_https_connector_with_connector(connector);
-                    hyper(&self.config, tunnel(proxy, connector.map_err(config_error)?)?)?
+                    hyper(&self.config, tunnel(proxy, connector.map_err(|error| config_error(&self.config, error))?)?)?
                 }
                 Some("socks5") => hyper(&self.config, socks(proxy, connector))?,
                 _ => {
@@ -212,8 +212,9 @@ impl ClientBuilder {
     }
 }
 
-fn config_error(error: kube_client::Error) -> Error {
-    Error::Config(without_credentials(error.into()))
+/// What is wrong with the credentials or the certificates of a server.
+fn config_error(config: &Config, error: kube_client::Error) -> Error {
+    Error::Config(format!("{}: {}", config.cluster_url, without_credentials(error.into())).into())
 }
 
 /// An error of the program that gives the credentials, without its output and environment: they may be in there. What it
@@ -243,7 +244,8 @@ where
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
         return requests_over(config, connector.map_future(Box::pin));
     }
-    requests_over(config, config.rustls_https_connector_with_connector(connector).map_err(config_error)?)
+    let connector = config.rustls_https_connector_with_connector(connector);
+    requests_over(config, connector.map_err(|error| config_error(config, error))?)
 }
 
 /// Requests over these connections, with what the configuration adds to each.
@@ -258,8 +260,8 @@ where
     let token_file = TokenFile::take(&mut config.auth_info)?;
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(config_error)?)
-        .layer(config.extra_headers_layer().map_err(config_error)?)
+        .option_layer(config.auth_layer().map_err(|error| config_error(&config, error))?)
+        .layer(config.extra_headers_layer().map_err(|error| config_error(&config, error))?)
         .map_err(BoxError::from)
         .service(Connections::new(connector));
     let transport = boxed(service.map_err(without_credentials));

@@ -3,11 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use kube_client::Config;
-use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube_client::config::Kubeconfig;
 
 use crate::Error;
 
+mod kubeconfig;
 mod no_proxy;
+mod service_account;
+
+pub use service_account::{config_from_service_account, config_in_cluster};
 
 /// The configuration that the environment gives: the files in `KUBECONFIG`, else `~/.kube/config`, else, in a Pod, its
 /// service account.
@@ -15,33 +19,42 @@ mod no_proxy;
 /// Of the files in `KUBECONFIG` the first that has an entry wins, and those that do not exist are left out. A file that is
 /// there and wrong is an error: the service account is no substitute for it.
 pub async fn config_from_environment() -> Result<Config, Error> {
-    let paths = kubeconfig_paths();
+    let (paths, from) = kubeconfig_paths();
     let mut merged = Kubeconfig::default();
-    for path in &paths {
-        match Kubeconfig::read_from(path) {
-            Ok(file) => merged = merged.merge(file).map_err(|error| wrong(path, error))?,
-            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(wrong(path, error)),
+    let mut read = Vec::new();
+    let mut looked = Vec::new();
+    for path in paths {
+        match kubeconfig::read(&path) {
+            Ok(file) => {
+                let problem = |error| config_error(format!("invalid kubeconfig {}: {error}", path.display()));
+                merged = merged.merge(file).map_err(problem)?;
+                looked.push(format!("{}{from} has no contexts", path.display()));
+                read.push(path);
+            }
+            Err(kubeconfig::Unread::Missing(_)) => looked.push(format!("{}{from} does not exist", path.display())),
+            Err(kubeconfig::Unread::Invalid(error)) => return Err(error),
         }
     }
-    let empty = merged.current_context.is_none() && merged.contexts.is_empty() && merged.clusters.is_empty();
-    let mut config = if empty {
-        Config::incluster().map_err(|error| {
-            let looked: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            let looked = looked.join(", ");
-            Error::Config(format!("there is no kubeconfig (looked for {looked}), and in this Pod: {error}").into())
+    let current = merged.current_context.as_deref().unwrap_or_default();
+    let mut config = if current.is_empty() && merged.contexts.is_empty() && merged.clusters.is_empty() {
+        service_account::of_this_pod().map_err(|problem| match problem {
+            service_account::Problem::NotInCluster(variable) => config_error(format!(
+                "no configuration found: {}, and {variable} is not set, as it is in a Pod; set KUBECONFIG to the path of a \
+                 kubeconfig",
+                looked.join(", ")
+            )),
+            service_account::Problem::Other(error) => error,
         })?
     } else {
-        from_kubeconfig(merged).await?
+        kubeconfig::config(merged, &read).await?
     };
     config.apply_debug_overrides();
     leave_proxy_out(&mut config);
     Ok(config)
 }
 
-async fn from_kubeconfig(file: Kubeconfig) -> Result<Config, Error> {
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-    config.map_err(|error| Error::Config(error.into()))
+fn config_error(text: String) -> Error {
+    Error::Config(text.into())
 }
 
 /// Takes away the proxy that the environment names, if it is not for that server. One that the kubeconfig names stays.
@@ -59,27 +72,14 @@ fn leave_proxy_out(config: &mut Config) {
     }
 }
 
-/// Where the environment says that kubeconfigs are.
-fn kubeconfig_paths() -> Vec<PathBuf> {
+/// The kubeconfigs of the environment, and what an error adds to each of them.
+fn kubeconfig_paths() -> (Vec<PathBuf>, &'static str) {
     let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let named: Vec<PathBuf> = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
     if !named.is_empty() {
-        return named;
+        return (named, " (from KUBECONFIG)");
     }
-    std::env::home_dir().into_iter().map(|home| home.join(".kube").join("config")).collect()
-}
-
-/// What is wrong with a file, without its contents: there are credentials in it.
-fn wrong(path: &Path, error: KubeconfigError) -> Error {
-    match error {
-        KubeconfigError::Parse(error) => {
-            // Below the first line the text shows the place in the file.
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            Error::Config(format!("{} is no kubeconfig: {first}", path.display()).into())
-        }
-        error => Error::Config(error.into()),
-    }
+    (std::env::home_dir().into_iter().map(|home| home.join(".kube").join("config")).collect(), "")
 }
 
 /// What Go's `BuildConfigFromFlags(masterURL, kubeconfig)` takes: the address of the server, the file that says how to reach
@@ -97,8 +97,8 @@ pub async fn config_from_flags(master_url: Option<&str>, kubeconfig: Option<&Pat
         (None, None) => return config_from_environment().await,
         (None, Some(url)) => return Ok(Config::new(url.clone())),
         (Some(path), _) => {
-            let file = Kubeconfig::read_from(path).map_err(|error| wrong(path, error))?;
-            from_kubeconfig(file).await?
+            let file = kubeconfig::read(path).map_err(kubeconfig::Unread::into_error)?;
+            kubeconfig::config(file, &[path.to_owned()]).await?
         }
     };
     if let Some(url) = url {

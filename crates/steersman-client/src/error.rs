@@ -27,7 +27,9 @@ impl fmt::Display for Asked {
 }
 
 /// Why a request failed. No text of it holds any part of a body but the server's own message: a body may be a Secret.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` is the same text as `Display`, because `fn main() -> Result<(), Box<dyn std::error::Error>>` prints it.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server refused.
@@ -76,7 +78,7 @@ pub enum Error {
     #[error("{0}")]
     InvalidRequest(String),
     /// The configuration of the client is wrong.
-    #[error("the client cannot be set up: {0}")]
+    #[error("cannot set up the client: {0}")]
     Config(#[source] BoxError),
     /// It could not be found out what the server serves. All who waited for the same answer share the reason.
     #[error("what the server serves is not known: {0}")]
@@ -84,6 +86,12 @@ pub enum Error {
     /// The server serves no such kind, or more than one that could be meant.
     #[error(transparent)]
     Mapping(#[from] Box<MappingError>),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {
@@ -168,8 +176,7 @@ impl Error {
     }
 }
 
-/// A failure of the connection.
-#[derive(Debug)]
+/// A failure of the connection. `Debug` is the same text as `Display`.
 pub struct TransportError(pub(crate) BoxError);
 
 impl TransportError {
@@ -180,17 +187,27 @@ impl TransportError {
 }
 
 impl fmt::Display for TransportError {
-    /// With all causes: the outermost one often says nothing but "client error".
+    /// With all causes, without those that add nothing: hyper's are "client error (Connect)" and "tcp connect error".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = String::new();
+        let mut written = String::new();
         for error in chain(&*self.0) {
-            let text = error.to_string();
-            if !told.contains(&text) {
-                write!(f, "{}{text}", if told.is_empty() { "" } else { ": " })?;
-                told.push_str(&text);
+            let mut text = error.to_string();
+            if let Some(client) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+                let stage = if client.is_connect() { "connection failed" } else { "request failed" };
+                stage.clone_into(&mut text);
+            }
+            if text != "tcp connect error" && !written.contains(&text) {
+                write!(f, "{}{text}", if written.is_empty() { "" } else { ": " })?;
+                written.push_str(&text);
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -9,7 +9,8 @@
 //! | [`DiscoveryClient`] ([`Client::discovery`]) | which groups, versions and kinds the server serves |
 //! | [`RestMapper`] ([`Client::mapper`]) | the resource of a kind, and the kind of a name such as `deploy`; [`Client::dynamic_kind`] |
 //!
-//! Where the server is and who asks comes from [`Config`]: see [`config_from_environment`] and [`config_from_flags`].
+//! Where the server is and who asks comes from [`Config`]: see [`config_from_environment`],
+//! [`config_from_flags`] and, in a Pod, [`config_in_cluster`].
 
 mod api;
 mod builder;
@@ -41,7 +42,7 @@ pub use steersman_wire::{Limits, ListMeta, ObjectError, WatchEvent};
 pub use api::{Api, Deleted, Place, Subresource};
 pub use builder::ClientBuilder;
 pub use client::Client;
-pub use config::{config_from_environment, config_from_flags};
+pub use config::{config_from_environment, config_from_flags, config_from_service_account, config_in_cluster};
 pub use conflict::{Backoff, retry_on_conflict};
 pub use discovery::{
     Cause, Discovery, DiscoveryClient, Failure, ServedGroup, ServedResource, ServedSubresource, ServedVersion,

@@ -74,7 +74,7 @@ impl TokenFile {
 }
 
 /// What is sent of the token in a file, or what is wrong with it, without a word of it.
-fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
+pub(crate) fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
     let token = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let token = token.trim();
     if token.is_empty() {

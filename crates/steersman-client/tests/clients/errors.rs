@@ -208,3 +208,32 @@ async fn nothing_that_can_be_printed_holds_a_body_or_credentials() {
     assert!(String::from_utf8_lossy(answer.body()).contains(HIDDEN));
     assert!(!format!("{answer:?}").contains(HIDDEN), "{answer:?}");
 }
+
+/// `fn main() -> Result<(), Box<dyn std::error::Error>>` prints `Debug`.
+#[tokio::test]
+async fn an_error_is_printed_as_it_is_shown_in_one_line() {
+    let shown_and_printed = |error: Error| {
+        let (shown, boxed) = (error.to_string(), Box::<dyn std::error::Error>::from(error));
+        assert_eq!(format!("{boxed:?}"), shown);
+        assert_eq!(format!("{boxed:#?}"), shown);
+        assert_eq!(shown.lines().count(), 1, "{shown}");
+        shown
+    };
+    let refused = get(&over(403, "application/json", status("Forbidden", "no", 403, ""))).await;
+    assert_eq!(shown_and_printed(refused), format!("GET {SERVER}{PATH}: the server answered 403 Forbidden: no"));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let config = |url: String| steersman_client::Config::new(url.parse().unwrap());
+    let client = Client::builder(config(format!("http://{address}"))).build().unwrap();
+    let unreachable = shown_and_printed(get(&client).await);
+    let wanted = format!("GET http://{address}{PATH}: connection failed: Connection refused (os error ");
+    assert!(unreachable.starts_with(&wanted), "{unreachable}");
+    let found = client.discovery().get().await.unwrap_err();
+    let found = shown_and_printed(found);
+    assert!(found.contains(&format!("http://{address}/api")) && found.contains(": Connection refused ("), "{found}");
+    let client = Client::builder(config("http://no.such.host.invalid:6443".to_owned())).build().unwrap();
+    let unknown = shown_and_printed(get(&client).await);
+    let wanted = format!("GET http://no.such.host.invalid:6443{PATH}: connection failed: dns error: ");
+    assert!(unknown.starts_with(&wanted), "{unknown}");
+}

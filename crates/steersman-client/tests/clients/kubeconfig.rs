@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
-use steersman_client::{Client, Config, Error, config_from_environment, config_from_flags};
+use steersman_client::{Client, Config, Error, config_from_environment, config_from_flags, config_in_cluster};
 
 use super::loopback::{Loopback, Then, header};
 use super::{MAP, no_timeouts};
@@ -129,12 +129,226 @@ async fn without_kubeconfig_the_home_is_looked_into() {
     assert_eq!((client.server(), client.default_namespace()), ("http://home:1", "home-space"));
 }
 
+/// What `fn main() -> Result<(), Box<dyn std::error::Error>>` prints, which is the same as what a log shows.
+fn printed(error: Error) -> String {
+    let shown = error.to_string();
+    let boxed: Box<dyn std::error::Error> = error.into();
+    let printed = format!("{boxed:?}");
+    assert_eq!(printed, shown);
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    printed
+}
+
 #[tokio::test]
-async fn without_anything_the_error_says_where_was_looked() {
-    let Some(folder) = alone("without_anything_the_error_says_where_was_looked", &[], |_| {}) else { return };
-    let error = config_from_environment().await.unwrap_err().to_string();
-    assert!(error.contains(&folder.join("home/.kube/config").display().to_string()), "{error}");
-    assert!(error.contains("Pod"), "{error}");
+async fn without_anything_the_error_names_what_was_looked_at() {
+    let Some(folder) = alone("without_anything_the_error_names_what_was_looked_at", &[], |_| {}) else { return };
+    let wanted = format!(
+        "cannot set up the client: no configuration found: {} does not exist, and KUBERNETES_SERVICE_HOST is not set, as \
+         it is in a Pod; set KUBECONFIG to the path of a kubeconfig",
+        folder.join("home/.kube/config").display()
+    );
+    assert_eq!(printed(config_from_environment().await.unwrap_err()), wanted);
+}
+
+#[tokio::test]
+async fn without_any_of_the_files_in_the_environment_the_error_names_them() {
+    let name = "without_any_of_the_files_in_the_environment_the_error_names_them";
+    let environment =
+        [("KUBECONFIG", "FOLDER/nowhere:FOLDER/empty:FOLDER/null"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
+    let prepare = |folder: &Path| {
+        write(&folder.join("empty"), "");
+        write(
+            &folder.join("null"),
+            "{apiVersion: v1, kind: Config, clusters: null, contexts: null, current-context: ''}",
+        );
+    };
+    let Some(folder) = alone(name, &environment, prepare) else { return };
+    let path = |name: &str| folder.join(name).display().to_string();
+    let wanted = format!(
+        "cannot set up the client: no configuration found: {} (from KUBECONFIG) does not exist, {} (from KUBECONFIG) has no \
+         contexts, {} (from KUBECONFIG) has no contexts, and KUBERNETES_SERVICE_PORT is not set, as it is in a Pod; set \
+         KUBECONFIG to the path of a kubeconfig",
+        path("nowhere"),
+        path("empty"),
+        path("null"),
+    );
+    assert_eq!(printed(config_from_environment().await.unwrap_err()), wanted);
+}
+
+/// The folder of the service account cannot be another one here: most machines have none at that place.
+#[tokio::test]
+async fn in_a_pod_the_service_account_is_used() {
+    let environment = [("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+    let Some(_) = alone("in_a_pod_the_service_account_is_used", &environment, |_| {}) else { return };
+    for config in [config_from_environment().await, config_in_cluster()] {
+        match config {
+            Ok(config) => assert_eq!(config.cluster_url, "https://10.0.0.1:443"),
+            Err(error) => {
+                let start = "cannot set up the client: cannot use the service account's file \
+                             /var/run/secrets/kubernetes.io/serviceaccount/";
+                assert!(printed(error).starts_with(start));
+            }
+        }
+    }
+}
+
+#[test]
+fn outside_of_a_pod_there_is_no_service_account() {
+    let environment = [("KUBERNETES_SERVICE_HOST", "")];
+    let Some(_) = alone("outside_of_a_pod_there_is_no_service_account", &environment, |_| {}) else { return };
+    let wanted = "cannot set up the client: not in a cluster: KUBERNETES_SERVICE_HOST is not set";
+    assert_eq!(printed(config_in_cluster().unwrap_err()), wanted);
+}
+
+/// A kubeconfig, with one change.
+fn changed(change: impl FnOnce(&mut serde_json::Value)) -> String {
+    let mut file = serde_json::from_str(&kubeconfig("first", "https://one:1", "token")).unwrap();
+    change(&mut file);
+    file.to_string()
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_file_is_named_with_the_choices() {
+    type Change = fn(&mut serde_json::Value);
+    let cases: [(Change, &str); 15] = [
+        (
+            |file| file["current-context"] = "y".into(),
+            r#"context "y" does not exist in FILE; its contexts are "first" (kubectl config use-context)"#,
+        ),
+        (
+            |file| drop(file.as_object_mut().unwrap().remove("current-context")),
+            r#"no current-context in FILE; its contexts are "first" (kubectl config use-context)"#,
+        ),
+        (
+            |file| file["contexts"] = serde_json::json!([]),
+            r#"context "first" does not exist in FILE, which has no contexts"#,
+        ),
+        (
+            |file| file["contexts"][0]["context"]["cluster"] = "x".into(),
+            r#"context "first" refers to cluster "x", which does not exist in FILE; its clusters are "cluster""#,
+        ),
+        (
+            |file| drop(file["clusters"][0]["cluster"].as_object_mut().unwrap().remove("server")),
+            r#"cluster "cluster" in FILE has no server"#,
+        ),
+        (
+            |file| file["clusters"][0]["cluster"]["server"] = "https://a b".into(),
+            r#"cluster "cluster" in FILE: invalid server "https://a b": invalid uri character"#,
+        ),
+        (
+            |file| file["clusters"][0]["cluster"]["proxy-url"] = "http://user:hidden@a b".into(),
+            r#"cluster "cluster" in FILE: invalid proxy-url, or HTTPS_PROXY: invalid uri character"#,
+        ),
+        (
+            |file| file["clusters"][0]["cluster"]["certificate-authority"] = "gone.crt".into(),
+            r#"cluster "cluster" in FILE: cannot read certificate-authority FOLDER/gone.crt: No such file or directory (os error 2)"#,
+        ),
+        (
+            |file| file["clusters"][0]["cluster"]["certificate-authority-data"] = "!".into(),
+            r#"cluster "cluster" in FILE: certificate-authority-data is not base64"#,
+        ),
+        (
+            |file| file["clusters"][0]["cluster"]["certificate-authority-data"] = "aGVsbG8=".into(),
+            r#"cluster "cluster" in FILE: certificate-authority-data holds no PEM certificate"#,
+        ),
+        (
+            |file| {
+                file["clusters"][0]["cluster"]["certificate-authority-data"] =
+                    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCiEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=".into();
+            },
+            r#"cluster "cluster" in FILE: certificate-authority-data holds no PEM certificate"#,
+        ),
+        (
+            |file| file["users"][0]["user"]["client-certificate"] = "gone.crt".into(),
+            r#"user "first" in FILE: cannot read client-certificate FOLDER/gone.crt: No such file or directory (os error 2)"#,
+        ),
+        (
+            |file| file["users"][0]["user"]["client-key-data"] = "hidden!".into(),
+            r#"user "first" in FILE: client-key-data is not base64"#,
+        ),
+        (
+            |file| {
+                file["users"][0]["user"]["client-key-data"] = "aGlkZGVu".into();
+                file["users"][0]["user"]["client-certificate-data"] = "aGlkZGVu".into();
+            },
+            r#"user "first" in FILE: client-certificate-data is not PEM"#,
+        ),
+        (
+            |file| file["users"][0]["user"]["client-certificate-data"] = "LS0tLS1CRUdJTiBYLS0tLS0=".into(),
+            r#"user "first" in FILE has a client-certificate, but no client-key"#,
+        ),
+    ];
+    let name = "what_is_wrong_in_a_file_is_named_with_the_choices";
+    let Some(folder) = alone(name, &[("KUBECONFIG", "FOLDER/config")], |_| {}) else { return };
+    let path = folder.join("config");
+    for (change, wanted) in cases {
+        write(&path, &changed(change));
+        let wanted = wanted.replace("FILE", &path.display().to_string());
+        let wanted = format!("cannot set up the client: {}", wanted.replace("FOLDER", &folder.display().to_string()));
+        assert_eq!(printed(config_from_environment().await.unwrap_err()), wanted);
+        assert_eq!(printed(config_from_flags(None, Some(&path)).await.unwrap_err()), wanted);
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_in_none_of_several_files_is_named_with_the_choices_of_all() {
+    let name = "a_name_that_is_in_none_of_several_files_is_named_with_the_choices_of_all";
+    let prepare = |folder: &Path| {
+        write(&folder.join("one"), &changed(|file| file["current-context"] = "y".into()));
+        write(&folder.join("two"), &kubeconfig("second", "http://two:2", "token"));
+    };
+    let environment = [("KUBECONFIG", "FOLDER/one:FOLDER/nowhere:FOLDER/two")];
+    let Some(folder) = alone(name, &environment, prepare) else { return };
+    let wanted = format!(
+        r#"cannot set up the client: context "y" does not exist in {}, {}; their contexts are "first", "second" (kubectl config use-context)"#,
+        folder.join("one").display(),
+        folder.join("two").display(),
+    );
+    assert_eq!(printed(config_from_environment().await.unwrap_err()), wanted);
+}
+
+/// What a PEM block holds is known when the client is set up.
+#[tokio::test]
+async fn certificates_that_are_broken_inside_are_named_with_the_server() {
+    let prepare = |folder: &Path| {
+        let pem = |tag| format!("-----BEGIN {tag}-----\naGlkZGVu\n-----END {tag}-----\n");
+        write(&folder.join("certificate"), &pem("CERTIFICATE"));
+        write(&folder.join("key"), &pem("PRIVATE KEY"));
+        let authority = |file: &mut serde_json::Value| {
+            file["clusters"][0]["cluster"]["certificate-authority"] = "certificate".into();
+        };
+        let identity = |file: &mut serde_json::Value| {
+            file["users"][0]["user"] = serde_json::json!({"client-certificate": "certificate", "client-key": "key"});
+        };
+        write(&folder.join("authority"), &changed(authority));
+        write(&folder.join("identity"), &changed(identity));
+    };
+    let name = "certificates_that_are_broken_inside_are_named_with_the_server";
+    let Some(folder) = alone(name, &[], prepare) else { return };
+    for (file, problem) in [("authority", "failed to add a root certificate"), ("identity", "invalid private key")] {
+        let config = config_from_flags(None, Some(&folder.join(file))).await.unwrap();
+        let error = printed(Client::builder(config).build().unwrap_err());
+        assert!(error.starts_with("cannot set up the client: https://one:1/: "), "{error}");
+        assert!(error.contains(problem) && !error.contains("hidden") && !error.contains("aGlkZGVu"), "{error}");
+    }
+}
+
+/// As in kubectl: some servers need none. A warning is logged.
+#[tokio::test]
+async fn a_context_whose_user_does_not_exist_has_no_credentials() {
+    let prepare = |folder: &Path| write(&folder.join("config"), &changed(|file| file["users"] = serde_json::json!([])));
+    let name = "a_context_whose_user_does_not_exist_has_no_credentials";
+    let Some(_) = alone(name, &[("KUBECONFIG", "FOLDER/config")], prepare) else { return };
+    assert_eq!(authorization(config_from_environment().await.unwrap()).await, None);
+}
+
+#[tokio::test]
+async fn a_file_that_a_flag_names_has_to_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("missing");
+    let error = printed(config_from_flags(None, Some(&path)).await.unwrap_err());
+    let wanted = "cannot set up the client: cannot read kubeconfig";
+    assert_eq!(error, format!("{wanted} {}: No such file or directory (os error 2)", path.display()));
 }
 
 /// The service account of a Pod is no substitute for a file that somebody has broken.
@@ -156,8 +370,9 @@ async fn a_broken_file_is_an_error_without_its_contents() {
     let typed = config_from_flags(None, Some(&folder.join("typed"))).await.unwrap_err();
     for (error, file) in [(config_from_environment().await.unwrap_err(), "config"), (typed, "typed")] {
         assert!(matches!(error, Error::Config(_)));
-        let text = format!("{error} {error:?}");
-        assert!(text.contains(&folder.join(file).display().to_string()), "{text}");
+        let text = printed(error);
+        assert!(text.starts_with("cannot set up the client: invalid kubeconfig "), "{text}");
+        assert!(text.contains(&folder.join(file).display().to_string()) && text.contains("line"), "{text}");
         assert!(!text.contains("my-own-secret"), "{text}");
     }
 }

@@ -1,0 +1,112 @@
+//! The service account of a Pod: the files that the kubelet mounts, and the two variables that it sets.
+
+use std::path::Path;
+
+use kube_client::Config;
+use kube_client::config::{
+    AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster, NamedContext,
+};
+
+use super::config_error;
+use crate::Error;
+use crate::layers::token_file;
+
+/// Where the kubelet mounts them.
+const FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const HOST: &str = "KUBERNETES_SERVICE_HOST";
+const PORT: &str = "KUBERNETES_SERVICE_PORT";
+
+const NO_CERTIFICATE: &str = "it holds no PEM certificate";
+
+/// The configuration of a Pod's service account: what Go's `rest.InClusterConfig` gives.
+///
+/// The server is that of `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`; the files are those in
+/// `/var/run/secrets/kubernetes.io/serviceaccount`, see [`config_from_service_account`].
+pub fn config_in_cluster() -> Result<Config, Error> {
+    of_this_pod().map_err(|problem| match problem {
+        Problem::NotInCluster(variable) => config_error(format!("not in a cluster: {variable} is not set")),
+        Problem::Other(error) => error,
+    })
+}
+
+/// The configuration of a service account whose files are mounted in another folder than usual, such as a projected volume.
+///
+/// - `token` is sent with each request. A client reads it again after 50 s, and after a request that was answered with
+///   401, so a token that the kubelet rotates is used within a minute.
+/// - `ca.crt` is what the server's certificate is checked against. It is read again once a minute.
+/// - `namespace` is the client's [default namespace](crate::Client::default_namespace).
+///
+/// A file that is missing or cannot be used is an error.
+pub fn config_from_service_account(folder: &Path, host: &str, port: &str) -> Result<Config, Error> {
+    let port: u16 =
+        port.parse().map_err(|_| config_error(format!("invalid {PORT} {port:?}: expected a port number")))?;
+    let (host, colons) = (host.trim_start_matches('[').trim_end_matches(']'), host.contains(':'));
+    let server = if colons { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") };
+    server.parse::<http::Uri>().map_err(|error| config_error(format!("invalid {HOST} {host:?}: {error}")))?;
+
+    let unusable = |path: &Path, problem: &str| {
+        config_error(format!("cannot use the service account's file {}: {problem}", path.display()))
+    };
+    let (token, authority, namespace) = (folder.join("token"), folder.join("ca.crt"), folder.join("namespace"));
+    token_file::read(&token).map_err(|problem| unusable(&token, &problem))?;
+    let read = |path| std::fs::read_to_string(path).map_err(|error| unusable(path, &error.to_string()));
+    read(&authority)?;
+    let default_namespace = read(&namespace)?.trim().to_owned();
+    if default_namespace.is_empty() {
+        return Err(unusable(&namespace, "it is empty"));
+    }
+
+    let name = "service account";
+    let file = Kubeconfig {
+        clusters: vec![NamedCluster {
+            name: name.to_owned(),
+            cluster: Some(Cluster {
+                server: Some(server),
+                certificate_authority: Some(authority.display().to_string()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name.to_owned(),
+            auth_info: Some(AuthInfo { token_file: Some(token.display().to_string()), ..Default::default() }),
+            ..Default::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name.to_owned(),
+            context: Some(Context {
+                cluster: name.to_owned(),
+                user: Some(name.to_owned()),
+                namespace: Some(default_namespace),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }],
+        current_context: Some(name.to_owned()),
+        ..Default::default()
+    };
+    let mut config = Config::try_from(file).map_err(|error| match error {
+        KubeconfigError::ParseProxyUrl(error) => config_error(format!("invalid HTTPS_PROXY: {error}")),
+        KubeconfigError::ParseCertificates(_) => unusable(&authority, NO_CERTIFICATE),
+        error => unusable(&authority, &error.to_string()),
+    })?;
+    if config.root_cert.as_ref().is_none_or(Vec::is_empty) {
+        return Err(unusable(&authority, NO_CERTIFICATE));
+    }
+    config.root_cert_file = Some(authority);
+    // A proxy of the environment is for what is outside the cluster.
+    config.proxy_url = None;
+    Ok(config)
+}
+
+/// Why there is no configuration.
+pub(super) enum Problem {
+    /// This variable is not set.
+    NotInCluster(&'static str),
+    Other(Error),
+}
+
+pub(super) fn of_this_pod() -> Result<Config, Problem> {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty()).ok_or(Problem::NotInCluster(name));
+    config_from_service_account(Path::new(FOLDER), &variable(HOST)?, &variable(PORT)?).map_err(Problem::Other)
+}
