@@ -2,6 +2,8 @@
 
 #[path = "clients/interop.rs"]
 mod interop;
+#[path = "clients/mounted.rs"]
+mod mounted;
 #[path = "clients/objects.rs"]
 mod objects;
 
@@ -11,11 +13,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use serde_json::{Value, json};
 use steersman_client::{
     Client, Config, DeleteParams, Error, ListParams, Patch, PatchParams, PostParams, RequestMetrics, RequestSample,
-    Warning, WarningHandler,
+    Warning, WarningHandler, config_from_service_account,
 };
 use steersman_testing::RealServer;
 use steersman_wire::{Encoding, Limits, ListSplitter, protobuf};
 
+use mounted::ServiceAccount;
 use objects::{map, value};
 
 async fn config() -> Config {
@@ -254,6 +257,68 @@ async fn protobuf_says_of_every_object_what_json_says() {
         list.finish().unwrap();
     }
     assert!(compared > 100, "{compared}");
+}
+
+/// Makes a service account that may list ConfigMaps in its namespace, and returns a token of it.
+async fn service_account(client: &Client, namespace: &str) -> String {
+    let post = |group: &str, version: &str, resource: &str, object: Value| {
+        let request = client.rest_of(group, version).post().namespace(namespace).resource(resource).json(&object);
+        async move { request.send_for::<Value>().await.unwrap() }
+    };
+    post("", "v1", "serviceaccounts", json!({"metadata": {"name": "operator"}})).await;
+    let rbac = "rbac.authorization.k8s.io";
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
+    post(rbac, "v1", "roles", json!({"metadata": {"name": "operator"}, "rules": rules})).await;
+    let binding = json!({
+        "metadata": {"name": "operator"},
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "operator"},
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": namespace}],
+    });
+    post(rbac, "v1", "rolebindings", binding).await;
+    let accounts = client.rest_of("", "v1").post().namespace(namespace).resource("serviceaccounts");
+    let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let answer: Value = accounts.name("operator").subresource("token").json(&asked).send_for().await.unwrap();
+    answer["status"]["token"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_service_account_is_known_to_the_server_and_its_token_can_rotate() {
+    let (client, namespace) = client_and_namespace("in-cluster").await;
+    let token = service_account(&client, &namespace).await;
+    let server = RealServer::shared().await.unwrap();
+    let url: http::Uri = server.url().parse().unwrap();
+    let authority = std::fs::read_to_string(server.folder().join("ca.crt")).unwrap();
+    let mut account = ServiceAccount::new("expired", &authority, &namespace);
+    let (host, port) = (url.host().unwrap(), url.port_u16().unwrap().to_string());
+    let in_cluster = config_from_service_account(account.folder(), host, &port).unwrap();
+    let in_cluster = Client::builder(in_cluster).build().unwrap();
+    assert_eq!(in_cluster.default_namespace(), namespace);
+
+    let who = || async {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let reviews = in_cluster.rest_of("authentication.k8s.io", "v1").post().resource("selfsubjectreviews");
+        reviews.json(&review).send_for::<Value>().await
+    };
+    let error = who().await.unwrap_err();
+    assert_eq!(error.status().unwrap().code, 401, "{error}");
+    account.rotate(&token);
+    let answer = who().await.unwrap();
+    let user = format!("system:serviceaccount:{namespace}:operator");
+    assert_eq!(answer["status"]["userInfo"]["username"], user);
+
+    let list = |namespace: &str| {
+        let maps = in_cluster.namespaced::<ConfigMap>(namespace);
+        async move { maps.list(&ListParams::default()).await }
+    };
+    // The server learns of a new role a moment later.
+    let allowed = async {
+        while let Err(error) = list(in_cluster.default_namespace()).await {
+            assert!(error.is_forbidden(), "{error}");
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), allowed).await.expect("the role does not take effect");
+    assert!(list("kube-system").await.unwrap_err().is_forbidden());
 }
 
 /// An object without what differs between two that are made one after the other.
