@@ -1,23 +1,31 @@
 //! The manager's caches: one informer for each kind.
 
+mod missing_namespaces;
+mod selection;
+
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use steersman_cache::{
     Informer, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus, SharedInformerFactory, StorageOptions,
 };
 use steersman_client::Client;
-use steersman_wire::{FieldSelector, LabelSelector, Metadata, Operator, SelectorError, Strip};
+use steersman_wire::{FieldSelector, LabelSelector, Metadata, SelectorError, Strip};
 
-use crate::Error;
+use crate::error::{Error, NotCached};
 use crate::kind::{Identity, Kind};
+
+pub(crate) use selection::{Keeps, selected_values};
 
 /// The informers of a manager. A kind is declared once, by whoever wants it first; the others share it.
 pub(crate) struct Caches {
+    client: Client,
     factory: SharedInformerFactory,
     declared: Mutex<Vec<Arc<Declared>>>,
     /// The number of the next one.
@@ -57,6 +65,8 @@ pub(crate) struct Declared {
     fields: Option<FieldSelector>,
     informer: Box<dyn Any + Send + Sync>,
     look: Box<dyn Look>,
+    /// Looks for namespaces that do not exist, once the informer runs.
+    hint: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
 /// Which objects of its kind an informer keeps.
@@ -81,15 +91,6 @@ impl<K: Object> Look for Lister<K> {
     fn resource_version(&self) -> String {
         self.resource_version()
     }
-}
-
-/// Whether an informer keeps an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeps {
-    Yes,
-    No,
-    /// Its selector asks for what is not known here.
-    Unknown,
 }
 
 impl Scope {
@@ -147,55 +148,6 @@ impl Declared {
         );
         Err(steersman_cache::Error::InvalidOptions { problem }.into())
     }
-
-    /// Whether objects leave it only when they are deleted.
-    pub(crate) fn is_unselective(&self) -> bool {
-        self.labels.is_none() && self.fields.is_none()
-    }
-
-    /// The fields by which it selects.
-    pub(crate) fn selected_fields(&self) -> impl Iterator<Item = &str> {
-        self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
-    }
-
-    /// Whether an object in this namespace is kept. Its labels may not be known, and of its fields only some may be.
-    pub(crate) fn keeps<'a>(
-        &self,
-        namespace: &str,
-        labels: Option<&BTreeMap<String, String>>,
-        field: impl Fn(&str) -> Option<&'a str>,
-    ) -> Keeps {
-        let namespaces = &self.scope.namespaces;
-        if !namespaces.is_empty() && !namespaces.iter().any(|ours| ours == namespace) {
-            return Keeps::No;
-        }
-        let by_labels = match (&self.labels, labels) {
-            (None, _) => Keeps::Yes,
-            (Some(_), None) => Keeps::Unknown,
-            (Some(selector), Some(labels)) if selector.matches(|label| labels.get(label).map(String::as_str)) => {
-                Keeps::Yes
-            }
-            _ => Keeps::No,
-        };
-        let by_fields = self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| {
-            match field(&requirement.field) {
-                None => Keeps::Unknown,
-                Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Keeps::Yes,
-                Some(_) => Keeps::No,
-            }
-        });
-        by_fields.fold(by_labels, Keeps::and)
-    }
-}
-
-impl Keeps {
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::No, _) | (_, Self::No) => Self::No,
-            (Self::Yes, Self::Yes) => Self::Yes,
-            _ => Self::Unknown,
-        }
-    }
 }
 
 impl fmt::Debug for Caches {
@@ -206,7 +158,8 @@ impl fmt::Debug for Caches {
 
 impl Caches {
     pub(crate) fn new(client: Client) -> Self {
-        Self { factory: SharedInformerFactory::new(client), declared: Mutex::default(), next: AtomicUsize::new(0) }
+        let factory = SharedInformerFactory::new(client.clone());
+        Self { client, factory, declared: Mutex::default(), next: AtomicUsize::new(0) }
     }
 
     fn declared(&self) -> MutexGuard<'_, Vec<Arc<Declared>>> {
@@ -291,7 +244,12 @@ impl Caches {
         let fields = scope.fields.as_deref().map(FieldSelector::parse).transpose().map_err(invalid)?;
         let informer = kind.informer(&self.factory, options)?;
         let lossy = |storage: &StorageOptions<K>| storage.transform.is_some() || storage.strip != Strip::default();
+        let hint = (!scope.namespaces.is_empty()).then(|| {
+            let (kind, namespaces) = (kind.identity.kind.clone(), scope.namespaces.clone());
+            missing_namespaces::warn(self.client.clone(), informer.lister(), kind, namespaces).boxed()
+        });
         let declared = Arc::new(Declared {
+            hint: Mutex::new(hint),
             number: self.next.fetch_add(1, Ordering::Relaxed),
             identity: kind.identity.clone(),
             scope,
@@ -306,11 +264,17 @@ impl Caches {
         Ok(Found { informer, declared })
     }
 
-    /// The declared informer of a kind, or an error that says how to declare one (contract 11).
+    /// The declared informer of a kind, or an error that names the call that declares one (contract 11).
     pub(crate) fn find<K: Object>(&self, identity: &Identity) -> Result<Found<K>, Error> {
         let declared = self.declared();
         let found = declared.iter().find(|declared| declared.identity.is_same(identity)).and_then(Found::of);
-        found.ok_or_else(|| not_declared(identity))
+        found.ok_or_else(|| {
+            let others: Vec<_> = declared.iter().filter(|other| other.identity.path == identity.path).collect();
+            match others.iter().all(|other| other.identity.metadata_only).then(|| others.first()).flatten() {
+                Some(other) if !identity.metadata_only => metadata_only(identity, &other.identity),
+                _ => not_declared(identity),
+            }
+        })
     }
 
     /// Forgets a kind that no controller watches any more, and gives its informer, which is to be stopped.
@@ -333,7 +297,12 @@ impl Caches {
     }
 
     pub(crate) fn start(&self) -> Result<(), Error> {
-        Ok(self.factory.start()?)
+        self.factory.start()?;
+        for declared in self.declared().iter() {
+            let hint = declared.hint.lock().unwrap_or_else(PoisonError::into_inner).take();
+            hint.map(tokio::spawn);
+        }
+        Ok(())
     }
 
     /// Waits until all are filled. The error names those that are not, and why.
@@ -364,5 +333,11 @@ impl<K: Object> Found<K> {
 
 fn not_declared(identity: &Identity) -> Error {
     let fix = format!("Manager::declare({}), or owns(…) or watches(…) of a controller,", identity.call);
-    steersman_cache::Error::NotDeclared { kind: identity.kind.clone(), fix }.into()
+    NotCached::Undeclared { kind: identity.kind.clone(), fix }.into()
+}
+
+fn metadata_only(identity: &Identity, cached: &Identity) -> Error {
+    let read = format!("CachedClient::{}", cached.call);
+    let fix = format!("read {read}, or cache whole objects with Manager::declare({})", identity.call);
+    NotCached::MetadataOnly { kind: identity.kind.clone(), fix }.into()
 }

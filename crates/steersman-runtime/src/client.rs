@@ -8,19 +8,19 @@ use std::time::Duration;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steersman_cache::{Cached, Lister, Object, ObjectKey};
+use steersman_cache::{Cached, Object, ObjectKey};
 use steersman_client::{
     Api, ApiResource, Client, DeleteParams, Deleted, DynamicObject, ObjectMeta, PartialObjectMeta, Patch, PatchParams,
     Place, PostParams,
 };
 use steersman_wire::LabelSelector;
 
-use crate::Error;
-use crate::caches::{Caches, Found};
+use crate::caches::{Caches, Found, Keeps};
+use crate::error::{Error, NotCached};
 use crate::kind::Identity;
 use crate::query::ListQuery;
 use crate::reads::Reader;
-use crate::writes::{Sighting, Which, Writes, Written};
+use crate::writes::{Sighting, Writes, Written};
 
 /// Reads from the manager's caches and writes to the server. Clones share the caches.
 ///
@@ -37,6 +37,11 @@ use crate::writes::{Sighting, Which, Writes, Written};
 /// A read never starts a watch: a kind that nobody declared is an error that says what to call (contract 11, test
 /// `reading_a_kind_that_nobody_declared_names_the_call_to_add`). Nor does it take a cache that is not filled yet for an empty one: it
 /// waits, and then says what is missing.
+///
+/// A cache that keeps only some namespaces, labels or fields answers for those alone. A read of an object or a namespace
+/// that it can never hold is [`Error::NotCached`], which names the selection and the fix; it is not "not found" (test
+/// `a_read_outside_the_declared_namespaces_names_them_and_the_fix`). So is a read by labels that contradict the selection.
+/// A list over all namespaces returns the objects of all declared ones, as in controller-runtime.
 #[derive(Clone)]
 pub struct CachedClient {
     shared: Arc<Shared>,
@@ -220,10 +225,10 @@ impl<K: Object + Resource> Objects<K> {
         &self.client.shared
     }
 
-    /// The objects at the server: those of a namespace, or of all. Its writes are done, also where the client is for
+    /// The objects at the server: those of a namespace, or of all, which the empty namespace means as well. Its writes are done, also where the client is for
     /// [dry runs](CachedClient::dry_run), and no read waits for them.
     pub fn live(&self, namespace: Option<&str>) -> Api<K> {
-        let place = match namespace {
+        let place = match namespace.filter(|namespace| !namespace.is_empty()) {
             Some(namespace) => Place::Namespace(namespace.to_owned()),
             // Then a request about one object is refused before it is sent.
             None if self.identity.namespaced_for_sure => Place::AllNamespaces,
@@ -260,62 +265,86 @@ impl<K: Object + Resource> Objects<K> {
         Ok(())
     }
 
-    /// One object; an error if it does not exist.
+    /// One object; an error if it does not exist. An object that the cache cannot hold, because of its namespace or name, is
+    /// [`Error::NotCached`] and never "not found": it may exist.
     pub async fn get(&self, key: &ObjectKey) -> Result<Cached<K>, Error> {
         let found = self.get_opt(key).await?;
         found.ok_or_else(|| Error::NotFound { kind: self.identity.kind.clone(), key: key.to_string() })
     }
 
-    /// One object; `None` if it does not exist.
+    /// One object; `None` if it does not exist. [`Error::NotCached`] as for [`get`](Self::get).
     pub async fn get_opt(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
-        self.read(Which::One(key), |lister| lister.get_by_key(key), Option::as_slice).await
+        self.reader()?.get(key).await
     }
 
-    /// All objects.
+    /// All objects that the cache keeps: of a kind that is declared for some namespaces, the objects of all of these.
     pub async fn list(&self) -> Result<Vec<Cached<K>>, Error> {
-        self.read(Which::All, |lister| lister.list().into_iter().collect(), Vec::as_slice).await
+        self.query(&ListQuery::all()).await
     }
 
-    /// The objects of a namespace.
+    /// The objects of a namespace. The empty namespace means all of them, as in Go: the same as [`list`](Self::list).
     pub async fn list_in(&self, namespace: &str) -> Result<Vec<Cached<K>>, Error> {
-        self.read(Which::Namespace(namespace), |lister| lister.namespace(namespace), Vec::as_slice).await
+        self.query(&ListQuery::all().namespace(namespace)).await
     }
 
-    /// The objects whose labels match, of one namespace or of all.
+    /// The objects whose labels match, of one namespace or of all. The empty namespace means all of them, as in Go.
     pub async fn select(&self, namespace: Option<&str>, labels: &LabelSelector) -> Result<Vec<Cached<K>>, Error> {
-        let which = namespace.map_or(Which::All, Which::Namespace);
-        self.read(which, |lister| lister.select(namespace, labels), Vec::as_slice).await
+        self.query(&ListQuery::all().namespace(namespace.unwrap_or_default()).labels(labels.clone())).await
     }
 
     /// The objects that have a value in an index that was declared with their kind.
     pub async fn by_index(&self, index: &str, value: &str) -> Result<Vec<Cached<K>>, Error> {
-        let found = self
-            .read(
-                Which::All,
-                |lister| lister.by_index(index, value),
-                |found| found.as_ref().map_or(&[], |found| found.as_slice()),
-            )
-            .await?;
-        Ok(found?)
+        self.query(&ListQuery::all().index(index, value)).await
     }
 
     /// The objects that a query asks for: of a namespace, with labels, with a value in an index, or several of these at once.
     pub async fn query(&self, query: &ListQuery) -> Result<Vec<Cached<K>>, Error> {
-        let which = query.namespace.as_deref().map_or(Which::All, Which::Namespace);
-        let found = self
-            .read(which, |lister| query.look(lister), |found| found.as_ref().map_or(&[], |found| found.as_slice()))
+        let reader = self.reader()?;
+        query.check_covered(&reader)?;
+        let found = reader
+            .read(
+                query.which(),
+                |lister| query.look(lister),
+                |found| found.as_ref().map_or(&[], |found| found.as_slice()),
+            )
             .await?;
-        Ok(found?)
+        found.map_err(|error| match error {
+            steersman_cache::Error::NoSuchIndex { name, known } => {
+                let (kind, fix) = (self.identity.kind.clone(), format!("{}.index({name:?}, …)", self.identity.call));
+                NotCached::NoSuchIndex { kind, name, known, fix }.into()
+            }
+            error => error.into(),
+        })
     }
 
-    async fn read<T>(
-        &self,
-        which: Which<'_>,
-        look: impl Fn(&Lister<K>) -> T,
-        objects: impl Fn(&T) -> &[Cached<K>],
-    ) -> Result<T, Error> {
-        let found = self.shared().caches.find(&self.identity)?;
-        self.client.reader(found).read(which, look, objects).await
+    fn reader(&self) -> Result<Reader<K>, Error> {
+        Ok(self.client.reader(self.shared().caches.find(&self.identity)?))
+    }
+
+    /// An error if the cache that this client reads would not show the object, so that the next read would take it for absent.
+    pub(crate) fn check_selected(&self, key: &ObjectKey, object: &K) -> Result<(), Error> {
+        let declared = self.shared().caches.find::<K>(&self.identity)?.declared;
+        if declared.keeps_object(key, object.meta(), object) == Keeps::No {
+            let what = format!("{} {key}, whose labels or fields do not match,", self.kind());
+            return Err(declared.outside(what, key.namespace()));
+        }
+        Ok(())
+    }
+
+    /// What the refusal of a create means that was sent because the cache does not have the object. If the cache selects by
+    /// labels or fields, the object at the server decides: an object that the cache never shows would be refused for ever.
+    pub(crate) async fn already_exists(&self, key: &ObjectKey, refused: Error) -> Error {
+        let Ok(Found { declared, .. }) = self.shared().caches.find::<K>(&self.identity) else { return refused };
+        if declared.is_unselective() {
+            return refused;
+        }
+        match self.live(key.namespace()).get_opt(key.name()).await {
+            Ok(Some(object)) if declared.keeps_object(key, object.meta(), &object) == Keeps::No => {
+                let what = format!("{} {key} exists, but its labels or fields do not match: it", self.kind());
+                declared.outside(what, key.namespace())
+            }
+            _ => refused,
+        }
     }
 
     /// Notes what the server has answered with: the object, or a part of it that has its version.

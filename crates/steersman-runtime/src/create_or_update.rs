@@ -101,6 +101,11 @@ impl<K: Object + Clone + Resource> Objects<K> {
     /// as `emptyDir` or `podSelector`, says something (test `what_says_the_same_is_no_change`).
     ///
     /// A cache that drops fields of its objects is not for this: what is not in it would be taken away.
+    ///
+    /// The object must be one that the cache keeps, before and after the change. Outside the declared namespaces, labels or
+    /// fields it is [`Error::NotCached`], and nothing is written: each later call would find no object in the cache, and the
+    /// server would refuse to create it (tests `create_or_update_outside_the_cache_is_refused_before_anything_is_sent`,
+    /// `an_object_that_exists_outside_the_selection_is_not_a_conflict_for_ever`).
     pub async fn create_or_update<R: Mutated>(
         &self,
         new: K,
@@ -112,6 +117,7 @@ impl<K: Object + Clone + Resource> Objects<K> {
         if difference(&change.before, &change.after).is_none() {
             return Ok((change.object, OperationResult::Unchanged));
         }
+        self.check_selected(&key, &change.object)?;
         Ok((self.update(&change.object).await?, OperationResult::Updated))
     }
 
@@ -128,6 +134,7 @@ impl<K: Object + Clone + Resource> Objects<K> {
         let Some(Value::Object(mut difference)) = difference(&change.before, &change.after) else {
             return Ok((change.object, OperationResult::Unchanged));
         };
+        self.check_selected(&key, &change.object)?;
         let status = difference.remove("status");
         let mut patched = change.object;
         if !difference.is_empty() {
@@ -147,7 +154,12 @@ impl<K: Object + Clone + Resource> Objects<K> {
     ) -> Result<(K, OperationResult), Error> {
         mutate(&mut object).into_result()?;
         same_key(&object, key)?;
-        Ok((self.create(&object).await?, OperationResult::Created))
+        self.check_selected(key, &object)?;
+        match self.create(&object).await {
+            Ok(created) => Ok((created, OperationResult::Created)),
+            Err(error) if error.is_already_exists() => Err(self.already_exists(key, error).await),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -22,6 +22,9 @@ pub enum Error {
         /// Which one.
         key: String,
     },
+    /// The manager's caches, as they are declared, can never answer this read.
+    #[error("{0}")]
+    NotCached(#[source] NotCached),
     /// What this client wrote has not come back in time.
     #[error(
         "{kind} {key} was written through this client, and the cache has not caught up within {waited:?}: it has reached version \
@@ -110,6 +113,60 @@ pub enum Error {
     },
 }
 
+/// Why the manager's caches, as they are declared, can never answer a read. A retry does not help: the declaration has to
+/// change. A reconcile that fails with this error, or with an error that has it among its
+/// [sources](std::error::Error::source), is not tried again: see [`Failure`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotCached {
+    /// The kind is not declared.
+    #[error("{kind} is not in the cache, because no informer was declared for it: call {fix} before")]
+    Undeclared {
+        /// The kind.
+        kind: String,
+        /// The calls that declare it.
+        fix: String,
+    },
+    /// Whole objects are read, and the cache holds their metadata alone.
+    #[error("only the metadata of {kind} is in the cache: {fix}")]
+    MetadataOnly {
+        /// The kind.
+        kind: String,
+        /// How to read the metadata, and how to cache whole objects.
+        fix: String,
+    },
+    /// The cache keeps only a selection of the objects, and can hold none of those that are read.
+    #[error("{what} cannot be read from the cache, which keeps only {selection}: {fix}")]
+    OutsideSelection {
+        /// What is read: the kind, with the key, the namespace or the labels.
+        what: String,
+        /// The namespaces, labels and fields that the cache keeps.
+        selection: String,
+        /// The declaration to change, or how to read from the server.
+        fix: String,
+    },
+    /// The cache has no index of that name.
+    #[error(
+        "the cache of {kind} has no index {name:?}, only {known:?}: declare it with Manager::declare({fix}), or in the controller"
+    )]
+    NoSuchIndex {
+        /// The kind.
+        kind: String,
+        /// The name of the index.
+        name: String,
+        /// The indexes of the cache.
+        known: Vec<String>,
+        /// The declaration with that index.
+        fix: String,
+    },
+}
+
+impl From<NotCached> for Error {
+    fn from(error: NotCached) -> Self {
+        Self::NotCached(error)
+    }
+}
+
 impl From<steersman_client::Error> for Error {
     fn from(error: steersman_client::Error) -> Self {
         Self::Client(Arc::new(error))
@@ -147,6 +204,12 @@ impl Error {
         matches!(self, Self::Stale { .. })
     }
 
+    /// The manager's caches, as they are declared, can never answer the read: an object outside the declared namespaces,
+    /// a kind that is not declared, a missing index. This is not [`is_not_found`](Self::is_not_found).
+    pub fn is_not_cached(&self) -> bool {
+        matches!(self, Self::NotCached(_))
+    }
+
     /// The same may succeed later, with nothing changed: the cache has not caught up, or the server cannot answer now.
     pub fn is_retryable(&self) -> bool {
         self.is_stale() || self.client().is_some_and(steersman_client::Error::is_retryable)
@@ -158,8 +221,12 @@ impl Error {
     }
 }
 
-/// Why a reconcile failed. Any error becomes one with `?`, and is then tried again with back-off;
-/// [`terminal`](Self::terminal) says that trying again is no use.
+/// Why a reconcile failed. Any error becomes one with `?`. The key is then tried again with back-off, unless a retry
+/// cannot help:
+///
+/// - [`terminal`](Self::terminal) marks such an error;
+/// - a read that the caches can never answer ([`NotCached`]) is recognised, also as a source of another error (test
+///   `a_reconcile_that_reads_what_is_not_cached_is_not_tried_again`).
 pub struct Failure {
     source: Box<dyn std::error::Error + Send + Sync>,
     terminal: bool,
@@ -171,10 +238,11 @@ impl Failure {
         Self { source: error.into(), terminal: true }
     }
 
-    /// An error that may go away by trying again. Error types become one with `?`; this is for what is none, such as an
-    /// `anyhow::Error`: `.map_err(Failure::new)?`.
+    /// An error that may go away by trying again, unless it is [`NotCached`]. Error types become one with `?`; this is for
+    /// errors that are not `std::error::Error`, such as an `anyhow::Error`: `.map_err(Failure::new)?`.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { source: error.into(), terminal: false }
+        let source = error.into();
+        Self { terminal: is_not_cached(&*source), source }
     }
 
     /// An error that is only words.
@@ -193,9 +261,19 @@ impl Failure {
     }
 }
 
+/// Whether an error, or one of its sources, is a read that the caches can never answer. An [`Error`] has a [`NotCached`] as its
+/// source, so that it is found behind a transparent error, too, which hides the error that it wraps but not that error's source.
+fn is_not_cached(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+        let of_cache = error.downcast_ref::<steersman_cache::Error>();
+        let of_lister = |error: &steersman_cache::Error| matches!(error, steersman_cache::Error::NoSuchIndex { .. });
+        error.is::<NotCached>() || of_cache.is_some_and(of_lister)
+    })
+}
+
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { source: Box::new(error), terminal: false }
+        Self { terminal: is_not_cached(&error), source: Box::new(error) }
     }
 }
 

@@ -96,7 +96,7 @@ pub use conditions::{condition, is_condition_true, remove_condition, set_conditi
 pub use controller::{Controller, ControllerBuilder, ControllerMetrics};
 pub use create_or_update::{Mutated, OperationResult};
 pub use enqueue::LOW_PRIORITY;
-pub use error::{Error, Failure};
+pub use error::{Error, Failure, NotCached};
 pub use finalizer::{Finalizer, FinalizerState, add_finalizer, has_finalizer, remove_finalizer};
 pub use kind::{Kind, dynamic, dynamic_metadata, kind, metadata};
 pub use layers::{Layer, PanicGuard, Panicked, Timeout, Tracing};

@@ -1,7 +1,11 @@
 //! Which cached objects somebody wants.
 
-use steersman_cache::{Cached, Lister, Object};
+use steersman_cache::{Cached, Lister, NAMESPACE_INDEX, Object};
 use steersman_wire::LabelSelector;
+
+use crate::Error;
+use crate::reads::Reader;
+use crate::writes::Which;
 
 /// Which objects of a cache are wanted: all, unless something is said; those for which all that is said holds. Read with
 /// [`Objects::query`](crate::Objects::query).
@@ -20,7 +24,7 @@ use steersman_wire::LabelSelector;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ListQuery {
-    pub(crate) namespace: Option<String>,
+    namespace: Option<String>,
     labels: Option<LabelSelector>,
     index: Option<(String, String)>,
 }
@@ -31,9 +35,9 @@ impl ListQuery {
         Self::default()
     }
 
-    /// Only those of a namespace.
+    /// Only those of a namespace. The empty namespace means all of them, as in Go.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = Some(namespace.into());
+        self.namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
         self
     }
 
@@ -47,6 +51,22 @@ impl ListQuery {
     pub fn index(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.index = Some((name.into(), value.into()));
         self
+    }
+
+    /// The objects among which those that are wanted are found.
+    pub(crate) fn which(&self) -> Which<'_> {
+        self.namespace.as_deref().map_or(Which::All, Which::Namespace)
+    }
+
+    /// An error if the cache can hold nothing of what is wanted.
+    pub(crate) fn check_covered<K: Object>(&self, reader: &Reader<K>) -> Result<(), Error> {
+        reader.check_covers(self.which(), self.labels.as_ref())?;
+        match &self.index {
+            Some((index, namespace)) if index == NAMESPACE_INDEX && !namespace.is_empty() => {
+                reader.check_covers(Which::Namespace(namespace), None)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// From the fewest objects that the cache finds without looking at all of them.

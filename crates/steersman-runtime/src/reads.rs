@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steersman_cache::{Cached, Informer, Lister, Object};
+use steersman_cache::{Cached, Informer, Lister, Object, ObjectKey};
+use steersman_wire::LabelSelector;
 use tokio::time::Instant;
 
 use crate::Error;
@@ -33,6 +34,17 @@ impl<K: Object> Reader<K> {
 
     pub(crate) fn lister(&self) -> &Lister<K> {
         &self.lister
+    }
+
+    /// One object; an error if the cache can never hold it.
+    pub(crate) async fn get(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
+        self.check_covers(Which::One(key), None)?;
+        self.read(Which::One(key), |lister| lister.get_by_key(key), Option::as_slice).await
+    }
+
+    /// An error if the cache can hold nothing of what is read.
+    pub(crate) fn check_covers(&self, which: Which<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
+        self.declared.check_covers(which, labels)
     }
 
     /// Reads from the cache, when it is filled and shows what was written before this was called.
@@ -84,7 +96,6 @@ impl<K: Object> Reader<K> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use steersman_cache::ObjectKey;
     use steersman_client::{Client, DeleteParams};
     use steersman_testing::Embedded;
 

@@ -11,7 +11,6 @@ use steersman_cache::{Cached, Lister, Object, ObjectKey};
 
 use crate::caches::Found;
 use crate::reads::Reader;
-use crate::writes::Which;
 use crate::{CachedClient, Error, Failure};
 
 /// Makes the world as one object wants it, and says when to look again.
@@ -121,9 +120,10 @@ impl<K: Object> Context<K> {
 
     /// The object with this key from the cache; `None` when it is gone. It reads your writes, as [`CachedClient`] does: what this
     /// manager's client wrote is seen, or waited for, and after a while [`Error::Stale`] (contract 6, test
-    /// `a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it`).
+    /// `a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it`). A key outside the declared namespaces is
+    /// [`Error::NotCached`], and the reconcile is not tried again.
     pub async fn object(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
-        self.shared.reader.read(Which::One(key), |lister| lister.get_by_key(key), Option::as_slice).await
+        self.shared.reader.get(key).await
     }
 }
 

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
 use steersman_cache::{Cached, ObjectKey};
 use steersman_client::ObjectMeta;
 use steersman_wire::{Metadata, ResourceVersion, compare_resource_version};
 use tokio::time::Instant;
 
-use crate::caches::{Declared, Keeps};
+use crate::caches::{Declared, Keeps, selected_values};
 
 /// A deletion is remembered for so long, and longer where a cache still shows the object. The server does not tell its version, and
 /// so a cache that has not seen the object yet may show it later.
@@ -110,8 +109,7 @@ impl Sighting {
         let mut everywhere = true;
         for declared in caches {
             let uid = declared.look().meta(key).map(|meta| meta.uid().to_owned());
-            let keeps = declared.keeps(key.namespace().unwrap_or_default(), None, |_| None);
-            everywhere &= keeps == Keeps::No || (uid.is_some() && declared.is_unselective());
+            everywhere &= !declared.can_hold(key) || (uid.is_some() && declared.is_unselective());
             uids.extend(uid);
         }
         Self { everywhere: everywhere && uids.len() <= 1, uids }
@@ -128,33 +126,12 @@ impl Written {
     /// With what selectors look at, as the whole object has it.
     pub(crate) fn with_object<K: Serialize>(mut self, meta: &ObjectMeta, object: &K, caches: &[Arc<Declared>]) -> Self {
         self.labels = Some(meta.labels.clone().unwrap_or_default());
-        let names: BTreeSet<_> = caches.iter().flat_map(|declared| declared.selected_fields()).collect();
-        if !names.is_empty()
-            && let Ok(object) = serde_json::to_value(object)
-        {
-            let known = names.into_iter().filter_map(|name| Some((name.to_owned(), scalar(&object, name)?)));
-            self.fields = known.collect();
-        }
+        self.fields = selected_values(caches.iter().map(|declared| &**declared), object);
         self
     }
 
     fn keeps(&self, key: &ObjectKey, declared: &Declared) -> Keeps {
-        let namespace = key.namespace().unwrap_or_default();
-        declared.keeps(namespace, self.labels.as_ref(), |field| match field {
-            "metadata.name" => Some(key.name()),
-            "metadata.namespace" => Some(namespace),
-            field => self.fields.get(field).map(String::as_str),
-        })
-    }
-}
-
-/// A field as selectors see it. What is not there may have a default that only the server knows.
-fn scalar(object: &Value, path: &str) -> Option<String> {
-    let value = path.split('.').try_fold(object, |object, name| object.get(name))?;
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        declared.keeps(key, self.labels.as_ref(), |field| self.fields.get(field).map(String::as_str))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod failing;
 mod kinds;
+mod namespaces;
 mod outages;
 mod signals;
 mod starting;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
 use serde_json::json;
-use steersman_client::{ApiResource, DeleteParams, ListParams, Patch, PatchParams, Status};
+use steersman_client::{ApiResource, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, Status};
 use steersman_runtime::{CachedClient, Error, ListQuery, dynamic, kind, metadata};
 use tokio::time::Instant;
 
@@ -59,6 +59,38 @@ async fn every_way_to_read_waits() {
     assert_eq!(read_value(&world.client).await, "1");
     assert!(maps.list_in("b").await.unwrap().is_empty());
     assert!(maps.query(&ListQuery::all().namespace("b")).await.unwrap().is_empty());
+}
+
+/// As in Go, the empty namespace means all of them.
+#[tokio::test(start_paused = true)]
+async fn a_read_of_the_empty_namespace_waits_for_objects_in_any_or_in_none() {
+    let world = World::new(|manager| {
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        manager.declare(kind::<Node>()).unwrap();
+    })
+    .await;
+    world.network.hold("watch=true");
+    world.client.create(&map("a/m", "1")).await.unwrap();
+    let metadata = ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() };
+    world.client.create(&Node { metadata, ..Node::default() }).await.unwrap();
+    let (maps, nodes) = (world.client.objects::<ConfigMap>(), world.client.objects::<Node>());
+    let selector = steersman_wire::LabelSelector::parse("!app").unwrap();
+    let query = ListQuery::all().namespace("");
+    assert!(nodes.list_in("").await.unwrap_err().is_stale());
+    assert!(nodes.select(Some(""), &selector).await.unwrap_err().is_stale());
+    assert!(nodes.query(&query).await.unwrap_err().is_stale());
+    assert!(maps.list_in("").await.unwrap_err().is_stale());
+    assert!(maps.select(Some(""), &selector).await.unwrap_err().is_stale());
+    assert!(maps.query(&query).await.unwrap_err().is_stale());
+    world.network.let_go();
+    settle().await;
+    for query in [query.clone(), query.clone().labels(selector.clone()), query.index("namespace", "a")] {
+        assert_eq!(maps.query(&query).await.unwrap().len(), 1, "{query:?}");
+    }
+    assert_eq!(maps.list_in("").await.unwrap().len(), 1);
+    assert_eq!(maps.select(Some(""), &selector).await.unwrap().len(), 1);
+    assert_eq!(nodes.list_in("").await.unwrap().len(), 1);
+    assert_eq!(nodes.select(Some(""), &selector).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

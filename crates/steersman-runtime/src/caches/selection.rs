@@ -1,0 +1,215 @@
+//! Which objects a cache keeps, and which reads it can therefore answer.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+use steersman_cache::ObjectKey;
+use steersman_client::ObjectMeta;
+use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, Operator};
+
+use super::{Declared, Scope};
+use crate::error::{Error, NotCached};
+use crate::writes::Which;
+
+/// Whether an informer keeps an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    Yes,
+    No,
+    /// The selector names a field or label that is not known here.
+    Unknown,
+}
+
+impl Keeps {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::Yes, Self::Yes) => Self::Yes,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Declared {
+    /// Whether objects leave the cache only when they are deleted.
+    pub(crate) fn is_unselective(&self) -> bool {
+        self.labels.is_none() && self.fields.is_none()
+    }
+
+    /// The fields by which the cache selects.
+    pub(crate) fn selected_fields(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
+    }
+
+    /// Whether the cache keeps an object with these labels and fields. `None` stands for unknown labels, and for an
+    /// unknown field.
+    pub(crate) fn keeps<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        labels: Option<&BTreeMap<String, String>>,
+        field: impl Fn(&str) -> Option<&'a str>,
+    ) -> Keeps {
+        let by_labels = match (&self.labels, labels) {
+            (None, _) => Keeps::Yes,
+            (Some(_), None) => Keeps::Unknown,
+            (Some(selector), Some(labels)) if selector.matches(|label| labels.get(label).map(String::as_str)) => {
+                Keeps::Yes
+            }
+            _ => Keeps::No,
+        };
+        let namespace = key.namespace().unwrap_or_default();
+        let by_fields = self.keeps_fields(|name| match name {
+            "metadata.name" => Some(key.name()),
+            "metadata.namespace" => Some(namespace),
+            name => field(name),
+        });
+        self.keeps_namespace(namespace).and(by_labels).and(by_fields)
+    }
+
+    /// Whether the cache can hold an object with this key, now or later. Namespace and name never change.
+    pub(crate) fn can_hold(&self, key: &ObjectKey) -> bool {
+        self.keeps(key, None, |_| None) != Keeps::No
+    }
+
+    /// Whether the cache keeps a whole object.
+    pub(crate) fn keeps_object<K: Serialize>(&self, key: &ObjectKey, meta: &ObjectMeta, object: &K) -> Keeps {
+        let fields = selected_values([self], object);
+        let none = BTreeMap::new();
+        self.keeps(key, Some(meta.labels.as_ref().unwrap_or(&none)), |field| fields.get(field).map(String::as_str))
+    }
+
+    fn keeps_namespace(&self, namespace: &str) -> Keeps {
+        let namespaces = &self.scope.namespaces;
+        match namespaces.is_empty() || namespaces.iter().any(|ours| ours == namespace) {
+            true => Keeps::Yes,
+            false => Keeps::No,
+        }
+    }
+
+    fn keeps_fields<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> Keeps {
+        let requirements = self.fields.iter().flat_map(FieldSelector::requirements);
+        let each = requirements.map(|requirement| match field(&requirement.field) {
+            None => Keeps::Unknown,
+            Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Keeps::Yes,
+            Some(_) => Keeps::No,
+        });
+        each.fold(Keeps::Yes, Keeps::and)
+    }
+
+    /// An error if the cache can never hold what is read: an empty answer would be taken for "does not exist".
+    pub(crate) fn check_covers(&self, which: Which<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
+        match which {
+            Which::One(key) if !self.can_hold(key) => {
+                return Err(self.outside(format!("{} {key}", self.identity.kind), key.namespace()));
+            }
+            Which::Namespace(namespace) => {
+                let by_field = self.keeps_fields(|field| (field == "metadata.namespace").then_some(namespace));
+                if self.keeps_namespace(namespace).and(by_field) == Keeps::No {
+                    let what = format!("{} in namespace {namespace:?}", self.identity.kind);
+                    return Err(self.outside(what, Some(namespace)));
+                }
+            }
+            Which::One(_) | Which::All => {}
+        }
+        match (&self.labels, labels) {
+            (Some(ours), Some(labels)) if are_disjoint(ours, labels) => {
+                let namespace = if let Which::Namespace(namespace) = which { Some(namespace) } else { None };
+                Err(self.outside(format!("{} with labels {labels}", self.identity.kind), namespace))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The error for something that the cache cannot hold.
+    pub(crate) fn outside(&self, what: String, namespace: Option<&str>) -> Error {
+        let selection = self.scope.describe();
+        let mut fix = String::new();
+        let call = &self.identity.call;
+        match namespace.filter(|namespace| self.keeps_namespace(namespace) == Keeps::No) {
+            Some(namespace) => {
+                let declared = self.scope.namespaces.iter().map(String::as_str).chain([namespace]);
+                let calls: String = declared.map(|namespace| format!(".namespace({namespace:?})")).collect();
+                let _ = write!(fix, "declare {call}{calls}, or {call} for all namespaces");
+            }
+            None => {
+                let _ = write!(fix, "declare {call} with a selection that includes it");
+            }
+        }
+        let live = namespace.map_or("None".to_owned(), |namespace| format!("Some({namespace:?})"));
+        let _ = write!(fix, " (in Manager::declare or in the controller), or read from the server with live({live})");
+        NotCached::OutsideSelection { what, selection, fix }.into()
+    }
+}
+
+impl Scope {
+    /// The selection in words, for errors.
+    pub(super) fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        match &*self.namespaces {
+            [] => {}
+            [one] => parts.push(format!("namespace {one}")),
+            several => parts.push(format!("namespaces {}", several.join(", "))),
+        }
+        // As the selector prints itself, so that the same selection always reads the same.
+        let labels = self.labels.as_deref().map(|labels| LabelSelector::parse(labels).map(|labels| labels.to_string()));
+        parts.extend(labels.and_then(Result::ok).map(|labels| format!("labels {labels}")));
+        parts.extend(self.fields.as_ref().map(|fields| format!("fields {fields}")));
+        parts.join(", ")
+    }
+}
+
+/// The values of all fields of an object by which any of these caches selects, as far as the object has them. An absent
+/// field may have a default that only the server knows.
+pub(crate) fn selected_values<'a, K: Serialize>(
+    caches: impl IntoIterator<Item = &'a Declared>,
+    object: &K,
+) -> BTreeMap<String, String> {
+    let mut names = caches.into_iter().flat_map(Declared::selected_fields).peekable();
+    if names.peek().is_none() {
+        return BTreeMap::new();
+    }
+    let Ok(object) = serde_json::to_value(object) else { return BTreeMap::new() };
+    names.filter_map(|name| Some((name.to_owned(), scalar(&object, name)?))).collect()
+}
+
+/// A field as selectors see it.
+fn scalar(object: &Value, path: &str) -> Option<String> {
+    let value = path.split('.').try_fold(object, |object, name| object.get(name))?;
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Whether it is certain that no object matches both selectors, although some object matches the second.
+fn are_disjoint(ours: &LabelSelector, asked: &LabelSelector) -> bool {
+    if asked.is_nothing() {
+        return false;
+    }
+    let keys = ours.requirements().iter().map(LabelRequirement::key);
+    keys.into_iter().any(|key| {
+        let of_key = |selector: &'_ LabelSelector| -> Vec<LabelRequirement> {
+            selector.requirements().iter().filter(|requirement| requirement.key() == key).cloned().collect()
+        };
+        let asked = of_key(asked);
+        let both: Vec<_> = of_key(ours).into_iter().chain(asked.iter().cloned()).collect();
+        may_be_satisfied(&asked) && !may_be_satisfied(&both)
+    })
+}
+
+/// Whether a label can satisfy all of these requirements on it. If that cannot be decided, it can.
+fn may_be_satisfied(requirements: &[LabelRequirement]) -> bool {
+    let names_values = |operator| matches!(operator, Operator::Equals | Operator::DoubleEquals | Operator::In);
+    let named = requirements.iter().filter(|requirement| names_values(requirement.operator()));
+    let mut candidates: Vec<Option<&str>> = vec![None];
+    candidates.extend(named.flat_map(|requirement| requirement.values().iter().map(|value| Some(&**value))));
+    if candidates.iter().any(|label| requirements.iter().all(|requirement| requirement.matches(*label))) {
+        return true;
+    }
+    // Where a value is named, or the label must be absent, the candidates are all there are.
+    let bounds = |operator| names_values(operator) || operator == Operator::DoesNotExist;
+    !requirements.iter().any(|requirement| bounds(requirement.operator()))
+}
