@@ -1,5 +1,6 @@
 //! Answers: the head that an object is given for whoever asked, lists made of bytes that exist, refusals.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -153,14 +154,22 @@ impl Form {
         text.into()
     }
 
-    /// One line of a watch.
-    pub(crate) fn event(self, kind: &Kind, event: &str, object: &Object) -> Bytes {
+    /// One line of a watch, in one part or more. The bytes of a large object are a part of their own, which all watches
+    /// share with the store.
+    pub(crate) fn event(self, kind: &Kind, event: &str, object: &Object, parts: &mut VecDeque<Bytes>) {
         let head = self.head(kind);
-        let mut text = Vec::with_capacity(head.len() + object.body().len() + 32);
+        let is_shared = matches!(self, Self::Whole) && object.body().len() > list::CHUNK;
+        let size = if is_shared { 0 } else { object.body().len() };
+        let mut text = Vec::with_capacity(head.len() + size + 32);
         text.extend_from_slice(format!(r#"{{"type":"{event}","object":"#).as_bytes());
-        self.write(&mut text, &head, object);
-        text.extend_from_slice(b"}\n");
-        text.into()
+        if is_shared {
+            text.extend_from_slice(head.as_bytes());
+            parts.extend([text.into(), object.body().clone(), Bytes::from_static(b"}\n")]);
+        } else {
+            self.write(&mut text, &head, object);
+            text.extend_from_slice(b"}\n");
+            parts.push_back(text.into());
+        }
     }
 
     /// A list of objects. Items of built-in kinds carry no kind and no version of their own.

@@ -57,13 +57,13 @@ impl Customs {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves what the definition says from now on, if its status says that it is established, and says whether it was
-    /// not served before. `revision` is the present one.
-    pub(crate) fn register(&self, crd: &Value, revision: Revision) -> bool {
+    /// Serves what the definition says from now on, if its status says that it is established. `revision` is the present
+    /// one.
+    pub(crate) fn register(&self, crd: &Value, revision: Revision) {
         if !crd::has_condition(crd, "Established") {
-            return false;
+            return;
         }
-        let Ok(mut definition) = Definition::read(crd) else { return false };
+        let Ok(mut definition) = Definition::read(crd) else { return };
         definition.names = Names::read(&crd["status"]["acceptedNames"]);
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut custom = Custom::new(crd, definition);
@@ -71,7 +71,7 @@ impl Customs {
         if let Some(before) = customs.get(&name) {
             custom.shaped_at = if before.shape == custom.shape { before.shaped_at } else { revision };
         }
-        customs.insert(name, Arc::new(custom)).is_none()
+        customs.insert(name, Arc::new(custom));
     }
 
     /// Serves it no longer.
@@ -207,3 +207,6 @@ fn kind(definition: &Definition, version: &Version, terminating: bool) -> Kind {
         selectable: version.selectable_fields.iter().map(|field| field.as_str().into()).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,7 @@ pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-
 /// It is a [`tower::Service`]: give it to `kube_client::Client::new` and the client calls it with no socket between.
 #[derive(Clone)]
 pub struct ApiServer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Who asks when a request does not say so.
     identity: Arc<Identity>,
 }

@@ -6,15 +6,23 @@
 //! object is encoded once, when it is written, and shared by every list and watch that shows it.
 //!
 //! The log is bounded. A reader that wants a revision whose changes are gone, or a watch that has fallen so far behind, gets
-//! [`Expired`].
+//! [`Expired`]. A follower holds a place in the log and none of its changes, so a slow one keeps nothing in memory.
+//!
+//! A custom resource is stored from [`Store::begin`] to [`Store::remove`]. Its log then belongs to the followers that have
+//! not read it to the end, within a bound on the bytes of all such logs.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod log;
+
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 
+use self::log::Log;
+pub(crate) use self::log::{Change, EventType, Expired, Retention};
 use crate::dependents::Dependents;
+use crate::kinds::builtin;
 use crate::object::Object;
 
 /// A revision: what `resourceVersion` counts.
@@ -53,72 +61,6 @@ impl PartialOrd for Key {
     }
 }
 
-/// How much of the past is kept of each resource.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Retention {
-    /// Changes.
-    pub(crate) changes: usize,
-    /// Bytes of the objects in them.
-    pub(crate) bytes: usize,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self { changes: 10_000, bytes: 64 << 20 }
-    }
-}
-
-/// One change of one object.
-pub(crate) struct Change {
-    pub(crate) revision: Revision,
-    pub(crate) key: Key,
-    /// The state before, unless the object was created.
-    pub(crate) before: Option<Arc<Object>>,
-    /// The state after, unless the object was deleted.
-    pub(crate) after: Option<Arc<Object>>,
-    /// The last state of a deleted object, with the revision of its deletion.
-    pub(crate) last: Option<Arc<Object>>,
-}
-
-/// What a watcher is told of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventType {
-    Added,
-    Modified,
-    Deleted,
-}
-
-impl EventType {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
-}
-
-impl Change {
-    /// The state that a watcher is shown. An object that left a selector shows its last state inside, with the revision of
-    /// the change.
-    pub(crate) fn shown(&self, event: EventType) -> Option<Arc<Object>> {
-        match event {
-            EventType::Added | EventType::Modified => self.after.clone(),
-            EventType::Deleted => match &self.last {
-                Some(last) => Some(Arc::clone(last)),
-                None => Some(Arc::new(self.before.as_ref()?.at(self.revision))),
-            },
-        }
-    }
-}
-
-/// The changes up to the wanted revision are no longer known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Expired {
-    /// The oldest revision that is still known.
-    pub(crate) oldest: Revision,
-}
-
 /// Why a write was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WriteError {
@@ -149,74 +91,41 @@ struct State {
     dependents: Dependents,
     /// Changes up to this revision are gone, also of resources that nothing was written to.
     compacted: Revision,
+    /// When a resource was removed last: what is begun later may have had a past that is gone.
+    removed: Revision,
+    /// The logs of removed resources that followers still read, oldest first.
+    leftover: Vec<Weak<Mutex<Option<Log>>>>,
 }
 
 struct Resource {
     /// As the map of resources has it, so that others share its text.
     id: ResourceId,
     objects: BTreeMap<Key, Arc<Object>>,
-    log: VecDeque<Arc<Change>>,
-    log_bytes: usize,
-    /// Changes up to this revision are gone: whoever comes now and asks for an earlier one is refused.
-    compacted: Revision,
-    /// No watch begins before this revision: it is when the resource was first served.
-    begun: Revision,
-    /// The latest change that is gone. A follower that has seen it misses nothing, however long ago that was.
-    lost: Revision,
-    /// Says which revision was written last, to wake watchers.
+    log: Log,
+    /// No watch begins before this revision: it is when the resource was first served. None while it is not.
+    begun: Option<Revision>,
+    /// The revision that was written last, to wake watchers.
     written: watch::Sender<Revision>,
+    /// Where followers find the log once the resource is removed.
+    leftover: Arc<Mutex<Option<Log>>>,
 }
 
 impl Resource {
-    fn new(id: ResourceId, revision: Revision, compacted: Revision) -> Self {
+    fn new(id: ResourceId, begun: Option<Revision>, revision: Revision, compacted: Revision) -> Self {
         Self {
             id,
             objects: BTreeMap::new(),
-            log: VecDeque::new(),
-            log_bytes: 0,
-            compacted,
-            begun: 0,
-            lost: compacted,
+            log: Log::new(compacted),
+            begun,
             written: watch::Sender::new(revision),
+            leftover: Arc::default(),
         }
     }
 
     fn push(&mut self, change: Change, retention: Retention) {
         let revision = change.revision;
-        self.log_bytes += change.bytes();
-        self.log.push_back(Arc::new(change));
-        while self.log.len() > retention.changes || (self.log_bytes > retention.bytes && self.log.len() > 1) {
-            self.forget_first();
-        }
+        self.log.push(change, retention);
         self.written.send_replace(revision);
-    }
-
-    fn forget_first(&mut self) {
-        if let Some(change) = self.log.pop_front() {
-            self.log_bytes -= change.bytes();
-            self.compacted = self.compacted.max(change.revision);
-            self.lost = change.revision;
-        }
-    }
-
-    /// Refuses a revision that is no longer known.
-    fn check(&self, revision: Revision) -> Result<(), Expired> {
-        if revision < self.compacted { Err(Expired { oldest: self.compacted }) } else { Ok(()) }
-    }
-
-    /// Changes after `revision`, oldest first.
-    fn changes_after(&self, revision: Revision) -> Result<impl DoubleEndedIterator<Item = &Arc<Change>>, Expired> {
-        if revision < self.lost {
-            return Err(Expired { oldest: self.compacted });
-        }
-        let first = self.log.partition_point(|change| change.revision <= revision);
-        Ok(self.log.range(first..))
-    }
-}
-
-impl Change {
-    fn bytes(&self) -> usize {
-        self.after.as_ref().or(self.last.as_ref()).map_or(0, |object| object.body().len())
     }
 }
 
@@ -241,7 +150,8 @@ impl Store {
 
     /// Writes an object. `make` encodes it with the revision it is given.
     ///
-    /// `expected` is the state that the writer has seen: nothing for a create.
+    /// `expected` is the state that the writer has seen: nothing for a create. A write to a custom resource that is not
+    /// begun, or was removed, is refused with [`WriteError::NotFound`].
     pub(crate) fn put(
         &self,
         resource: &ResourceId,
@@ -251,7 +161,7 @@ impl Store {
     ) -> Result<Arc<Object>, WriteError> {
         let mut state = self.lock();
         let revision = state.revision + 1;
-        let resource = state.resource(resource);
+        let Some(resource) = state.resource(resource) else { return Err(WriteError::NotFound) };
         let before = resource.objects.get(key);
         match (before, expected) {
             (Some(_), None) => return Err(WriteError::Exists),
@@ -279,7 +189,7 @@ impl Store {
     ) -> Result<Arc<Object>, WriteError> {
         let mut state = self.lock();
         let revision = state.revision + 1;
-        let resource = state.resource(resource);
+        let Some(resource) = state.resource(resource) else { return Err(WriteError::NotFound) };
         match resource.objects.get(key) {
             None => return Err(WriteError::NotFound),
             Some(before) if !Arc::ptr_eq(before, expected) => return Err(WriteError::Changed),
@@ -315,12 +225,12 @@ impl Store {
             let nothing = Snapshot { revision, objects: Vec::new() };
             return if revision < oldest { Err(Expired { oldest }) } else { Ok(nothing) };
         };
-        resource.check(revision)?;
+        resource.log.check(revision)?;
         let mut objects: BTreeMap<Key, Arc<Object>> = BTreeMap::new();
         for object in resource.in_namespace(namespace) {
             objects.insert(object.key().clone(), object);
         }
-        for change in resource.changes_after(revision)?.rev() {
+        for change in resource.log.after(revision)?.rev() {
             if namespace.is_some_and(|namespace| *change.key.namespace != *namespace) {
                 continue;
             }
@@ -332,35 +242,70 @@ impl Store {
         Ok(Snapshot { revision, objects: objects.into_values().collect() })
     }
 
-    /// Follows the changes of a resource from `revision` on.
+    /// Follows the changes of a resource from `revision` on. A custom resource that was removed has no changes to follow.
     pub(crate) fn follow(&self, resource: &ResourceId, revision: Revision) -> Result<Follower, Expired> {
         let mut state = self.lock();
-        let entry = state.resource(resource);
-        entry.check(revision)?;
-        if revision < entry.begun {
-            return Err(Expired { oldest: entry.begun });
+        let oldest = state.revision;
+        let Some(entry) = state.resource(resource) else { return Err(Expired { oldest }) };
+        entry.log.check(revision)?;
+        if let Some(oldest) = entry.begun.filter(|begun| revision < *begun) {
+            return Err(Expired { oldest });
         }
-        let written = entry.written.subscribe();
-        Ok(Follower { resource: resource.clone(), reached: revision, written })
+        let (written, leftover) = (entry.written.subscribe(), Arc::clone(&entry.leftover));
+        Ok(Follower { resource: resource.clone(), reached: revision, written, leftover })
     }
 
     /// Forgets the past of every resource up to `revision`, as etcd's compaction does.
     pub(crate) fn compact(&self, revision: Revision) {
         let mut state = self.lock();
         for resource in state.resources.values_mut() {
-            while resource.log.front().is_some_and(|change| change.revision <= revision) {
-                resource.forget_first();
+            resource.log.forget_until(revision);
+        }
+        for leftover in state.leftover.iter().filter_map(Weak::upgrade) {
+            if let Some(log) = &mut *lock(&leftover) {
+                log.forget_until(revision);
             }
-            resource.compacted = resource.compacted.max(revision);
         }
         state.compacted = state.compacted.max(revision);
     }
 
-    /// Says that a resource is served from now on: nobody can watch what was before.
+    /// Stores a custom resource from now on: no watch begins before that. Nothing happens if it is stored already.
     pub(crate) fn begin(&self, resource: &ResourceId) {
         let mut state = self.lock();
+        let (revision, past) = (state.revision, state.compacted.max(state.removed));
+        let new = || Resource::new(resource.clone(), Some(revision), revision, past);
+        state.resources.entry(resource.clone()).or_insert_with(new).begun.get_or_insert(revision);
+    }
+
+    /// Stores a custom resource no longer, and lets its followers go once they have seen its changes. Objects that it has
+    /// are there again when it is begun again.
+    ///
+    /// Its log stays for as long as one of them reads it, within the bound on all such logs: then the oldest are
+    /// forgotten, and their followers get [`Expired`].
+    pub(crate) fn remove(&self, resource: &ResourceId) {
+        let mut state = self.lock();
+        // Its followers learn of it by the end of their channel.
+        let Some(Resource { log, leftover, objects, .. }) = state.resources.remove(resource) else { return };
         let revision = state.revision;
-        state.resource(resource).begun = revision;
+        state.removed = revision;
+        if !objects.is_empty() {
+            let unserved = Resource { objects, ..Resource::new(resource.clone(), None, revision, revision) };
+            state.resources.insert(resource.clone(), unserved);
+        }
+        state.leftover.retain(|leftover| leftover.strong_count() > 0);
+        if Arc::strong_count(&leftover) > 1 {
+            *lock(&leftover) = Some(log);
+            state.leftover.push(Arc::downgrade(&leftover));
+        }
+        let mut room = self.retention.bytes;
+        for leftover in state.leftover.iter().rev().filter_map(Weak::upgrade) {
+            let mut log = lock(&leftover);
+            let Some(log) = &mut *log else { continue };
+            while log.bytes > room {
+                log.forget_first();
+            }
+            room -= log.bytes;
+        }
     }
 
     /// The objects that name this owner, by resource, namespace and name.
@@ -383,41 +328,84 @@ impl Store {
         state.resources.get(resource).is_some_and(|resource| resource.range(namespace).next().is_some())
     }
 
-    /// Lets everybody who follows a resource go, once they have seen its changes.
-    pub(crate) fn end_followers(&self, resource: &ResourceId) {
-        let mut state = self.lock();
-        let revision = state.revision;
-        if let Some(resource) = state.resources.get_mut(resource) {
-            // They learn of it by the end of their channel.
-            resource.written = watch::Sender::new(revision);
-        }
-    }
-
-    /// The changes that a follower has not seen, at most `limit` of them.
-    pub(crate) fn next_changes(&self, follower: &mut Follower, limit: usize) -> Result<Vec<Arc<Change>>, Expired> {
+    /// The changes that a follower has not seen: at most `limit` of them, and after the first no more than `bytes` of
+    /// objects.
+    pub(crate) fn next_changes(
+        &self,
+        follower: &mut Follower,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<Arc<Change>>, Expired> {
         let state = self.lock();
-        let Some(resource) = state.resources.get(&follower.resource) else { return Ok(Vec::new()) };
-        let changes: Vec<Arc<Change>> = resource.changes_after(follower.reached)?.take(limit).cloned().collect();
-        follower.reached = if changes.len() == limit {
-            changes.last().map_or(follower.reached, |change| change.revision)
-        } else {
+        let (changes, is_all) = state.with_log(follower, |log| {
+            let (mut changes, mut room) = (Vec::new(), bytes);
+            for change in log.after(follower.reached)? {
+                let size = change.shown_bytes();
+                if changes.len() == limit || (size > room && !changes.is_empty()) {
+                    return Ok((changes, false));
+                }
+                room = room.saturating_sub(size);
+                changes.push(Arc::clone(change));
+            }
+            Ok((changes, true))
+        })?;
+        follower.reached = if is_all {
             // Nothing of this resource lies between its last change and the present. A follower may be ahead of that.
             follower.reached.max(state.revision)
+        } else {
+            changes.last().map_or(follower.reached, |change| change.revision)
         };
         Ok(changes)
+    }
+
+    /// Why a follower cannot go on, once a state of its beginning is gone.
+    pub(crate) fn expired(&self, follower: &Follower) -> Expired {
+        self.lock().with_log(follower, Log::expired)
     }
 }
 
 impl State {
-    fn resource(&mut self, id: &ResourceId) -> &mut Resource {
-        let (revision, compacted) = (self.revision, self.compacted);
-        self.resources.entry(id.clone()).or_insert_with(|| Resource::new(id.clone(), revision, compacted))
+    /// What is stored of a resource. Built-in resources need not be begun.
+    fn resource(&mut self, id: &ResourceId) -> Option<&mut Resource> {
+        if !self.resources.contains_key(id) {
+            let is_built_in = builtin().kinds().any(|kind| kind.group == *id.group && kind.plural == *id.plural);
+            if !is_built_in {
+                return None;
+            }
+            let resource = Resource::new(id.clone(), Some(0), self.revision, self.compacted);
+            self.resources.insert(id.clone(), resource);
+        }
+        self.resources.get_mut(id).filter(|resource| resource.begun.is_some())
     }
+
+    /// Reads the log that a follower follows: that of its resource, or what is left of it.
+    fn with_log<R>(&self, follower: &Follower, read: impl FnOnce(&Log) -> R) -> R {
+        // A resource that was removed and begun again is another one.
+        let is_followed = |resource: &&Resource| Arc::ptr_eq(&resource.leftover, &follower.leftover);
+        match self.resources.get(&follower.resource).filter(is_followed) {
+            Some(resource) => read(&resource.log),
+            None => match &*lock(&follower.leftover) {
+                Some(log) => read(log),
+                None => read(&Log::new(self.removed)),
+            },
+        }
+    }
+}
+
+fn lock(leftover: &Mutex<Option<Log>>) -> MutexGuard<'_, Option<Log>> {
+    leftover.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { revision: 1, resources: HashMap::new(), dependents: Dependents::default(), compacted: 0 }
+        Self {
+            revision: 1,
+            resources: HashMap::new(),
+            dependents: Dependents::default(),
+            compacted: 0,
+            removed: 0,
+            leftover: Vec::new(),
+        }
     }
 }
 
@@ -434,24 +422,14 @@ impl Resource {
     }
 }
 
-impl Change {
-    fn new(
-        revision: Revision,
-        key: Key,
-        before: Option<Arc<Object>>,
-        after: Option<Arc<Object>>,
-        last: Option<Arc<Object>>,
-    ) -> Self {
-        Self { revision, key, before, after, last }
-    }
-}
-
 /// A place in the changes of one resource.
 pub(crate) struct Follower {
     resource: ResourceId,
     /// Changes up to this revision have been seen.
     reached: Revision,
     written: watch::Receiver<Revision>,
+    /// The log, once the resource is removed.
+    leftover: Arc<Mutex<Option<Log>>>,
 }
 
 impl Follower {
@@ -460,9 +438,12 @@ impl Follower {
         self.reached
     }
 
-    /// Waits for a change after those that were seen. `false` when the resource is gone.
+    /// Waits for a change after those that were seen. `false` when the resource is removed.
     pub(crate) async fn changed(&mut self) -> bool {
         let reached = self.reached;
         self.written.wait_for(|written| *written > reached).await.is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,13 @@
 //! Watch: the events of a resource, one line each, until the client has had enough.
+//!
+//! Events are encoded one by one, as the connection takes them. In between a watch holds weak references to the objects of
+//! its beginning and at most one batch of changes: the log is the buffer of all watches, and its bound is theirs. A watch
+//! whose client is slower than the log forgets ends with 410, and keeps no past state in memory until then
+//! (tests: `tests/watch_memory.rs`).
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,8 +28,10 @@ use crate::server::Shared;
 use crate::status::{FieldError, Named, Status};
 use crate::store::{Change, EventType, Expired, Follower, Revision};
 
-/// So many changes are taken from the log at once.
+/// The most changes that a watch takes from the log at once.
 const BATCH: usize = 256;
+/// The most bytes of objects in them, unless the first alone is larger.
+const BATCH_BYTES: usize = 64 << 10;
 /// A watch ends after this time when the client names none.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// So often a client that wants bookmarks is told how far it is.
@@ -57,37 +65,32 @@ impl Shared {
         {
             return Ok(streaming(stream::iter([error(&status)])));
         }
-        let (first, start) = if initial {
+        let (initial, start) = if initial {
             let snapshot = self.store.list(&kind.id(), selection.namespace());
-            let view = self.view(kind);
-            let objects = snapshot.objects.iter().map(|object| view.of(object));
-            let objects = objects.filter(|object| selection.matches(object));
-            let mut lines: Vec<Bytes> = objects.map(|object| form.event(kind, "ADDED", &object)).collect();
-            if streams_list == Some(true) && bookmarks {
-                lines.push(bookmark(kind, form, snapshot.revision, true));
-            }
-            (lines, snapshot.revision)
+            (snapshot.objects.iter().map(Arc::downgrade).collect(), snapshot.revision)
         } else {
             (Vec::new(), from.filter(|revision| *revision > 0).unwrap_or_else(|| self.store.revision()))
         };
-        let follower = self.store.follow(&kind.id(), start).map_err(|expired| too_old(start, expired));
+        // That its version is gone is told in the stream, by an event, not by the answer.
+        let follower = match self.store.follow(&kind.id(), start) {
+            Ok(follower) => follower,
+            Err(expired) => return Ok(streaming(stream::iter([error(&too_old(start, expired))]))),
+        };
         let watcher = Watcher {
             shared: Arc::clone(self),
             kind: Arc::clone(kind),
             form,
             selection,
-            follower: None,
+            initial: initial.into_iter(),
+            ends_initial: streams_list == Some(true) && bookmarks,
+            follower,
+            changes: VecDeque::new(),
+            parts: VecDeque::new(),
             bookmarks,
             next_bookmark: next_bookmark(ends),
             ends,
         };
-        // That its version is gone is told in the stream, by an event, not by the answer.
-        let rest = match follower {
-            Ok(follower) => Watcher { follower: Some(follower), ..watcher }.lines().boxed(),
-            Err(status) => stream::iter([error(&status)]).boxed(),
-        };
-        let lines = stream::iter(first).chain(rest);
-        Ok(streaming(lines))
+        Ok(streaming(watcher.parts()))
     }
 }
 
@@ -134,69 +137,110 @@ struct Watcher {
     kind: Arc<Kind>,
     form: Form,
     selection: Selection,
-    follower: Option<Follower>,
+    /// The objects that the watch begins with and has not shown. The store keeps them for as long as its log goes back to
+    /// the beginning of the watch.
+    initial: std::vec::IntoIter<Weak<Object>>,
+    /// Whether a bookmark has yet to mark the end of the initial events.
+    ends_initial: bool,
+    follower: Follower,
+    /// Changes that were taken from the log and not shown.
+    changes: VecDeque<Arc<Change>>,
+    /// What is left of the event that was encoded last.
+    parts: VecDeque<Bytes>,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
 }
 
 impl Watcher {
-    fn lines(self) -> impl Stream<Item = Bytes> + Send {
+    fn parts(self) -> impl Stream<Item = Bytes> + Send {
         stream::unfold(Some(self), |watcher| async {
             let mut watcher = watcher?;
+            if let Some(part) = watcher.parts.pop_front() {
+                return Some((part, Some(watcher)));
+            }
             match watcher.next().await {
-                Next::Lines(lines) => Some((stream::iter(lines), Some(watcher))),
-                Next::Last(line) => Some((stream::iter(vec![line]), None)),
+                Next::Part(part) => Some((part, Some(watcher))),
+                Next::Last(line) => Some((line, None)),
                 Next::End => None,
             }
         })
-        .flatten()
     }
 
     async fn next(&mut self) -> Next {
-        let Some(follower) = &mut self.follower else { return Next::End };
+        if let Some(next) = self.next_initial() {
+            return next;
+        }
         loop {
-            let changes = match self.shared.store.next_changes(follower, BATCH) {
-                Ok(changes) => changes,
-                Err(expired) => return Next::Last(error(&too_old(follower.reached(), expired))),
-            };
-            let event = |change: &Arc<Change>| event(&self.shared, &self.selection, &self.kind, self.form, change);
-            let lines: Vec<Bytes> = changes.iter().filter_map(event).collect();
-            if !lines.is_empty() {
-                return Next::Lines(lines);
+            while let Some(change) = self.changes.pop_front() {
+                if let Some(part) = self.encode_change(&change) {
+                    return Next::Part(part);
+                }
             }
-            if !changes.is_empty() {
+            match self.shared.store.next_changes(&mut self.follower, BATCH, BATCH_BYTES) {
+                Ok(changes) => self.changes = changes.into(),
+                Err(expired) => return Next::Last(error(&too_old(self.follower.reached(), expired))),
+            }
+            if !self.changes.is_empty() {
                 continue;
             }
             tokio::select! {
                 biased;
                 () = sleep_until(self.ends) => return Next::End,
-                alive = follower.changed() => if !alive { return Next::End },
+                alive = self.follower.changed() => if !alive { return Next::End },
                 () = sleep_until(self.next_bookmark), if self.bookmarks => {
                     self.next_bookmark = next_bookmark(self.ends);
-                    return Next::Lines(vec![bookmark(&self.kind, self.form, follower.reached(), false)]);
+                    return Next::Part(bookmark(&self.kind, self.form, self.follower.reached(), false));
                 }
             }
         }
     }
-}
 
-/// What a watcher is told of a change, if anything.
-fn event(shared: &Shared, selection: &Selection, kind: &Kind, form: Form, change: &Change) -> Option<Bytes> {
-    let view = shared.view(kind);
-    let matches =
-        |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| selection.matches(&view.of(object)));
-    let event = match (matches(&change.before), matches(&change.after)) {
-        (false, true) => EventType::Added,
-        (true, true) => EventType::Modified,
-        (true, false) => EventType::Deleted,
-        (false, false) => return None,
-    };
-    Some(form.event(kind, event.name(), &*view.of_change(change, event)?))
+    /// The next of the initial events, as long as there are any.
+    fn next_initial(&mut self) -> Option<Next> {
+        while let Some(object) = self.initial.next() {
+            let Some(object) = object.upgrade() else {
+                // The log has forgotten the change that replaced it, and so the beginning of this watch.
+                let expired = self.shared.store.expired(&self.follower);
+                return Some(Next::Last(error(&too_old(self.follower.reached(), expired))));
+            };
+            let object = self.shared.view(&self.kind).of(&object);
+            if self.selection.matches(&object) {
+                return self.encode("ADDED", &object).map(Next::Part);
+            }
+        }
+        // Frees the room for the references.
+        self.initial = Vec::new().into_iter();
+        let ends = std::mem::take(&mut self.ends_initial);
+        ends.then(|| Next::Part(bookmark(&self.kind, self.form, self.follower.reached(), true)))
+    }
+
+    /// What the watcher is shown of a change, if anything.
+    fn encode_change(&mut self, change: &Change) -> Option<Bytes> {
+        let view = self.shared.view(&self.kind);
+        let matches = |object: &Option<Arc<Object>>| {
+            object.as_ref().is_some_and(|object| self.selection.matches(&view.of(object)))
+        };
+        let event = match (matches(&change.before), matches(&change.after)) {
+            (false, true) => EventType::Added,
+            (true, true) => EventType::Modified,
+            (true, false) => EventType::Deleted,
+            (false, false) => return None,
+        };
+        let object = view.of_change(change, event)?;
+        self.encode(event.name(), &object)
+    }
+
+    /// Encodes an event, and gives its first part.
+    fn encode(&mut self, event: &str, object: &Object) -> Option<Bytes> {
+        self.form.event(&self.kind, event, object, &mut self.parts);
+        self.parts.pop_front()
+    }
 }
 
 enum Next {
-    Lines(Vec<Bytes>),
+    /// An event, or the first part of one.
+    Part(Bytes),
     Last(Bytes),
     End,
 }

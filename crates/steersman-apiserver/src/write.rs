@@ -97,7 +97,11 @@ impl Shared {
             return Ok(answer::json(StatusCode::CREATED, value.to_string()));
         } else {
             let written = self.store.put(&kind.id(), &key, None, |revision| Object::new(&value, revision, fields));
-            let object = written.map_err(|_| self.name_is_taken(kind, &key))?;
+            let object = written.map_err(|error| match error {
+                // The definition of the kind was deleted meanwhile.
+                WriteError::NotFound => Status::not_found(kind.named(), &name),
+                WriteError::Exists | WriteError::Changed => self.name_is_taken(kind, &key),
+            })?;
             self.definition_written(kind, &key);
             let mut work = Work::default();
             work.written(kind, None, &object);
@@ -319,9 +323,10 @@ impl Shared {
             let _ =
                 self.store.put(&kind.id(), key, Some(&object), |revision| Object::new(&value, revision, Vec::new()));
         }
-        if self.customs.register(&value, self.store.revision()) {
+        if crd::has_condition(&value, "Established") {
             let text = |name: &str| value["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
             self.store.begin(&ResourceId { group: text("/group").into(), plural: text("/names/plural").into() });
+            self.customs.register(&value, self.store.revision());
         }
     }
 

@@ -13,7 +13,7 @@ use crate::metadata;
 use crate::object::Object;
 use crate::server::Shared;
 use crate::status::Status;
-use crate::store::Key;
+use crate::store::{Key, ResourceId};
 
 /// Holds a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -98,12 +98,13 @@ impl Shared {
         self.customs.resource(group, plural)
     }
 
-    /// A definition that is gone is served no longer.
+    /// A definition that is gone is served no longer, and nothing of it is kept: neither its schema nor the past of its
+    /// objects (test: `nothing_is_kept_of_a_definition_that_is_deleted`).
     pub(crate) fn forget_custom(&self, name: &str) {
-        if let Some(kind) = self.defined_by(name) {
-            self.store.end_followers(&kind.id());
-        }
         self.customs.unregister(name);
+        if let Some((plural, group)) = name.split_once('.') {
+            self.store.remove(&ResourceId { group: group.into(), plural: plural.into() });
+        }
         self.reconsider_names(name);
     }
 
