@@ -1,5 +1,7 @@
 //! From events to keys.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,6 +79,23 @@ pub(crate) fn owners<K>(owner: Identity, which: Owners) -> impl Fn(&Cached<K>) -
     }
 }
 
+/// Up to this number of keys, comparing each with each is cheaper than a hash set.
+const COMPARED_MAX: usize = 8;
+
+/// Appends the keys of `more` that are not in `keys` yet, in their order.
+fn merge<T: Eq + Hash + Clone>(keys: &mut Vec<T>, more: Vec<T>) {
+    if keys.len() + more.len() <= COMPARED_MAX {
+        for key in more {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        return;
+    }
+    let mut seen: HashSet<T> = keys.iter().cloned().collect();
+    keys.extend(more.into_iter().filter(|key| seen.insert(key.clone())));
+}
+
 impl<K: Object> Enqueue<K> {
     fn enqueue(&self, event: &Event<K>) {
         let low = match event {
@@ -97,11 +116,7 @@ impl<K: Object> Enqueue<K> {
         if let Event::Update { old, new } = event
             && !old.is_same_state(new)
         {
-            for key in self.keys(map, old) {
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            }
+            merge(&mut keys, self.keys(map, old));
         }
         keys.into_iter().for_each(|key| self.queue.add_with(key, options));
     }
@@ -138,5 +153,70 @@ impl<K: Object> EventHandler<K> for Enqueue<K> {
 
     fn on_event(&mut self, event: &Event<K>) {
         self.enqueue(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::hash::Hasher;
+
+    use super::*;
+
+    thread_local! {
+        static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A key that counts how often keys are compared or hashed.
+    #[derive(Debug, Clone)]
+    struct Counted(u32);
+
+    fn step() {
+        STEPS.set(STEPS.get() + 1);
+    }
+
+    impl PartialEq for Counted {
+        fn eq(&self, other: &Self) -> bool {
+            step();
+            self.0 == other.0
+        }
+    }
+
+    impl Eq for Counted {}
+
+    impl Hash for Counted {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            step();
+            self.0.hash(state);
+        }
+    }
+
+    /// The merged numbers, and how many steps that took.
+    fn merged(keys: impl IntoIterator<Item = u32>, more: impl IntoIterator<Item = u32>) -> (Vec<u32>, u64) {
+        let mut keys: Vec<_> = keys.into_iter().map(Counted).collect();
+        let more = more.into_iter().map(Counted).collect();
+        STEPS.set(0);
+        merge(&mut keys, more);
+        (keys.into_iter().map(|key| key.0).collect(), STEPS.get())
+    }
+
+    #[test]
+    fn merging_the_keys_of_both_states_takes_a_few_steps_for_each_key() {
+        for count in [1, 3, 10, 40, 1_000, 20_000] {
+            let (keys, steps) = merged(0..count, count / 2..count + count / 2);
+            assert_eq!(keys, (0..count + count / 2).collect::<Vec<_>>(), "each once, in order");
+            assert!(steps <= 20 * u64::from(count), "{steps} steps for two states with {count} keys each");
+        }
+        let (keys, steps) = merged(0..20_000, [3, 50_000]);
+        assert_eq!((keys.len(), keys[20_000]), (20_001, 50_000));
+        assert!(steps <= 200_000, "{steps}");
+    }
+
+    #[test]
+    fn merging_keeps_the_order_and_drops_repetitions() {
+        assert_eq!(merged([2, 1], [3, 1, 3, 4, 2]).0, [2, 1, 3, 4]);
+        let more = || (0..100).chain(0..100).rev();
+        let expected: Vec<_> = (0..50).chain((50..100).rev()).collect();
+        assert_eq!(merged(0..50, more()).0, expected);
     }
 }
