@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use steersman_wire::{Fault, ObjectError};
 use crate::ObjectKey;
 
 /// Why something in this crate failed.
-#[derive(Debug, Clone, thiserror::Error)]
+///
+/// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main` returns.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A text is no key.
@@ -42,6 +45,17 @@ pub enum Error {
     Stopped {
         /// What it was for.
         kind: String,
+    },
+    /// A task of the informer panicked.
+    #[error(
+        "the informer for {informer} has failed, and its cache is out of date: a task of it panicked: {panic}; this is a bug in the \
+         client or in the cache, and the log has the place"
+    )]
+    Failed {
+        /// What it was for.
+        informer: String,
+        /// The message of the panic.
+        panic: String,
     },
     /// Nobody declared that objects of the kind are to be kept.
     #[error("{kind} is not in the cache, because no informer was declared for it: call {fix} before")]
@@ -126,6 +140,12 @@ pub enum Error {
     /// The server could not be asked.
     #[error("{0}")]
     Client(#[source] Arc<steersman_client::Error>),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<steersman_client::Error> for Error {

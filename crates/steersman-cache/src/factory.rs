@@ -13,6 +13,7 @@ use futures::future::join_all;
 use kube_core::Resource;
 use steersman_client::{Api, ApiResource, Client, DynamicObject, PartialObjectMeta, Place};
 use steersman_wire::{LabelSelector, TypeMeta};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cached::Object;
@@ -190,6 +191,8 @@ impl fmt::Display for Identity {
 pub struct SharedInformerFactory {
     client: Client,
     informers: Arc<Mutex<HashMap<Identity, Entry>>>,
+    /// The first informer that failed.
+    failure: watch::Sender<Option<Error>>,
 }
 
 /// An informer whose type is not known here.
@@ -263,7 +266,7 @@ impl fmt::Debug for SharedInformerFactory {
 impl SharedInformerFactory {
     /// A factory without informers.
     pub fn new(client: Client) -> Self {
-        Self { client, informers: Arc::default() }
+        Self { client, informers: Arc::default(), failure: watch::Sender::new(None) }
     }
 
     fn informers(&self) -> MutexGuard<'_, HashMap<Identity, Entry>> {
@@ -292,7 +295,7 @@ impl SharedInformerFactory {
         K: Object + Resource<DynamicType = ()>,
     {
         let type_meta = type_meta::<K>(&());
-        self.informer_of(options, type_meta, |client, place| client.objects((), place))
+        self.informer_of(options, &K::kind(&()), type_meta, |client, place| client.objects((), place))
     }
 
     /// The informer for the metadata of objects of a Rust type.
@@ -304,7 +307,8 @@ impl SharedInformerFactory {
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
         PartialObjectMeta<K>: Object,
     {
-        self.informer_of(options, metadata_type(), |client, place| client.objects::<K>((), place).metadata())
+        let api = |client: &Client, place| client.objects::<K>((), place).metadata();
+        self.informer_of(options, &K::kind(&()), metadata_type(), api)
     }
 
     /// The informer for objects of a kind that is known at run time only.
@@ -314,7 +318,8 @@ impl SharedInformerFactory {
         options: InformerOptions<DynamicObject>,
     ) -> Result<Informer<DynamicObject>, Error> {
         let type_meta = type_meta::<DynamicObject>(resource);
-        self.informer_of(options, type_meta, |client, place| client.objects(resource.clone(), place))
+        let api = |client: &Client, place| client.objects(resource.clone(), place);
+        self.informer_of(options, &resource.kind, type_meta, api)
     }
 
     /// The informer for the metadata of objects of a kind that is known at run time only.
@@ -323,14 +328,14 @@ impl SharedInformerFactory {
         resource: &ApiResource,
         options: InformerOptions<PartialObjectMeta<DynamicObject>>,
     ) -> Result<Informer<PartialObjectMeta<DynamicObject>>, Error> {
-        self.informer_of(options, metadata_type(), |client, place| {
-            client.objects::<DynamicObject>(resource.clone(), place).metadata()
-        })
+        let api = |client: &Client, place| client.objects::<DynamicObject>(resource.clone(), place).metadata();
+        self.informer_of(options, &resource.kind, metadata_type(), api)
     }
 
     fn informer_of<K>(
         &self,
         mut options: InformerOptions<K>,
+        kind: &str,
         type_meta: TypeMeta,
         api: impl Fn(&Client, Place) -> Api<K>,
     ) -> Result<Informer<K>, Error>
@@ -359,6 +364,8 @@ impl SharedInformerFactory {
                 if entry.reflector != reflector {
                     return Err(Error::OtherOptions { kind: kind(), what: "reflector" });
                 }
+                // The functions of indexes run without a lock.
+                drop(informers);
                 add_indexes(&informer, options.indexes)?;
                 informer
             }
@@ -390,8 +397,18 @@ impl SharedInformerFactory {
                     reflector: reflector.clone(),
                 };
                 let informer = Informer::new(sources, config);
+                // It has no objects yet.
                 add_indexes(&informer, options.indexes)?;
-                let name = identity.to_string().into();
+                let name: Arc<str> = identity.to_string().into();
+                let (failure, what) = (self.failure.clone(), format!("{kind} ({name})"));
+                informer.on_failure(move |panic| {
+                    let failed = || Error::Failed { informer: what.clone(), panic: panic.to_owned() };
+                    failure.send_if_modified(|first| {
+                        let is_first = first.is_none();
+                        first.get_or_insert_with(failed);
+                        is_first
+                    });
+                });
                 informers.insert(identity, Entry { informer: Arc::new(informer.clone()), name, reflector });
                 informer
             }
@@ -423,9 +440,26 @@ impl SharedInformerFactory {
     /// Stops an informer that nobody needs any more, as [`Informer::stop`] does, and lets go of it. Its objects are freed with the last
     /// clone and lister of it. One that was stopped without this is let go of when the factory is next asked for anything.
     pub async fn remove<K: Object>(&self, informer: Informer<K>) {
-        let removed: Vec<_> = self.informers().extract_if(|_, entry| entry.holds(&informer)).collect();
-        drop(removed);
+        self.forget(&informer);
         informer.stop().await;
+    }
+
+    /// Lets go of an informer that is about to be stopped: from now on a request for the same objects gives a new one.
+    pub fn forget<K: Object>(&self, informer: &Informer<K>) {
+        let removed: Vec<_> = self.informers().extract_if(|_, entry| entry.holds(informer)).collect();
+        // With the lock, others would wait while a cache is freed.
+        drop(removed);
+    }
+
+    /// Waits until an informer of this factory [fails](Informer::has_failed), and returns an [`Error::Failed`] that names it. The
+    /// first failure is returned again to those who ask later.
+    pub async fn failed(&self) -> Error {
+        let mut failure = self.failure.subscribe();
+        match failure.wait_for(Option::is_some).await.map(|first| first.clone()) {
+            Ok(Some(error)) => error,
+            // The factory has the sender.
+            _ => std::future::pending().await,
+        }
     }
 
     /// Starts all informers that are not running yet: call it again when new ones were asked for.

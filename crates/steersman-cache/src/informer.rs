@@ -6,11 +6,12 @@ mod processor;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
 use steersman_wire::ObjectError;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -21,13 +22,16 @@ use crate::cached::{Cached, Object};
 use crate::delta_fifo::Batch;
 use crate::handlers::{EventHandler, HandlerHandle};
 use crate::haste::{Haste, Hurry};
-use crate::indexer::{Index, Indexer};
+use crate::indexer::{Index, Indexer, Values};
 use crate::informer::prepare::Prepared;
 use crate::informer::processor::{Processed, Processor, Task};
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Phase, Reflector, ReflectorOptions, ReflectorStatus, report_undecoded};
 use crate::source::{Intake, Source};
 use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions, Subscription};
+
+/// If objects change faster than the function of a new index reads them, the last round holds up the changes.
+const UNLOCKED_ROUNDS_MAX: u32 = 16;
 
 /// Keeps the objects of one kind in a cache and tells handlers what changes. Clones are the same informer.
 ///
@@ -67,6 +71,8 @@ pub(crate) struct Inner<K> {
     handlers_changed: Notify,
     index_panics: AtomicU64,
     haste: Arc<Haste>,
+    /// The message of the panic that ended a task.
+    failure: OnceLock<String>,
 }
 
 /// How far an informer is, for those who wait.
@@ -87,7 +93,11 @@ struct Life<K> {
     inner: Arc<Inner<K>>,
     state: Mutex<LifeState>,
     sources: Vec<Arc<Source<K>>>,
+    /// Called once with the message if a task panics.
+    on_failure: OnceLock<OnFailure>,
 }
+
+type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Starts the tasks.
 type Starter = Box<dyn FnOnce() -> Vec<JoinHandle<()>> + Send>;
@@ -103,12 +113,28 @@ enum LifeState {
 /// Ends the informer with its task, however that ends: those who wait would else wait for ever.
 struct Sentinel<K>(Weak<Life<K>>);
 
+impl<K> Sentinel<K> {
+    /// Runs a task of the informer. If it panics, the informer fails.
+    async fn watch<T>(self, task: impl Future<Output = T>) {
+        if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await
+            && let Some(life) = self.0.upgrade()
+        {
+            life.task_ended(Some(panic_message(&*panic)));
+        }
+    }
+}
+
 impl<K> Drop for Sentinel<K> {
     fn drop(&mut self) {
         if let Some(life) = self.0.upgrade() {
-            life.task_ended(thread::panicking());
+            life.task_ended(None);
         }
     }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
 /// What an [`Informer`] is for, and how it asks and keeps.
@@ -157,6 +183,7 @@ impl<K: Object> Informer<K> {
             handlers_changed: Notify::new(),
             index_panics: AtomicU64::new(0),
             haste: Arc::default(),
+            failure: OnceLock::new(),
         });
         let mut reflectors = Vec::new();
         for ((_, lister_watcher), source) in sources.into_iter().zip(&fifos) {
@@ -170,21 +197,17 @@ impl<K: Object> Informer<K> {
             let (shared, life) = (Arc::clone(&inner), life.clone());
             let starter: Starter = Box::new(move || {
                 let (resync, watched) = (resync(Arc::clone(&shared)), Sentinel(life.clone()));
-                let mut tasks = vec![tokio::spawn(async move {
-                    let _watched = watched;
-                    resync.await;
-                })];
+                let mut tasks = vec![tokio::spawn(watched.watch(resync))];
                 for (index, (reflector, source)) in reflectors.into_iter().zip(fifos).enumerate() {
                     let (consume, watched) = (consume(Arc::clone(&shared), index, source), Sentinel(life.clone()));
                     // One task, in this order: what has been read is in the cache without anybody having to be woken.
-                    tasks.push(tokio::spawn(async move {
-                        let _watched = watched;
-                        tokio::join!(biased; reflector.run(), consume);
-                    }));
+                    let task = async move { tokio::join!(biased; reflector.run(), consume) };
+                    tasks.push(tokio::spawn(watched.watch(task)));
                 }
                 tasks
             });
-            Life { inner: Arc::clone(&inner), state: Mutex::new(LifeState::New(starter)), sources }
+            let (inner, on_failure) = (Arc::clone(&inner), OnceLock::new());
+            Life { inner, state: Mutex::new(LifeState::New(starter)), sources, on_failure }
         });
         Self { inner, life }
     }
@@ -242,6 +265,11 @@ impl<K: Object> Informer<K> {
         matches!(*self.life.state(), LifeState::Failed)
     }
 
+    /// Calls a function with the message of the panic when the informer [fails](Self::has_failed). The first function counts.
+    pub(crate) fn on_failure(&self, function: impl Fn(&str) + Send + Sync + 'static) {
+        let _ = self.life.on_failure.set(Box::new(function));
+    }
+
     /// Adds a handler without resyncs. Must be called within a tokio runtime, like its sibling.
     pub fn add_event_handler(&self, handler: impl EventHandler<K>) -> Result<HandlerHandle, Error> {
         self.add_handler(handler, None)
@@ -266,33 +294,52 @@ impl<K: Object> Informer<K> {
         Ok(handle)
     }
 
-    /// Adds an index, also when there are objects already. The cache can be read while their values are gathered.
+    /// Adds an index, also when there are objects already. The cache can be read and goes on to change while their values are
+    /// gathered: the function of an index runs without any lock (test `an_index_function_holds_up_neither_reads_nor_events`).
     ///
     /// If there is the same index under that name, all is well: two who share an informer need not know of each other. Functions
-    /// cannot be compared, so share a clone of the [`Index`] there. A function may read the cache, but not change the informer.
+    /// cannot be compared, so share a clone of the [`Index`] there.
     pub fn add_index(&self, name: &str, index: Index<K>) -> Result<(), Error> {
-        // Nothing is written meanwhile.
-        let _processor = self.inner.processor();
-        let objects = {
-            let indexer = self.inner.indexer();
-            match indexer.find_index(name) {
-                Some(other) if other.is_same(&index) => return Ok(()),
-                Some(_) => return Err(Error::IndexExists { name: name.to_owned() }),
-                None => indexer.list(),
-            }
+        let exists = || match self.inner.indexer().find_index(name) {
+            Some(other) if other.is_same(&index) => Some(Ok(())),
+            Some(_) => Some(Err(Error::IndexExists { name: name.to_owned() })),
+            None => None,
         };
-        let mut ready = HashMap::with_capacity(objects.len());
-        for object in &objects {
-            let (values, undecoded) = prepare::values(&index, object, &self.inner.index_panics);
-            ready.insert(object.address(), values);
-            if let Some(error) = undecoded {
-                self.life.report_undecoded(object, error);
+        // The objects stay here until the end, so that no later one can have the address of one of them.
+        let mut ready: HashMap<_, (Cached<K>, Values)> = HashMap::new();
+        let read = |ready: &mut HashMap<_, _>, object: &Cached<K>| {
+            ready.entry(object.address()).or_insert_with(|| {
+                let (values, undecoded) = prepare::values(&index, object, &self.inner.index_panics);
+                if let Some(error) = undecoded {
+                    self.life.report_undecoded(object, error);
+                }
+                (object.clone(), values)
+            });
+        };
+        let mut round = 1;
+        loop {
+            if let Some(result) = exists() {
+                return result;
             }
+            // Each round reads only what has changed during the round before.
+            let objects = self.inner.indexer().list();
+            objects.iter().for_each(|object| read(&mut ready, object));
+            // With this lock the cache does not change.
+            let _processor = self.inner.processor();
+            if let Some(result) = exists() {
+                return result;
+            }
+            let objects = self.inner.indexer().list();
+            if round < UNLOCKED_ROUNDS_MAX && objects.iter().any(|object| !ready.contains_key(&object.address())) {
+                round += 1;
+                continue;
+            }
+            objects.iter().for_each(|object| read(&mut ready, object));
+            let mut indexer = self.inner.indexer.write().unwrap_or_else(PoisonError::into_inner);
+            return indexer.add_index_with(name.to_owned(), index, |_, object, values| {
+                *values = ready.remove(&object.address()).map(|(_, values)| values).unwrap_or_default();
+            });
         }
-        let mut indexer = self.inner.indexer.write().unwrap_or_else(PoisonError::into_inner);
-        indexer.add_index_with(name.to_owned(), index, |_, object, values| {
-            *values = ready.remove(&object.address()).unwrap_or_default();
-        })
     }
 
     /// Whether both are clones of one.
@@ -315,18 +362,21 @@ impl<K: Object> Informer<K> {
         Subscription::new(self.lister(), self.inner.progress.subscribe())
     }
 
-    /// Whether everything that was there from the start is in the cache. Handlers may be told of it a little later: see
-    /// [`HandlerHandle::has_synced`].
+    /// Whether everything that was there from the start is in the cache. It is `false` once the informer has
+    /// [failed](Self::has_failed), because the cache does not follow the server any more. Handlers may be told of it a little later:
+    /// see [`HandlerHandle::has_synced`].
     pub fn has_synced(&self) -> bool {
-        self.inner.progress.borrow().synced
+        self.inner.progress.borrow().synced && self.inner.failure.get().is_none()
     }
 
-    /// Waits until everything that was there from the start is in the cache. The error says what the reflector is waiting for.
+    /// Waits until everything that was there from the start is in the cache. The error says what the reflector is waiting for, or
+    /// at once that the informer is stopped or has failed.
     pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
         let mut progress = self.inner.progress.subscribe();
         let ended = timeout(limit, progress.wait_for(|progress| progress.synced || progress.stopped)).await;
         if let Ok(Ok(progress)) = ended {
-            return if progress.synced { Ok(()) } else { Err(self.inner.stopped()) };
+            let is_synced = progress.synced && self.inner.failure.get().is_none();
+            return if is_synced { Ok(()) } else { Err(self.inner.stopped()) };
         }
         Err(Error::NotSynced { waited: limit, waiting: self.waiting() })
     }
@@ -411,25 +461,26 @@ impl<K> Life<K> {
         self.end_from(before)
     }
 
-    /// A task has ended. Unless it was told to, the others end with it.
-    fn task_ended(&self, panicked: bool) {
+    /// A task has ended, perhaps with a panic. Unless the informer was stopped, its other tasks end as well.
+    fn task_ended(&self, panic: Option<String>) {
         let mut state = self.state();
         if matches!(*state, LifeState::Stopped | LifeState::Failed) {
             return;
         }
-        let after = if panicked { LifeState::Failed } else { LifeState::Stopped };
+        let after = if panic.is_some() { LifeState::Failed } else { LifeState::Stopped };
         let before = std::mem::replace(&mut *state, after);
+        let panic = panic.map(|panic| &**self.inner.failure.get_or_init(|| panic));
         drop(state);
-        if panicked {
-            tracing::error!(kind = self.inner.kind, "a task of the informer panicked: the cache stays as it is");
-            for source in &self.sources {
-                source
-                    .status
-                    .send_modify(|status| status.fail("its informer has ended, because a task of it panicked"));
-            }
+        if let Some(panic) = panic {
+            tracing::error!(kind = self.inner.kind, panic, "a task of the informer panicked: its cache is out of date");
+            let why = format!("its informer has ended, because a task of it panicked: {panic}");
+            self.sources.iter().for_each(|source| source.status.send_modify(|status| status.fail(&why)));
         }
         // Those of the other sources. Nobody waits for them.
         drop(self.end_from(before));
+        if let (Some(panic), Some(on_failure)) = (panic, self.on_failure.get()) {
+            on_failure(panic);
+        }
     }
 
     fn end_from(&self, before: LifeState) -> Vec<JoinHandle<()>> {
@@ -456,8 +507,13 @@ impl<K> Inner<K> {
         self.processor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why nothing can be asked of it any more.
     fn stopped(&self) -> Error {
-        Error::Stopped { kind: self.kind.clone() }
+        let kind = self.kind.clone();
+        match self.failure.get() {
+            Some(panic) => Error::Failed { informer: kind, panic: panic.clone() },
+            None => Error::Stopped { kind },
+        }
     }
 
     /// Tasks can be started here.

@@ -13,7 +13,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use steersman_cache::{
-    Informer, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus, SharedInformerFactory, StorageOptions,
+    Index, Informer, InformerMetrics, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus,
+    SharedInformerFactory, StorageOptions,
 };
 use steersman_client::Client;
 use steersman_wire::{FieldSelector, LabelSelector, Metadata, SelectorError, Strip};
@@ -45,6 +46,24 @@ pub(crate) enum User<'a> {
 pub(crate) struct Found<K> {
     pub(crate) informer: Informer<K>,
     pub(crate) declared: Arc<Declared>,
+}
+
+/// A kind that has been declared, whose new indexes are still missing.
+#[must_use = "the indexes are not there before finish()"]
+pub(crate) struct Declaration<K> {
+    found: Found<K>,
+    in_use: Option<InUse>,
+    indexes: Vec<(String, Index<K>)>,
+}
+
+impl<K: Object> Declaration<K> {
+    /// Adds the indexes. Their functions may take their time: call it without any lock.
+    pub(crate) fn finish(self) -> Result<(Found<K>, Option<InUse>), Error> {
+        for (name, index) in self.indexes {
+            self.found.informer.add_index(&name, index)?;
+        }
+        Ok((self.found, self.in_use))
+    }
 }
 
 /// Who has this watches the cache, which is not to be taken away from under it.
@@ -166,40 +185,30 @@ impl Caches {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The informer for a kind, and, for a controller, the mark that it is in use. The first who asks says which objects are kept, and
+    /// The informer for a kind, and, for a controller, the mark that it is in use; the caller adds the indexes. The first who asks says which objects are kept, and
     /// how. To say something else is an error. Those who say nothing share it if it was declared for all; if a controller declared it
     /// for itself, only where they still see all objects, and the whole of them.
-    pub(crate) fn declare<K: Object>(
-        &self,
-        kind: &mut Kind<K>,
-        user: User<'_>,
-    ) -> Result<(Found<K>, Option<InUse>), Error> {
+    pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>, user: User<'_>) -> Result<Declaration<K>, Error> {
         let options = std::mem::take(&mut kind.options);
         let scope = Scope::of(&options);
         let mut declared = self.declared();
         let same = declared.iter().find(|declared| declared.identity.is_same(&kind.identity)).cloned();
-        let found = match same {
-            Some(found) => self.share(kind, options, &scope, &found)?,
+        let (found, indexes) = match same {
+            Some(found) => (self.share(kind, &scope, &found)?, options.into_indexes()),
             None => {
                 let found = self.make(kind, options, scope, user)?;
                 declared.push(Arc::clone(&found.declared));
-                found
+                (found, Vec::new())
             }
         };
         let in_use = match user {
             User::Manager => None,
             User::Controller(name) => Some(found.declared.used_by(name)),
         };
-        Ok((found, in_use))
+        Ok(Declaration { found, in_use, indexes })
     }
 
-    fn share<K: Object>(
-        &self,
-        kind: &Kind<K>,
-        options: InformerOptions<K>,
-        scope: &Scope,
-        declared: &Arc<Declared>,
-    ) -> Result<Found<K>, Error> {
+    fn share<K: Object>(&self, kind: &Kind<K>, scope: &Scope, declared: &Arc<Declared>) -> Result<Found<K>, Error> {
         let invalid = |problem| Error::from(steersman_cache::Error::InvalidOptions { problem });
         let says_which = *scope != Scope::default();
         if says_which && *scope != declared.scope {
@@ -225,11 +234,7 @@ impl Caches {
             };
         }
         declared.check_is_for_all(says_which, kind.storage.is_some())?;
-        let found = Found::of(declared).expect("the identity holds the type");
-        for (name, index) in options.into_indexes() {
-            found.informer.add_index(&name, index)?;
-        }
-        Ok(found)
+        Ok(Found::of(declared).expect("the identity holds the type"))
     }
 
     fn make<K: Object>(
@@ -277,7 +282,8 @@ impl Caches {
         })
     }
 
-    /// Forgets a kind that no controller watches any more, and gives its informer, which is to be stopped.
+    /// Forgets a kind that no controller watches any more, and gives its informer, which is to be stopped. A declaration that comes
+    /// before it has stopped makes a new informer.
     pub(crate) fn remove<K: Object>(&self, identity: &Identity) -> Result<Informer<K>, Error> {
         let mut declared = self.declared();
         let index = declared.iter().position(|declared| declared.identity.is_same(identity));
@@ -287,7 +293,9 @@ impl Caches {
             let by = users.iter().map(ToString::to_string).collect();
             return Err(Error::InUse { kind: identity.kind.clone(), by });
         }
-        let found = Found::of(&declared.remove(index)).expect("the identity holds the type");
+        let found = Found::<K>::of(&declared.remove(index)).expect("the identity holds the type");
+        // Under the lock: no declaration can get an informer that is about to stop.
+        self.factory.forget(&found.informer);
         Ok(found.informer)
     }
 
@@ -310,6 +318,11 @@ impl Caches {
         Ok(self.factory.wait_for_cache_sync(limit).await?)
     }
 
+    /// Waits until an informer fails. The error names it.
+    pub(crate) async fn failed(&self) -> Error {
+        self.factory.failed().await.into()
+    }
+
     pub(crate) async fn shutdown(&self) {
         self.factory.shutdown().await;
     }
@@ -317,6 +330,10 @@ impl Caches {
     /// A request has just succeeded: caches that back off try again soon.
     pub(crate) fn hurry(&self) {
         self.factory.hurry();
+    }
+
+    pub(crate) fn metrics(&self) -> Vec<(String, InformerMetrics)> {
+        self.factory.metrics()
     }
 
     pub(crate) fn status(&self) -> Vec<ReflectorStatus> {
@@ -340,4 +357,33 @@ fn metadata_only(identity: &Identity, cached: &Identity) -> Error {
     let read = format!("CachedClient::{}", cached.call);
     let fix = format!("read {read}, or cache whole objects with Manager::declare({})", identity.call);
     NotCached::MetadataOnly { kind: identity.kind.clone(), fix }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use steersman_testing::Embedded;
+
+    use super::*;
+    use crate::{Manager, kind};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_declared_before_its_old_cache_has_stopped_gets_a_new_cache() {
+        let server = Embedded::start();
+        let manager = Manager::new(Client::from(server.client()));
+        let running = manager.clone();
+        tokio::spawn(async move { running.start(std::future::pending()).await });
+        tokio::task::yield_now().await;
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        let maps = kind::<ConfigMap>();
+        // What undeclare does, with a declare between its two steps.
+        let old = manager.caches().remove::<ConfigMap>(&maps.identity).unwrap();
+        let lister = manager.declare(maps).unwrap();
+        old.stop().await;
+        let mut map = ConfigMap::default();
+        (map.metadata.namespace, map.metadata.name) = (Some("default".to_owned()), Some("m".to_owned()));
+        manager.client().create(&map).await.unwrap();
+        manager.client().get::<ConfigMap>(&ObjectKey::new("default", "m")).await.expect("the new cache runs");
+        assert_eq!(lister.len(), 1);
+    }
 }

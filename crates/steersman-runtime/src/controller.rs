@@ -148,13 +148,10 @@ impl<K: Object> ControllerBuilder<K> {
         let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
         // Before anything is declared for it.
         self.manager.check_name(&name)?;
-        let (found, in_use) = self.manager.with_caches(|caches| {
-            let found = caches.declare(&mut self.primary, User::Controller(&name))?;
-            for source in &mut self.sources {
-                source.declare(caches, &name)?;
-            }
-            Ok(found)
-        })?;
+        let (found, in_use) = self.manager.declare_for(&mut self.primary, User::Controller(&name))?;
+        for source in &mut self.sources {
+            source.declare(&self.manager, &name)?;
+        }
         let mut innermost: Arc<dyn DynReconciler<K>> = Arc::new(Erased(reconciler));
         let mut wrap = |layer: Arc<dyn Layer<K>>| {
             innermost = Arc::new(Layered { layer, inner: Arc::clone(&innermost) });
@@ -309,11 +306,10 @@ impl Controller {
         }
         let concerned = Concerned::Mapped(Arc::new(map));
         let mut source = Watched { kind, informer: None, in_use: None, concerned };
-        self.shared.manager.upgrade()?.with_caches(|caches| {
-            let (found, in_use) = caches.declare(&mut source.kind, User::Controller(&self.shared.name))?;
-            source.in_use = in_use;
-            source.listen(&found.informer, &self.shared)
-        })
+        let manager = self.shared.manager.upgrade()?;
+        let (found, in_use) = manager.declare_for(&mut source.kind, User::Controller(&self.shared.name))?;
+        source.in_use = in_use;
+        manager.with_caches(|_| source.listen(&found.informer, &self.shared))
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Why something in this crate failed.
-#[derive(Debug, Clone, thiserror::Error)]
+///
+/// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main` returns.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server refused, or could not be reached.
@@ -167,6 +169,12 @@ impl From<NotCached> for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl From<steersman_client::Error> for Error {
     fn from(error: steersman_client::Error) -> Self {
         Self::Client(Arc::new(error))
@@ -297,13 +305,27 @@ impl fmt::Display for Failure {
 
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Failure({self}{})", if self.terminal { "; terminal" } else { "" })
+        write!(f, "{self}{}", if self.terminal { " (terminal: not retried)" } else { "" })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_out_of_main_reads_like_its_message() {
+        fn main(error: Error) -> Result<(), Box<dyn std::error::Error>> {
+            Err(error)?
+        }
+        let not_declared = steersman_cache::Error::NotDeclared { kind: "Pod".to_owned(), fix: "declare".to_owned() };
+        for error in [Error::DuplicateName { name: "cronjob".to_owned() }, not_declared.into(), Error::StartedTwice] {
+            // The standard library prints what `main` returns with `{:?}`.
+            assert_eq!(format!("{:?}", main(error.clone()).unwrap_err()), error.to_string());
+        }
+        assert_eq!(format!("{:?}", Failure::message("no mail")), "no mail");
+        assert_eq!(format!("{:?}", Failure::terminal("no mail")), "no mail (terminal: not retried)");
+    }
 
     #[test]
     fn what_is_no_error_type_becomes_a_failure_that_is_tried_again() {

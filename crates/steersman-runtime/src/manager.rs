@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use steersman_cache::{Lister, Object, ReflectorStatus};
+use steersman_cache::{InformerMetrics, Lister, Object, ReflectorStatus};
 use steersman_client::Client;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::caches::{Caches, User};
+use crate::caches::{Caches, Found, InUse, User};
 use crate::kind::Kind;
 use crate::layers::words;
 use crate::stop::{Stop, Stopper};
@@ -181,6 +181,12 @@ impl Manager {
         self.inner.caches.status()
     }
 
+    /// The figures of all informers, each with what it is for: `/api/v1/pods`, `/api/v1/pods in a, b where app=web`. Typed, dynamic and
+    /// metadata-only informers of the same objects have the same name.
+    pub fn informer_metrics(&self) -> Vec<(String, InformerMetrics)> {
+        self.inner.caches.metrics()
+    }
+
     /// Says what a new controller reconciles; the builder says the rest.
     pub fn controller<K: Object>(&self, primary: Kind<K>) -> ControllerBuilder<K> {
         ControllerBuilder::new(self, primary)
@@ -218,7 +224,16 @@ impl Manager {
     /// What is not in that cache yet when the function looks comes later, and is then reconciled as the new object that it is. What the
     /// client has just written may not show in it.
     pub fn declare<K: Object>(&self, mut kind: Kind<K>) -> Result<Lister<K>, Error> {
-        self.with_caches(|caches| Ok(caches.declare(&mut kind, User::Manager)?.0.informer.lister()))
+        Ok(self.declare_for(&mut kind, User::Manager)?.0.informer.lister())
+    }
+
+    /// Declares a kind, and starts its cache if the manager runs. Functions of indexes run with nothing locked.
+    pub(crate) fn declare_for<K: Object>(
+        &self,
+        kind: &mut Kind<K>,
+        user: User<'_>,
+    ) -> Result<(Found<K>, Option<InUse>), Error> {
+        self.with_caches(|caches| caches.declare(kind, user))?.finish()
     }
 
     /// Stops and forgets the cache of a kind that no controller watches any more, such as one whose last
@@ -344,6 +359,7 @@ impl Manager {
             // Signals are listened to from the first poll on.
             biased;
             () = &mut shutdown => return Ok(()),
+            error = self.inner.caches.failed() => return Err(error),
             synced = synced => synced?,
         }
         parts.sort_by_key(|part| part.group);
@@ -352,6 +368,7 @@ impl Manager {
         loop {
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
+                error = self.inner.caches.failed() => return Err(error),
                 Some(part) = added.recv() => running.start(part),
                 ended = running.ended() => ended?,
             }

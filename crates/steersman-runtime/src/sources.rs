@@ -10,16 +10,16 @@ use steersman_workqueue::WorkQueue;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::Error;
-use crate::caches::{Caches, InUse, User};
+use crate::caches::{InUse, User};
 use crate::controller::Shared;
 use crate::enqueue::{Concerned, Enqueue};
 use crate::kind::Kind;
+use crate::{Error, Manager};
 
 /// Where keys come from.
 pub(crate) trait WatchSource: Send + Sync {
     /// Declares the cache that it needs.
-    fn declare(&mut self, caches: &Caches, controller: &str) -> Result<(), Error>;
+    fn declare(&mut self, manager: &Manager, controller: &str) -> Result<(), Error>;
 
     /// Begins to put keys into the queue.
     fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error>;
@@ -70,8 +70,8 @@ impl<W: Object> Watched<W> {
 }
 
 impl<W: Object> WatchSource for Watched<W> {
-    fn declare(&mut self, caches: &Caches, controller: &str) -> Result<(), Error> {
-        let (found, in_use) = caches.declare(&mut self.kind, User::Controller(controller))?;
+    fn declare(&mut self, manager: &Manager, controller: &str) -> Result<(), Error> {
+        let (found, in_use) = manager.declare_for(&mut self.kind, User::Controller(controller))?;
         (self.informer, self.in_use) = (Some(found.informer), in_use);
         Ok(())
     }
@@ -97,7 +97,7 @@ impl<W: Object> WatchSource for Watched<W> {
 pub(crate) struct Channel(pub(crate) Option<mpsc::Receiver<ObjectKey>>);
 
 impl WatchSource for Channel {
-    fn declare(&mut self, _: &Caches, _: &str) -> Result<(), Error> {
+    fn declare(&mut self, _: &Manager, _: &str) -> Result<(), Error> {
         Ok(())
     }
 

@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     Silence,
     /// The server answers with this code.
     Status(u16),
+    /// The client panics as it sends the request.
+    Panic,
 }
 
 #[derive(Clone)]
@@ -86,6 +88,7 @@ impl Network {
             Some(Fault::Refused) => return Err(Error::from(ErrorKind::ConnectionRefused).into()),
             Some(Fault::Silence) => std::future::pending().await,
             Some(Fault::Status(code)) => return Ok(status(code)),
+            Some(Fault::Panic) => panic!("the wire melted"),
         }
         let cuts = self.0.cuts.subscribe();
         let answer = server.oneshot(request).await.unwrap_or_else(|never| match never {});

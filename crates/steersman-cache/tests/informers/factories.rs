@@ -259,3 +259,30 @@ async fn an_informer_is_stopped_at_run_time_and_another_started_for_the_kind() {
     assert_eq!(names(&factory.lister::<ConfigMap>().unwrap().list()), ["a"]);
     assert!(old.lister().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_names_the_informer_and_what_panicked() {
+    let (network, client) = Network::new(&Embedded::start());
+    network.fail("configmaps", Fault::Panic);
+    let factory = SharedInformerFactory::new(client);
+    let informer = factory.informer::<ConfigMap>(InformerOptions::all().namespace("a")).unwrap();
+    factory.start().unwrap();
+    let error = tokio::time::timeout(LONG, factory.failed()).await.expect("it fails at once");
+    assert!(matches!(&error, Error::Failed { panic, .. } if panic == "the wire melted"), "{error}");
+    assert!(error.to_string().contains("ConfigMap (/api/v1/configmaps in a)"), "{error}");
+    assert!(!informer.has_synced() && informer.has_failed());
+    assert!(matches!(factory.failed().await, Error::Failed { .. }), "later calls return it again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_forgotten_is_not_handed_out_again() {
+    let server = Embedded::start();
+    let (old, factory, _) = maps_informer(&server).await;
+    factory.forget(&old);
+    let new = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    old.stop().await;
+    assert!(old.is_stopped() && !new.is_stopped());
+    new.wait_for_sync(LONG).await.unwrap();
+    assert_eq!(factory.status().len(), 1);
+}

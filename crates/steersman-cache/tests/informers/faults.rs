@@ -1,7 +1,8 @@
 //! Objects and functions that are broken.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::{Deserialize, Serialize};
@@ -289,4 +290,40 @@ async fn an_index_function_may_read_the_cache() {
     let lister = informer.lister();
     assert_eq!(names(&lister.by_index("before", "1").unwrap()), ["b"]);
     assert_eq!(names(&lister.by_index("now", "2").unwrap()), ["a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_function_holds_up_neither_reads_nor_events() {
+    let limit = Duration::from_secs(20);
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    informer.start().unwrap();
+    until("it watches", || script.is_watched()).await;
+    script.added(&map_json("a", 2, "old"));
+    script.listed(3);
+    informer.wait_for_sync(limit).await.unwrap();
+    let (entered, mut running) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = mpsc::channel::<()>();
+    // The first call waits.
+    let gate = Mutex::new(Some(released));
+    let values = move |map: &ConfigMap| {
+        let first = gate.lock().unwrap().take();
+        if let Some(released) = first {
+            entered.send(()).unwrap();
+            released.recv_timeout(3 * limit).unwrap();
+        }
+        vec![map.data.as_ref().unwrap()["value"].clone()]
+    };
+    let adding = informer.clone();
+    let added = tokio::task::spawn_blocking(move || adding.add_index("value", Index::function(values)));
+    running.recv().await.unwrap();
+    script.modified(&map_json("a", 4, "new"));
+    script.added(&map_json("b", 5, "new"));
+    let lister = informer.lister();
+    lister.wait_for_version("5", limit).await.expect("events come while the function runs");
+    assert_eq!(value(&lister.get("default", "a").unwrap()), "new");
+    release.send(()).unwrap();
+    added.await.unwrap().unwrap();
+    assert_eq!(names(&lister.by_index("value", "new").unwrap()), ["a", "b"]);
+    assert!(lister.by_index("value", "old").unwrap().is_empty());
+    assert_eq!(informer.metrics().index_panics_total, 0);
 }

@@ -153,15 +153,17 @@ async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
     };
     let (sync, reached, synced, set) = tokio::time::timeout(2 * LONG, waits).await.expect("somebody waits in vain");
     assert!(started.elapsed() < std::time::Duration::from_secs(1));
-    assert!(matches!(sync, Err(Error::Stopped { .. })), "{sync:?}");
+    assert!(matches!(sync, Err(Error::Failed { .. })), "{sync:?}");
     assert!(matches!(reached, Err(Error::NotReached { stopped: true, .. })), "{reached:?}");
     assert!(!synced && set.is_none());
     assert!(informer.is_stopped() && informer.has_failed());
     let status = &informer.status()[0];
     assert_eq!(status.phase, Phase::Stopped);
     assert!(status.to_string().contains("a task of it panicked"), "{status}");
-    assert!(matches!(informer.start(), Err(Error::Stopped { .. })));
-    assert!(informer.has_failed() && informer.add_event_handler(noting(&Log::new())).is_err());
+    assert!(matches!(informer.start(), Err(Error::Failed { .. })));
+    assert!(
+        informer.has_failed() && !informer.has_synced() && informer.add_event_handler(noting(&Log::new())).is_err()
+    );
     informer.stop().await;
 }
 

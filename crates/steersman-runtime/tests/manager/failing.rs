@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Error, Failure, ObjectKey, Stop, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, Error, Failure, Manager, ObjectKey, Stop, kind, reconcile_fn};
+use steersman_testing::Embedded;
 use steersman_workqueue::RateLimiter;
 use tokio::time::{Instant, sleep};
 
+use crate::support::network::{Fault, Network};
 use crate::support::*;
 
 /// A runnable that notes when it has stopped in order.
@@ -131,4 +133,71 @@ async fn a_part_that_fails_while_others_overstay_is_the_one_that_is_named() {
     assert!(text.contains("broken") && text.contains("it broke"), "{text}");
     assert!(started.elapsed() >= Duration::from_secs(30), "the other had the grace period");
     assert!(log.text().contains("deaf"), "{}", log.text());
+}
+
+/// A manager whose requests can be made to panic, on a server that has the ConfigMap `a`.
+async fn fragile() -> (Manager, Network, Embedded) {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a").await;
+    let (network, through) = Network::new(&server);
+    (Manager::new(through), network, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_panics_before_it_has_synced_stops_all_and_is_named() {
+    let (manager, network, _server) = fragile().await;
+    network.fail("configmaps", Fault::Panic);
+    manager.declare(kind::<ConfigMap>().namespace("default").labels("app=web")).unwrap();
+    let log = Log::new();
+    manager.add("orderly", orderly(&log)).unwrap();
+    let text = start(&manager).ended().await.unwrap_err().to_string();
+    for part in ["ConfigMap", "/api/v1/configmaps in default where app=web", "the wire melted"] {
+        assert!(text.contains(part), "{part:?} is missing: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_are_errors() {
+    let (manager, network, server) = fragile().await;
+    manager.declare(kind::<ConfigMap>()).unwrap();
+    let (log, reads) = (Log::new(), manager.client().clone());
+    let notes = log.clone();
+    let reader = move |stop: Stop| async move {
+        notes.note(format!("{:?}", reads.get::<ConfigMap>(&key("a")).await.map(|found| found.key().to_string())));
+        stop.stopped().await;
+        for name in ["a", "new"] {
+            let read = reads.objects::<ConfigMap>().get_opt(&key(name)).await;
+            notes.note(format!("{:?}", read.map(|found| found.is_some())));
+        }
+        let list = reads.objects::<ConfigMap>().list().await;
+        notes.note(format!("{:?}", list.map(|found| found.len())));
+        Ok::<_, Failure>(())
+    };
+    manager.add("reader", reader).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    network.fail("configmaps", Fault::Panic);
+    network.cut();
+    Maps::new(&client(&server)).create("new").await;
+    let error = running.ended().await.unwrap_err().to_string();
+    assert!(error.contains("/api/v1/configmaps") && error.contains("the wire melted"), "{error}");
+    assert!(!manager.is_ready());
+    let notes = log.all();
+    assert_eq!((notes.len(), &*notes[0]), (4, "Ok(\"default/a\")"));
+    for read in &notes[1..] {
+        assert!(read.contains("/api/v1/configmaps") && read.contains("the wire melted"), "{read}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_declared_while_the_manager_runs_and_panics_stops_all() {
+    let (manager, network, _server) = fragile().await;
+    let log = Log::new();
+    manager.add("orderly", orderly(&log)).unwrap();
+    let running = run(&manager).await;
+    network.fail("configmaps", Fault::Panic);
+    manager.declare(kind::<ConfigMap>()).unwrap();
+    let text = running.ended().await.unwrap_err().to_string();
+    assert!(text.contains("/api/v1/configmaps") && text.contains("the wire melted"), "{text}");
+    assert_eq!(log.all(), ["stopped in order"]);
 }

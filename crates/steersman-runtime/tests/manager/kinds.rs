@@ -1,13 +1,15 @@
 //! Kinds that are not installed yet.
 
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
 use steersman_client::{ApiResource, Client, DynamicObject, Place, PostParams};
-use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, dynamic, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, Failure, Index, Manager, ObjectKey, dynamic, kind, reconcile_fn};
 use steersman_testing::Embedded;
+use tokio::sync::Barrier;
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -136,4 +138,90 @@ async fn it_can_be_stopped_while_it_waits_for_a_kind() {
     let stopping = Instant::now();
     running.stop().await.unwrap();
     assert!(stopping.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_kind_that_is_declared_while_it_is_undeclared_has_a_cache_that_runs() {
+    let (manager, client) = manager();
+    Maps::new(&client).create("a").await;
+    let running = run(&manager).await;
+    for round in 0..300 {
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        let barrier = Arc::new(Barrier::new(2));
+        let (there, undeclared) = (Arc::clone(&barrier), manager.clone());
+        let undeclare = tokio::spawn(async move {
+            there.wait().await;
+            undeclared.undeclare(kind::<ConfigMap>()).await
+        });
+        let declared = manager.clone();
+        let declare = tokio::spawn(async move {
+            barrier.wait().await;
+            declared.declare(kind::<ConfigMap>())
+        });
+        undeclare.await.unwrap().unwrap();
+        declare.await.unwrap().unwrap();
+        // If the cache was declared first and undeclared then, there is none.
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        let found = manager.client().objects::<ConfigMap>().get_opt(&key("a")).await;
+        assert!(found.as_ref().is_ok_and(Option::is_some), "round {round}: {found:?}");
+    }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn cached_reads_go_on_while_the_function_of_a_new_index_runs() {
+    let limit = Duration::from_secs(20);
+    let (manager, client) = manager();
+    Maps::new(&client).create("a").await;
+    manager.declare(kind::<ConfigMap>()).unwrap();
+    manager.declare(kind::<Namespace>()).unwrap();
+    let running = run(&manager).await;
+    let (entered, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = mpsc::channel::<()>();
+    // The first call waits.
+    let gate = Mutex::new(Some(released));
+    let values = move |map: &ConfigMap| {
+        let first = gate.lock().unwrap().take();
+        if let Some(released) = first {
+            entered.send(()).unwrap();
+            released.recv_timeout(3 * limit).expect("the reads have succeeded");
+        }
+        map.metadata.name.clone().into_iter().collect()
+    };
+    let declaring = manager.clone();
+    let indexed = kind::<ConfigMap>().index("name", Index::function(values));
+    let declared = tokio::task::spawn_blocking(move || declaring.declare(indexed));
+    begun.recv().await.unwrap();
+    let reading = manager.clone();
+    // A task of its own, because a read that waits for a lock blocks its thread.
+    let reads = tokio::spawn(async move {
+        let reads = reading.client();
+        reads.get::<Namespace>(&"default".parse().unwrap()).await.expect("another kind is read");
+        reads.get::<ConfigMap>(&key("a")).await.expect("the same kind is read");
+        reads.create(&map("b", "1")).await.unwrap();
+        reads.get::<ConfigMap>(&key("b")).await.expect("what was written is read");
+        reading.declare(kind::<Secret>()).expect("another kind is declared");
+        assert!(reading.is_ready() && !reading.status().is_empty() && !reading.informer_metrics().is_empty());
+    });
+    tokio::time::timeout(limit, reads).await.expect("nothing waits for the function").unwrap();
+    release.send(()).unwrap();
+    let lister = declared.await.unwrap().unwrap();
+    for name in ["a", "b"] {
+        assert_eq!(lister.index_keys("name", name).unwrap(), [key(name)]);
+    }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_figures_of_each_informer_are_there() {
+    let (manager, client) = manager();
+    Maps::new(&client).create("a").await;
+    manager.declare(kind::<ConfigMap>().namespace("default")).unwrap();
+    manager.declare(kind::<Secret>()).unwrap();
+    assert_eq!(manager.informer_metrics().len(), 2);
+    let running = run(&manager).await;
+    let metrics = manager.informer_metrics();
+    let figures: Vec<_> = metrics.iter().map(|(name, metrics)| (&**name, metrics.objects)).collect();
+    assert_eq!(figures, [("/api/v1/configmaps in default", 1), ("/api/v1/secrets", 0)]);
+    running.stop().await.unwrap();
 }
