@@ -1,16 +1,23 @@
 //! The kubeconfig as a file: whole or not there, for its owner only, and never in the place of somebody else's.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+/// More bytes than a kubeconfig of this command has.
+const OURS_MAX: u64 = 1 << 20;
+
 /// Writes `kubeconfig` to `path`. A file that is there already is replaced only if an earlier run wrote it: people keep
 /// the keys to their clusters in such files.
 pub(crate) fn write(path: &Path, kubeconfig: &str) -> Result<()> {
-    match fs::read_to_string(path) {
+    // Only a regular file is read: a FIFO or a device may have no end.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        bail!("{} is not a regular file: name another file", path.display());
+    }
+    match read(path) {
         Ok(text) if !text.trim().is_empty() && !is_ours(&text) => {
             bail!("{} is there and was not written by this command: name another file", path.display())
         }
@@ -21,6 +28,13 @@ pub(crate) fn write(path: &Path, kubeconfig: &str) -> Result<()> {
     }
     let folder = path.parent().context("the kubeconfig is a folder")?;
     put(folder, path, kubeconfig).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The beginning of a file. One that goes on after it is longer than any that this command writes.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(OURS_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn put(folder: &Path, path: &Path, kubeconfig: &str) -> io::Result<()> {

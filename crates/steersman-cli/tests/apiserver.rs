@@ -2,11 +2,12 @@
 
 mod common;
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Running, steersman};
+use common::{Lines, Running, steersman};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
@@ -111,6 +112,29 @@ fn the_kubeconfig_of_somebody_else_is_not_touched() {
     let error = failure(steersman().args(["apiserver", "--kubeconfig"]).arg(&path));
     assert!(error.contains("was not written by this command: name another file"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "kind: Config\n");
+}
+
+#[test]
+fn a_kubeconfig_that_is_no_regular_file_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for command in ["apiserver", "proxy"] {
+        let mut child = steersman()
+            .args([command, "--port", "0", "--kubeconfig"])
+            .arg(&fifo)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = Lines::of(child.stderr.take().unwrap());
+        // A read without end fails here, and the process goes with the test.
+        let line = std::panic::catch_unwind(AssertUnwindSafe(|| lines.next()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let line = line.expect("the command ends").expect("the command names the fault");
+        assert!(line.contains(&format!("{} is not a regular file", fifo.display())), "{command}: {line}");
+    }
 }
 
 #[test]

@@ -17,13 +17,18 @@ pub use service_account::{config_from_service_account, config_in_cluster};
 /// service account.
 ///
 /// Of the files in `KUBECONFIG` the first that has an entry wins, and those that do not exist are left out. A file that is
-/// there and wrong is an error: the service account is no substitute for it.
+/// there and wrong is an error: the service account is no substitute for it. Only regular files of at most 8 MiB are read.
 pub async fn config_from_environment() -> Result<Config, Error> {
     let (paths, from) = kubeconfig_paths();
     let mut merged = Kubeconfig::default();
     let mut read = Vec::new();
     let mut looked = Vec::new();
     for path in paths {
+        // Scripts name the null device to leave the user's own file out.
+        if path == Path::new("/dev/null") {
+            looked.push(format!("{}{from} has no contexts", path.display()));
+            continue;
+        }
         match kubeconfig::read(&path) {
             Ok(file) => {
                 let problem = |error| config_error(format!("invalid kubeconfig {}: {error}", path.display()));

@@ -46,6 +46,9 @@ pub(crate) fn of_environment() -> Result<PathBuf, String> {
             ));
         }
     };
+    if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(format!("{} is not a regular file", path.display()));
+    }
     std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 

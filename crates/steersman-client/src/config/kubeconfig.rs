@@ -25,8 +25,24 @@ impl Unread {
     }
 }
 
-/// Reads a file.
+/// The size of the largest kubeconfig that is read. A file with hundreds of clusters takes about one megabyte.
+const BYTES_MAX: u64 = 8 << 20;
+
+/// Reads a file. Only regular files of a limited size are read: a FIFO or a device may have no end.
 pub(super) fn read(path: &Path) -> Result<Kubeconfig, Unread> {
+    let unreadable = |problem: String| Unread::Invalid(config_error(format!("{} {problem}", path.display())));
+    match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            let problem = "is not a regular file: write the kubeconfig to a file, and name that file";
+            return Err(unreadable(problem.to_owned()));
+        }
+        Ok(metadata) if metadata.len() > BYTES_MAX => {
+            let length = metadata.len();
+            return Err(unreadable(format!("has {length} bytes, and a kubeconfig has at most {BYTES_MAX}")));
+        }
+        // Reading it names the fault.
+        Ok(_) | Err(_) => {}
+    }
     Kubeconfig::read_from(path).map_err(|error| {
         let invalid = |problem: &str| config_error(format!("invalid kubeconfig {}: {problem}", path.display()));
         match error {

@@ -453,3 +453,49 @@ async fn a_proxy_of_the_environment_is_not_for_everybody() {
         "it was asked for"
     );
 }
+
+/// The error of a configuration, read on a thread of its own: a read that does not end fails the test.
+fn error_in_time<F: Future<Output = Result<Config, Error>>>(read: impl FnOnce() -> F + Send + 'static) -> String {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let error = runtime.block_on(read()).unwrap_err();
+        sender.send(error.to_string()).unwrap();
+    });
+    receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("the file is read without end")
+}
+
+/// A FIFO or a device may have no end, and a huge file takes all memory.
+#[test]
+fn only_regular_files_of_a_sane_size_are_read() {
+    let environment = [("KUBECONFIG", "FOLDER/config:FOLDER/fifo")];
+    let prepare = |folder: &Path| {
+        write(&folder.join("config"), &kubeconfig("first", "http://one:1", "token"));
+        assert!(Command::new("mkfifo").arg(folder.join("fifo")).status().unwrap().success());
+        // Sparse: it takes no room on the disk.
+        std::fs::File::create(folder.join("huge")).unwrap().set_len(1 << 40).unwrap();
+    };
+    let Some(folder) = alone("only_regular_files_of_a_sane_size_are_read", &environment, prepare) else { return };
+    let fifo = folder.join("fifo");
+    let refused = format!("{} is not a regular file", fifo.display());
+    let error = error_in_time(config_from_environment);
+    assert!(error.contains(&refused), "{error}");
+    let of_flag = |path: PathBuf| error_in_time(move || async move { config_from_flags(None, Some(&path)).await });
+    let error = of_flag(fifo);
+    assert!(error.contains(&refused), "{error}");
+    assert!(of_flag("/dev/null".into()).contains("/dev/null is not a regular file"));
+    assert!(of_flag(folder.clone()).contains("is not a regular file"));
+    let error = of_flag(folder.join("huge"));
+    assert!(error.contains("has 1099511627776 bytes, and a kubeconfig has at most 8388608"), "{error}");
+}
+
+/// `KUBECONFIG=/dev/null` is how scripts leave the user's own configuration out.
+#[test]
+fn the_null_device_in_the_environment_is_no_file() {
+    let environment = [("KUBECONFIG", "/dev/null")];
+    if alone("the_null_device_in_the_environment_is_no_file", &environment, |_| {}).is_none() {
+        return;
+    }
+    let error = error_in_time(config_from_environment);
+    assert!(error.contains("/dev/null (from KUBECONFIG) has no contexts"), "{error}");
+}
