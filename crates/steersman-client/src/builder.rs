@@ -28,6 +28,8 @@ use crate::{Client, Error};
 
 /// How often a request is sent again at the most, see [`ClientBuilder::retries`].
 const RETRIES_DEFAULT: u32 = 10;
+/// How long an answer may be that is collected, see [`ClientBuilder::response_bytes_max`].
+pub(crate) const RESPONSE_BYTES_MAX: usize = 512 << 20;
 /// A connection that has been idle for so long is asked whether it is still alive.
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -37,6 +39,7 @@ pub struct ClientBuilder {
     config: Config,
     timeouts: Timeouts,
     retries: u32,
+    response_bytes_max: usize,
     rate_limit: Option<(f64, u32)>,
     gzip: bool,
     protobuf: bool,
@@ -64,6 +67,7 @@ impl ClientBuilder {
             protobuf: true,
             timeouts: Timeouts::default(),
             retries: RETRIES_DEFAULT,
+            response_bytes_max: RESPONSE_BYTES_MAX,
             rate_limit: None,
             user_agent: default_user_agent(),
             metrics: None,
@@ -86,6 +90,19 @@ impl ClientBuilder {
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
+        self
+    }
+
+    /// How many bytes an answer may have that is collected in memory, after it is unpacked. Default: 512 MiB. A longer one
+    /// is [`Error::TooLarge`], and the client reads no further.
+    ///
+    /// This concerns single objects, discovery, [`Api::list`](crate::Api::list) and
+    /// [`RestRequest::send`](crate::RestRequest::send). Answers that are read as they arrive have no limit, since they are
+    /// not kept: watches, [`Api::list_raw`](crate::Api::list_raw), [`RestRequest::stream`](crate::RestRequest::stream) and
+    /// the lists of a cache. There each object is [limited](crate::Limits). Of a refusal only the first MiB is read.
+    #[must_use]
+    pub fn response_bytes_max(mut self, bytes: usize) -> Self {
+        self.response_bytes_max = bytes;
         self
     }
 
@@ -208,7 +225,9 @@ impl ClientBuilder {
         let service = Retry { inner: service, retries: self.retries };
         let service = Headers { inner: service, user_agent };
         let server = self.config.cluster_url.to_string();
-        Ok(Client::new(BoxCloneSyncService::new(service), &server, &self.config.default_namespace, self.protobuf))
+        let transport = BoxCloneSyncService::new(service);
+        let namespace = &self.config.default_namespace;
+        Ok(Client::new(transport, &server, namespace, self.protobuf, self.response_bytes_max))
     }
 }
 

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use kube_client::Config;
 use kube_client::client::Body;
@@ -15,7 +16,7 @@ use serde::de::DeserializeOwned;
 use steersman_wire::Encoding;
 use tower::ServiceExt;
 
-use crate::builder::{ClientBuilder, boxed};
+use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX, boxed};
 use crate::discovery::Cache;
 use crate::encoding::{Spoken, encoding_of};
 use crate::error::{Asked, DecodeError, Error, TimeoutError, TransportError, chain};
@@ -41,7 +42,8 @@ use crate::layers::{AnswerBody, Transport};
 /// It is repeated only when the server asks for that with `Retry-After`, or when it is a read and the connection was lost. A
 /// delay above a minute, or beyond the request's own timeout, ends it at once with the server's answer. It
 /// waits for its turn if there is a [rate limit](ClientBuilder::rate_limit), in its own future: no request waits behind another. It ends
-/// with an error when the server is silent for longer than [`Timeouts`](crate::Timeouts) says. Answers to reads come
+/// with an error when the server is silent for longer than [`Timeouts`](crate::Timeouts) says, or when an answer that is collected is
+/// longer than [`ClientBuilder::response_bytes_max`]. Answers to reads come
 /// compressed, and objects of built-in kinds as [protobuf](ClientBuilder::protobuf). Every attempt is told to the [metrics](ClientBuilder::metrics), every warning to the
 /// [handler](ClientBuilder::warnings).
 #[derive(Clone)]
@@ -51,6 +53,7 @@ pub struct Client {
     default_namespace: Arc<str>,
     /// What the server serves, for all clones.
     pub(crate) served: Arc<Cache>,
+    response_bytes_max: usize,
     /// In which encoding it is spoken to, for all clones.
     pub(crate) spoken: Arc<Spoken>,
 }
@@ -75,12 +78,19 @@ impl Client {
         Self::builder(crate::config_from_environment().await?).build()
     }
 
-    pub(crate) fn new(transport: Transport, server: &str, default_namespace: &str, protobuf: bool) -> Self {
+    pub(crate) fn new(
+        transport: Transport,
+        server: &str,
+        default_namespace: &str,
+        protobuf: bool,
+        response_bytes_max: usize,
+    ) -> Self {
         Self {
             transport,
             server: server.trim_end_matches('/').into(),
             default_namespace: default_namespace.into(),
             served: Arc::default(),
+            response_bytes_max,
             spoken: Arc::new(Spoken::new(protobuf)),
         }
     }
@@ -114,7 +124,7 @@ impl Client {
                 let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
                 let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
                 let (is_text, encoding) = (is_text(response.headers()), encoding_of(response.headers()));
-                let body = collect(&asked, response.into_body()).await?;
+                let body = collect_start(&asked, response.into_body(), REFUSAL_MAX).await?;
                 // One that cannot be read is told of by its code.
                 let body = encoding.object(&body).unwrap_or_default();
                 Err(Error::Api { asked, status: Box::new(status_of(status, &body, is_text, retry_after)) })
@@ -128,7 +138,7 @@ impl Client {
         let asked = self.asked(&request);
         let response = self.send_ok(request).await?;
         let encoding = encoding_of(response.headers());
-        let body = collect(&asked, response.into_body()).await?;
+        let body = self.collect(&asked, response.into_body()).await?;
         as_json(&asked, encoding, body)
     }
 
@@ -137,6 +147,26 @@ impl Client {
         let asked = self.asked(&request);
         let body = self.ask(request).await?;
         decode(&asked, &body)
+    }
+
+    /// Reads a body to its end, within the limit of this client.
+    pub(crate) async fn collect(&self, asked: &Asked, mut body: AnswerBody) -> Result<Bytes, Error> {
+        let mut left = BytesLeft::new(self.response_bytes_max);
+        left.announce(asked, body.size_hint().lower())?;
+        let mut chunks = Vec::new();
+        while let Some(chunk) = next_chunk(&mut body, asked).await? {
+            left.take(asked, chunk.len())?;
+            chunks.push(chunk);
+        }
+        Ok(match chunks.as_mut_slice() {
+            [one] => std::mem::take(one),
+            _ => chunks.concat().into(),
+        })
+    }
+
+    /// How many bytes of an answer are collected.
+    pub(crate) fn bytes_left(&self) -> BytesLeft {
+        BytesLeft::new(self.response_bytes_max)
     }
 
     /// What a request asks, for errors.
@@ -155,7 +185,7 @@ impl From<kube_client::Client> for Client {
             let client = client.clone();
             async move { client.send(request).await }
         });
-        Self::new(boxed(service), "", &namespace, true)
+        Self::new(boxed(service), "", &namespace, true, RESPONSE_BYTES_MAX)
     }
 }
 
@@ -167,10 +197,53 @@ impl From<Client> for kube_client::Client {
     }
 }
 
-/// Reads a body to its end.
-pub(crate) async fn collect(asked: &Asked, body: AnswerBody) -> Result<Bytes, Error> {
-    let collected = body.collect().await.map_err(|error| failure(asked.clone(), error))?;
-    Ok(collected.to_bytes())
+/// Reads a body until it ends or `enough` bytes have come.
+async fn collect_start(asked: &Asked, mut body: AnswerBody, enough: usize) -> Result<Bytes, Error> {
+    let mut read = BytesMut::new();
+    while read.len() < enough {
+        let Some(chunk) = next_chunk(&mut body, asked).await? else { break };
+        read.extend_from_slice(&chunk);
+    }
+    Ok(read.freeze())
+}
+
+/// The next chunk of a body.
+pub(crate) async fn next_chunk(body: &mut AnswerBody, asked: &Asked) -> Result<Option<Bytes>, Error> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure(asked.clone(), error))?;
+        if let Ok(chunk) = frame.into_data() {
+            return Ok(Some(chunk));
+        }
+    }
+    Ok(None)
+}
+
+/// How many bytes an answer that is collected may still have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BytesLeft {
+    limit: usize,
+    left: usize,
+}
+
+impl BytesLeft {
+    fn new(limit: usize) -> Self {
+        Self { limit, left: limit }
+    }
+
+    /// The server has announced that many bytes.
+    fn announce(&self, asked: &Asked, bytes: u64) -> Result<(), Error> {
+        if bytes > self.limit as u64 { Err(self.exceeded(asked)) } else { Ok(()) }
+    }
+
+    /// That many bytes have come.
+    pub(crate) fn take(&mut self, asked: &Asked, bytes: usize) -> Result<(), Error> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| self.exceeded(asked))?;
+        Ok(())
+    }
+
+    fn exceeded(&self, asked: &Asked) -> Error {
+        Error::TooLarge { asked: asked.clone(), limit: self.limit }
+    }
 }
 
 /// A body as JSON.
@@ -197,6 +270,8 @@ pub(crate) fn failure(asked: Asked, error: tower::BoxError) -> Error {
     }
 }
 
+/// Of a refusal that is longer, only the beginning is read. A Status has a few kilobytes.
+const REFUSAL_MAX: usize = 1 << 20;
 /// The longest text that an error takes over from an answer that is no Status.
 const TEXT_MAX: usize = 512;
 

@@ -58,6 +58,17 @@ pub enum Error {
         #[source]
         timeout: TimeoutError,
     },
+    /// The answer is longer than the client collects.
+    #[error(
+        "{asked}: the answer is longer than {limit} bytes: ask for less (a limit for lists), read it as a stream \
+         (list_raw, stream), or raise ClientBuilder::response_bytes_max"
+    )]
+    TooLarge {
+        /// What was asked.
+        asked: Asked,
+        /// The limit: [`ClientBuilder::response_bytes_max`](crate::ClientBuilder::response_bytes_max).
+        limit: usize,
+    },
     /// The answer is not what was asked for.
     #[error("{asked}: {problem}")]
     Decode {
@@ -156,7 +167,8 @@ impl Error {
             Self::Api { status, .. } => matches!(status.code, 408 | 429) || status.code >= 500,
             Self::Transport { .. } | Self::Timeout { .. } => true,
             Self::Discovery(error) => error.is_retryable(),
-            Self::Decode { .. }
+            Self::TooLarge { .. }
+            | Self::Decode { .. }
             | Self::Object { .. }
             | Self::InvalidRequest(_)
             | Self::Config(_)

@@ -11,7 +11,7 @@ use kube_client::client::Body;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{as_json, collect, decode, failure};
+use crate::client::{as_json, decode, failure};
 use crate::encoding::encoding_of;
 use crate::error::{Asked, TimeoutError};
 use crate::layers::timeouts::Deadline;
@@ -277,7 +277,7 @@ impl RestRequest {
         let answer = async {
             let response = self.client.send_ok(request).await?;
             let (parts, body) = response.into_parts();
-            let body = collect(&asked, body).await?;
+            let body = self.client.collect(&asked, body).await?;
             Ok((parts, body))
         };
         let (parts, body) = match deadline {

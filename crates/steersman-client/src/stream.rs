@@ -1,9 +1,7 @@
 //! Lists and watches as they arrive: one object after the other, never the whole body.
 
-use bytes::Bytes;
 use futures::{Stream, stream};
 use http::Request;
-use http_body_util::BodyExt;
 use kube_client::client::Body;
 use kube_core::params::{ListParams, WatchParams};
 use kube_core::{ObjectList, Resource};
@@ -14,7 +12,7 @@ use steersman_wire::{
 };
 
 use crate::api::{Form, request};
-use crate::client::failure;
+use crate::client::{BytesLeft, next_chunk};
 use crate::encoding::encoding_of;
 use crate::error::{Asked, DecodeError};
 use crate::layers::AnswerBody;
@@ -27,6 +25,8 @@ pub struct RawList {
     /// `None` at the end.
     splitter: Option<ListBody>,
     meta: ListMeta,
+    /// Set if the items are collected.
+    bytes_left: Option<BytesLeft>,
 }
 
 /// The events of a watch as they arrive: what [`Client::watch_raw`] returns.
@@ -49,17 +49,6 @@ impl std::fmt::Debug for RawWatch {
     }
 }
 
-/// The next chunk of a body.
-async fn next_chunk(body: &mut AnswerBody, asked: &Asked) -> Result<Option<Bytes>, Error> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| failure(asked.clone(), error))?;
-        if let Ok(chunk) = frame.into_data() {
-            return Ok(Some(chunk));
-        }
-    }
-    Ok(None)
-}
-
 impl RawList {
     /// The next item; `None` at the end. An item that cannot be read is an inner error, and the next one comes all the same.
     pub async fn next(&mut self) -> Result<Option<Result<Item, ObjectError>>, Error> {
@@ -70,7 +59,12 @@ impl RawList {
                 return Ok(Some(item));
             }
             match next_chunk(&mut self.body, &self.asked).await? {
-                Some(chunk) => splitter.push(chunk),
+                Some(chunk) => {
+                    if let Some(left) = &mut self.bytes_left {
+                        left.take(&self.asked, chunk.len())?;
+                    }
+                    splitter.push(chunk);
+                }
                 None => {
                     let finished = self.splitter.take().map(ListSplitter::finish);
                     self.meta = finished.transpose().map_err(broken)?.unwrap_or_default();
@@ -141,7 +135,7 @@ impl Client {
         let asked = self.asked(&request);
         let answer = self.send_ok(request).await?;
         let splitter = Some(encoding_of(answer.headers()).split_list(limits));
-        Ok(RawList { asked, body: answer.into_body(), splitter, meta: ListMeta::default() })
+        Ok(RawList { asked, body: answer.into_body(), splitter, meta: ListMeta::default(), bytes_left: None })
     }
 
     /// Sends a request for a watch and returns its events as they arrive, as bytes.
@@ -217,6 +211,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         K: Clone,
     {
         let mut raw = self.list_raw(params).await?;
+        raw.bytes_left = Some(self.client.bytes_left());
         let mut items = Vec::new();
         while let Some(item) = raw.next().await? {
             let item = item.map_err(|error| object_error::<K>(&raw.asked, error))?;

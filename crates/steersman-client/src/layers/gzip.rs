@@ -42,15 +42,22 @@ where
         }
         response.headers_mut().remove(CONTENT_ENCODING);
         response.headers_mut().remove(CONTENT_LENGTH);
-        Ok(response.map(|body| Unpacked { body, decoder: Some(MultiGzDecoder::new(Vec::new())) }.boxed_unsync()))
+        Ok(response.map(|body| {
+            Unpacked { body, packed: Bytes::new(), decoder: Some(MultiGzDecoder::new(Vec::new())) }.boxed_unsync()
+        }))
     }
 }
 
 service!(Gzip);
 
+/// How much is unpacked at a time. Packed bytes become up to a thousand times as many.
+const STEP: usize = 16 << 10;
+
 /// A body that is unpacked part by part.
 struct Unpacked {
     body: AnswerBody,
+    /// What has come and is not unpacked yet.
+    packed: Bytes,
     /// `None` when the end has been handed out.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
 }
@@ -69,20 +76,22 @@ impl HttpBody for Unpacked {
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
-            let Self { body, decoder } = &mut *self;
+            let Self { body, packed, decoder } = &mut *self;
             let Some(decoder) = decoder else { return Poll::Ready(None) };
+            if !packed.is_empty() {
+                let step = packed.split_to(packed.len().min(STEP));
+                if let Err(error) = decoder.write_all(&step).and_then(|()| decoder.flush()) {
+                    self.decoder = None;
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+                if let Some(unpacked) = self.take() {
+                    return Poll::Ready(Some(Ok(Frame::data(unpacked))));
+                }
+                continue;
+            }
             match std::task::ready!(Pin::new(body).poll_frame(context)) {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                Some(Ok(frame)) => {
-                    let Ok(packed) = frame.into_data() else { continue };
-                    if let Err(error) = decoder.write_all(&packed).and_then(|()| decoder.flush()) {
-                        self.decoder = None;
-                        return Poll::Ready(Some(Err(error.into())));
-                    }
-                    if let Some(unpacked) = self.take() {
-                        return Poll::Ready(Some(Ok(Frame::data(unpacked))));
-                    }
-                }
+                Some(Ok(frame)) => *packed = frame.into_data().unwrap_or_default(),
                 None => {
                     let finished = decoder.try_finish();
                     let last = self.take().map(|last| Ok(Frame::data(last)));

@@ -15,6 +15,7 @@ mod objects;
 mod observe;
 mod proxies;
 mod rate_limit;
+mod response_size;
 mod rest;
 mod retries;
 mod timeouts;
