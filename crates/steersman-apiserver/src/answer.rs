@@ -154,8 +154,8 @@ impl Form {
         text.into()
     }
 
-    /// One line of a watch, in one part or more. The bytes of a large object are a part of their own, which all watches
-    /// share with the store.
+    /// One line of a watch, in one part or more. The bytes of a large object are a part of their
+    /// own, which all watches share with the store.
     pub(crate) fn event(self, kind: &Kind, event: &str, object: &Object, parts: &mut VecDeque<Bytes>) {
         let head = self.head(kind);
         let is_shared = matches!(self, Self::Whole) && object.body().len() > list::CHUNK;

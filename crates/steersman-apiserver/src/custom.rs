@@ -57,8 +57,8 @@ impl Customs {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves what the definition says from now on, if its status says that it is established. `revision` is the present
-    /// one.
+    /// Serves what the definition says from now on, if its status says that it is established.
+    /// `revision` is the present one.
     pub(crate) fn register(&self, crd: &Value, revision: Revision) {
         if !crd::has_condition(crd, "Established") {
             return;

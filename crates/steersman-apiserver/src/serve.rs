@@ -3,6 +3,9 @@
 mod certificates;
 mod connection;
 mod kubeconfig;
+mod places;
+mod request_body;
+mod stall;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -22,11 +25,17 @@ use crate::identity::Identity;
 use certificates::Authority;
 use connection::Connections;
 use kubeconfig::Kubeconfig;
+use places::Places;
+pub(crate) use request_body::BodyTimeout;
 
-/// More connections than these are closed as they come.
+/// When there are as many connections of known clients, new ones are closed as they come.
 const CONNECTIONS_MAX: usize = 1024;
+/// Of more connections without a credential, the oldest is closed.
+const UNAUTHENTICATED_MAX: usize = 512;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long requests that are under way may take to end after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long nothing is accepted after accepting failed, as it does when the process has too many files open.
@@ -46,8 +55,11 @@ pub struct Serve {
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     connections: usize,
+    unauthenticated: usize,
     handshake: Duration,
     header: Duration,
+    body: Duration,
+    write: Duration,
 }
 
 impl std::fmt::Debug for Serve {
@@ -60,7 +72,14 @@ impl ApiServer {
     /// This server on a socket: HTTP/1.1 and HTTP/2 over TLS, on the loopback interface and a free port unless
     /// [`Serve::address`] says otherwise.
     pub fn serve(&self) -> Serve {
-        let limits = Limits { connections: CONNECTIONS_MAX, handshake: HANDSHAKE_TIMEOUT, header: HEADER_TIMEOUT };
+        let limits = Limits {
+            connections: CONNECTIONS_MAX,
+            unauthenticated: UNAUTHENTICATED_MAX,
+            handshake: HANDSHAKE_TIMEOUT,
+            header: HEADER_TIMEOUT,
+            body: BODY_TIMEOUT,
+            write: WRITE_TIMEOUT,
+        };
         Serve { server: self.clone(), address: (Ipv4Addr::LOCALHOST, 0).into(), log: None, limits }
     }
 }
@@ -81,10 +100,19 @@ impl Serve {
         self
     }
 
-    /// How many connections there may be at a time, rather than 1,024. One more is closed at once, without an answer.
+    /// How many connections of clients with a credential there may be at a time. Default: 1,024.
+    /// One more is closed at once, without an answer.
     #[must_use]
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.limits.connections = connections.min(Semaphore::MAX_PERMITS);
+        self
+    }
+
+    /// How many connections there may be beside those, on which no credential has been shown.
+    /// Default: 512. One more closes the oldest of them.
+    #[must_use]
+    pub fn unauthenticated_max(mut self, connections: usize) -> Self {
+        self.limits.unauthenticated = connections;
         self
     }
 
@@ -100,6 +128,23 @@ impl Serve {
     #[must_use]
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.limits.header = timeout;
+        self
+    }
+
+    /// How long the body of a request may make no progress. Default: 30 s. After its first such
+    /// time a body has to come at 16 KiB a second on average. A body that is slower is answered
+    /// with 504.
+    #[must_use]
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.body = timeout;
+        self
+    }
+
+    /// How long a client may take none of the bytes that are sent to it before its connection is
+    /// closed. Default: 60 s.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.write = timeout;
         self
     }
 
@@ -140,7 +185,7 @@ impl Serve {
 
 /// Accepts connections until the stop, then waits for them to end.
 async fn accept(listener: TcpListener, connections: Arc<Connections>) {
-    let room = Arc::new(Semaphore::new(connections.limits.connections));
+    let places = Places::new(connections.limits.connections, connections.limits.unauthenticated);
     let mut open = JoinSet::new();
     let mut stopped = connections.stopped.clone();
     loop {
@@ -154,12 +199,8 @@ async fn accept(listener: TcpListener, connections: Arc<Connections>) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let connections = Arc::clone(&connections);
-        open.spawn(async move {
-            connections.run(stream).await;
-            drop(place);
-        });
+        let Some(place) = places.enter() else { continue };
+        open.spawn(Arc::clone(&connections).run(stream, place));
     }
     drop(listener);
     let ended = async { while open.join_next().await.is_some() {} };
@@ -186,8 +227,14 @@ impl Stopped {
 /// - Requests are answered from the moment [`Serve::start`] returns.
 /// - Nothing is answered without a certificate of this server's own authority or its token; all else gets 401
 ///   (test: `nobody_is_answered_without_a_credential`).
-/// - Bytes that lead nowhere hold a place among the connections for a bounded time only, and hold up nobody else
-///   (tests: `bytes_that_lead_nowhere_hold_up_nobody`, `a_connection_without_a_credential_is_closed`).
+/// - Bytes that lead nowhere hold a place among the connections for a bounded time only, and hold
+///   up
+///   no other client (tests: `bytes_that_lead_nowhere_hold_up_nobody`,
+///   `a_connection_without_a_credential_is_closed`, `a_body_that_stops_is_refused`).
+/// - Connections without a credential, however many, take no place from clients with one (test:
+///   `silent_connections_lock_no_client_out`).
+/// - A client that leaves its answers unread keeps its connection for a bounded time only (test:
+///   `a_client_that_reads_nothing_loses_its_connection`).
 /// - On [`stop`](Self::stop), or when the value is dropped, nothing more is accepted, watches end as if their time was up,
 ///   and requests under way are answered. What is left after 2 s is cut off (test: `watches_end_with_the_server`).
 ///

@@ -24,6 +24,7 @@ use crate::protobuf;
 use crate::request::{Query, ResourceRequest, Route, Verb};
 use crate::review::is_self_review;
 use crate::scale::SCALE;
+use crate::serve::BodyTimeout;
 use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
 
@@ -130,6 +131,7 @@ where
         Err(error) if error.is::<LengthLimitError>() => {
             Err(Status::too_large(format!("Request entity too large: limit is {BODY_MAX}")))
         }
+        Err(error) if error.is::<BodyTimeout>() => Err(Status::timeout(error.to_string())),
         Err(error) => Err(Status::bad_request(error.to_string())),
     }
 }

@@ -236,6 +236,11 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
+    /// The request took too long, in the words of the real server's own limit.
+    pub(crate) fn timeout(why: impl std::fmt::Display) -> Self {
+        Self::new(504, "Timeout", format!("Timeout: request did not complete within the allotted timeout: {why}"))
+    }
+
     /// The wanted revision lies in the future.
     pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");

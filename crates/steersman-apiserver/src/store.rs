@@ -6,10 +6,11 @@
 //! object is encoded once, when it is written, and shared by every list and watch that shows it.
 //!
 //! The log is bounded. A reader that wants a revision whose changes are gone, or a watch that has fallen so far behind, gets
-//! [`Expired`]. A follower holds a place in the log and none of its changes, so a slow one keeps nothing in memory.
+//! [`Expired`]. A follower holds a place in the log and none of its changes, so a slow one keeps
+//! nothing in memory.
 //!
-//! A custom resource is stored from [`Store::begin`] to [`Store::remove`]. Its log then belongs to the followers that have
-//! not read it to the end, within a bound on the bytes of all such logs.
+//! A custom resource is stored from [`Store::begin`] to [`Store::remove`]. Its log then belongs to
+//! the followers that have not read it to the end, within a bound on the bytes of all such logs.
 
 mod log;
 
@@ -102,7 +103,8 @@ struct Resource {
     id: ResourceId,
     objects: BTreeMap<Key, Arc<Object>>,
     log: Log,
-    /// No watch begins before this revision: it is when the resource was first served. None while it is not.
+    /// No watch begins before this revision: it is when the resource was first served. None while
+    /// it is not.
     begun: Option<Revision>,
     /// The revision that was written last, to wake watchers.
     written: watch::Sender<Revision>,
@@ -150,8 +152,8 @@ impl Store {
 
     /// Writes an object. `make` encodes it with the revision it is given.
     ///
-    /// `expected` is the state that the writer has seen: nothing for a create. A write to a custom resource that is not
-    /// begun, or was removed, is refused with [`WriteError::NotFound`].
+    /// `expected` is the state that the writer has seen: nothing for a create. A write to a custom
+    /// resource that is not begun, or was removed, is refused with [`WriteError::NotFound`].
     pub(crate) fn put(
         &self,
         resource: &ResourceId,
@@ -242,7 +244,8 @@ impl Store {
         Ok(Snapshot { revision, objects: objects.into_values().collect() })
     }
 
-    /// Follows the changes of a resource from `revision` on. A custom resource that was removed has no changes to follow.
+    /// Follows the changes of a resource from `revision` on. A custom resource that was removed has
+    /// no changes to follow.
     pub(crate) fn follow(&self, resource: &ResourceId, revision: Revision) -> Result<Follower, Expired> {
         let mut state = self.lock();
         let oldest = state.revision;
@@ -269,7 +272,8 @@ impl Store {
         state.compacted = state.compacted.max(revision);
     }
 
-    /// Stores a custom resource from now on: no watch begins before that. Nothing happens if it is stored already.
+    /// Stores a custom resource from now on: no watch begins before that. Nothing happens if it is
+    /// stored already.
     pub(crate) fn begin(&self, resource: &ResourceId) {
         let mut state = self.lock();
         let (revision, past) = (state.revision, state.compacted.max(state.removed));
@@ -277,11 +281,11 @@ impl Store {
         state.resources.entry(resource.clone()).or_insert_with(new).begun.get_or_insert(revision);
     }
 
-    /// Stores a custom resource no longer, and lets its followers go once they have seen its changes. Objects that it has
-    /// are there again when it is begun again.
+    /// Stores a custom resource no longer, and lets its followers go once they have seen its
+    /// changes. Objects that it has are there again when it is begun again.
     ///
-    /// Its log stays for as long as one of them reads it, within the bound on all such logs: then the oldest are
-    /// forgotten, and their followers get [`Expired`].
+    /// Its log stays for as long as one of them reads it, within the bound on all such logs: then
+    /// the oldest are forgotten, and their followers get [`Expired`].
     pub(crate) fn remove(&self, resource: &ResourceId) {
         let mut state = self.lock();
         // Its followers learn of it by the end of their channel.
@@ -328,8 +332,8 @@ impl Store {
         state.resources.get(resource).is_some_and(|resource| resource.range(namespace).next().is_some())
     }
 
-    /// The changes that a follower has not seen: at most `limit` of them, and after the first no more than `bytes` of
-    /// objects.
+    /// The changes that a follower has not seen: at most `limit` of them, and after the first no
+    /// more than `bytes` of objects.
     pub(crate) fn next_changes(
         &self,
         follower: &mut Follower,

@@ -1,9 +1,10 @@
 //! Watch: the events of a resource, one line each, until the client has had enough.
 //!
-//! Events are encoded one by one, as the connection takes them. In between a watch holds weak references to the objects of
-//! its beginning and at most one batch of changes: the log is the buffer of all watches, and its bound is theirs. A watch
-//! whose client is slower than the log forgets ends with 410, and keeps no past state in memory until then
-//! (tests: `tests/watch_memory.rs`).
+//! Events are encoded one by one, as the connection takes them. In between a watch holds weak
+//! references to the objects of its beginning and at most one batch of changes: the log is the
+//! buffer of all watches, and its bound is theirs. A watch whose client is slower than the log
+//! forgets ends with 410, and keeps no past state in memory until then (tests:
+//! `tests/watch_memory.rs`).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -137,8 +138,8 @@ struct Watcher {
     kind: Arc<Kind>,
     form: Form,
     selection: Selection,
-    /// The objects that the watch begins with and has not shown. The store keeps them for as long as its log goes back to
-    /// the beginning of the watch.
+    /// The objects that the watch begins with and has not shown. The store keeps them for as long
+    /// as its log goes back to the beginning of the watch.
     initial: std::vec::IntoIter<Weak<Object>>,
     /// Whether a bookmark has yet to mark the end of the initial events.
     ends_initial: bool,
@@ -200,7 +201,8 @@ impl Watcher {
     fn next_initial(&mut self) -> Option<Next> {
         while let Some(object) = self.initial.next() {
             let Some(object) = object.upgrade() else {
-                // The log has forgotten the change that replaced it, and so the beginning of this watch.
+                // The log has forgotten the change that replaced it, and so the beginning of this
+                // watch.
                 let expired = self.shared.store.expired(&self.follower);
                 return Some(Next::Last(error(&too_old(self.follower.reached(), expired))));
             };

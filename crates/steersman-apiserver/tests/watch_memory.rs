@@ -1,4 +1,5 @@
-//! What a watch holds in memory: a place in the log and a few events, however much its client leaves unread.
+//! What a watch holds in memory: a place in the log and a few events, however much its client
+//! leaves unread.
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -69,7 +70,8 @@ async fn an_unread_watch_keeps_no_object_of_its_initial_list() {
         put(&server, &format!("m-{index}"), 1001).await;
     }
     server.compact();
-    // The states that the watch began with are gone, from its own memory too: it ends as one that fell behind.
+    // The states that the watch began with are gone, from its own memory too: it ends as one that
+    // fell behind.
     let events = events(&mut watch);
     assert_eq!(types(&events), ["ERROR"]);
     assert_eq!(events[0]["object"]["code"], 410, "{}", events[0]);

@@ -98,8 +98,8 @@ impl Shared {
         self.customs.resource(group, plural)
     }
 
-    /// A definition that is gone is served no longer, and nothing of it is kept: neither its schema nor the past of its
-    /// objects (test: `nothing_is_kept_of_a_definition_that_is_deleted`).
+    /// A definition that is gone is served no longer, and nothing of it is kept: neither its schema
+    /// nor the past of its objects (test: `nothing_is_kept_of_a_definition_that_is_deleted`).
     pub(crate) fn forget_custom(&self, name: &str) {
         self.customs.unregister(name);
         if let Some((plural, group)) = name.split_once('.') {

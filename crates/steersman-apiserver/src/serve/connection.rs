@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
+use super::places::Place;
+use super::request_body::TimedBody;
+use super::stall::StallGuard;
 use super::{Limits, Log, Stopped, subject};
 use crate::ApiServer;
 use crate::answer::{self, Body};
@@ -42,13 +44,15 @@ pub(super) struct Connections {
 
 impl Connections {
     /// Serves one connection until it ends, or until the server stops and its requests are answered.
-    pub(super) async fn run(self: Arc<Self>, stream: TcpStream) {
+    pub(super) async fn run(self: Arc<Self>, stream: TcpStream, place: Place) {
         let mut stopped = self.stopped.clone();
         // Small writes (watch events) go out at once. Where that cannot be had, they go out later.
         let _ = stream.set_nodelay(true);
+        let stream = StallGuard::new(stream, self.limits.write);
         let handshake = tokio::time::timeout(self.limits.handshake, self.tls.accept(stream));
         let stream = tokio::select! {
             () = stopped.wait() => return,
+            () = place.evicted() => return,
             stream = handshake => match stream {
                 Ok(Ok(stream)) => stream,
                 _ => return,
@@ -58,16 +62,21 @@ impl Connections {
         let http2 = session.alpn_protocol() == Some(b"h2");
         // Certificates of other authorities do not get through the handshake.
         let certified = session.peer_certificates().and_then(|chain| subject::identity(chain.first()?));
-        let admitted = Arc::new(AtomicBool::new(certified.is_some()));
+        if certified.is_some() && !place.admit() {
+            return;
+        }
 
         let builder = self.builder(http2);
+        let place = Arc::new(place);
         let service = service_fn(|request: Request<Incoming>| {
-            let (connections, admitted, certified) = (Arc::clone(&self), Arc::clone(&admitted), certified.clone());
+            let (connections, place, certified) = (Arc::clone(&self), Arc::clone(&place), certified.clone());
             async move {
                 // A token counts for its request only: a connection may carry the requests of several clients.
                 let identity = certified.or_else(|| connections.token_holder(request.headers()));
-                admitted.fetch_or(identity.is_some(), Ordering::Relaxed);
-                Ok::<_, Infallible>(connections.answer(request, identity).await)
+                if identity.is_some() && !place.admit() {
+                    return Err(NoPlace);
+                }
+                Ok(connections.answer(request, identity).await)
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -78,15 +87,16 @@ impl Connections {
                 _ = connection.as_mut() => return,
                 () = patience.as_mut(), if !asked_for_credential => {
                     asked_for_credential = true;
-                    if !admitted.load(Ordering::Relaxed) {
+                    if !place.is_admitted() {
                         return;
                     }
                 }
+                () = place.evicted() => return,
                 () = stopped.wait() => break,
             }
         }
         // Without a credential there is no answer worth waiting for.
-        if admitted.load(Ordering::Relaxed) {
+        if place.is_admitted() {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
@@ -108,6 +118,7 @@ impl Connections {
         });
         let response = if let Some(identity) = identity {
             request.extensions_mut().insert(identity);
+            let request = request.map(|body| TimedBody::new(body, self.limits.body));
             let Ok(response) = self.server.clone().call(request).await;
             response.map(|body| self.until_stop(body))
         } else {
@@ -137,6 +148,11 @@ impl Connections {
         UntilStop { body, stopped: Box::pin(async move { stopped.wait().await }) }.boxed_unsync()
     }
 }
+
+/// The places of known clients are taken: the connection is closed without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("too many connections")]
+struct NoPlace;
 
 /// Takes as long for a token that is nearly right as for any other of its length.
 fn same(given: &[u8], wanted: &[u8]) -> bool {

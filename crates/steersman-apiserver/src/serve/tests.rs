@@ -265,6 +265,85 @@ async fn one_connection_too_many_is_closed_at_once() {
 }
 
 #[tokio::test]
+async fn silent_connections_lock_no_client_out() {
+    // They would stay for ever if they were waited for.
+    let long = Duration::from_secs(3600);
+    let serve = ApiServer::new().serve().handshake_timeout(long).header_timeout(long);
+    let serving = serve.connections_max(2).unauthenticated_max(4).start().await.unwrap();
+    let known = maps(&serving).await;
+    known.list(&Default::default()).await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..6 {
+        silent.push(tcp(&serving).await);
+    }
+    let mut half_head = tls(&serving, "http/1.1").await;
+    half_head.write_all(b"GET /version HTTP/1.1\r\nHost: lo").await.unwrap();
+    for _ in 0..6 {
+        silent.push(tcp(&serving).await);
+    }
+    // Neither the client that was there before nor one that comes now waits for them.
+    known.list(&Default::default()).await.unwrap();
+    maps(&serving).await.list(&Default::default()).await.unwrap();
+    for stream in &mut silent[..8] {
+        closed(stream).await;
+    }
+    closed(&mut half_head).await;
+}
+
+/// Reads the head of an answer and gives its status.
+async fn status(stream: &mut TlsStream<TcpStream>) -> u16 {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let read = tokio::time::timeout(PATIENCE, stream.read_u8()).await.expect("no answer comes");
+        head.push(read.expect("the connection ended early"));
+    }
+    String::from_utf8_lossy(&head).split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_refused() {
+    let serving = ApiServer::new().serve().body_timeout(SHORT).start().await.unwrap();
+    for body in ["", "{\"metadata\""] {
+        let mut stream = tls(&serving, "http/1.1").await;
+        let head = format!(
+            "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\
+             Authorization: Bearer {}\r\nContent-Type: application/json\r\n\r\n{body}",
+            serving.token()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        assert_eq!(status(&mut stream).await, 504);
+        closed(&mut stream).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_loses_its_connection() {
+    let server = ApiServer::new();
+    let serving = server.serve().connections_max(2).write_timeout(SHORT).start().await.unwrap();
+    let writer = maps(&serving).await;
+    // More than the buffers of sockets take.
+    for index in 0..24 {
+        let data = [("text".to_owned(), "x".repeat(1_000_000))].into();
+        let map = ConfigMap { data: Some(data), ..config_map(&format!("large-{index}")) };
+        writer.create(&PostParams::default(), &map).await.unwrap();
+    }
+    let mut unread = tls(&serving, "http/1.1").await;
+    let path = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0";
+    let token = serving.token();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
+    unread.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(status(&mut unread).await, 200);
+    // The writer and the watch have all places, until that of the watch is free again.
+    let other = maps(&serving).await;
+    let limited = kube_client::api::ListParams::default().limit(1);
+    eventually("the place of the watch", async || other.list(&limited).await.is_ok()).await;
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(PATIENCE, unread.read_to_end(&mut rest)).await.expect("the watch goes on");
+    assert!(end.is_err(), "it ends in the middle of an event");
+    assert!(rest.len() < 24_000_000);
+}
+
+#[tokio::test]
 async fn watches_end_with_the_server() {
     let serving = start().await;
     let address = address(&serving);

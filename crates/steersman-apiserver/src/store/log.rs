@@ -11,7 +11,8 @@ use crate::object::Object;
 pub(crate) struct Retention {
     /// Changes.
     pub(crate) changes: usize,
-    /// Bytes of the past states that they keep. The logs of all removed resources together keep as much.
+    /// Bytes of the past states that they keep. The logs of all removed resources together keep as
+    /// much.
     pub(crate) bytes: usize,
 }
 
@@ -52,8 +53,8 @@ impl EventType {
 }
 
 impl Change {
-    /// The state that a watcher is shown. An object that left a selector shows its last state inside, with the revision of
-    /// the change.
+    /// The state that a watcher is shown. An object that left a selector shows its last state
+    /// inside, with the revision of the change.
     pub(crate) fn shown(&self, event: EventType) -> Option<Arc<Object>> {
         match event {
             EventType::Added | EventType::Modified => self.after.clone(),
@@ -85,8 +86,8 @@ impl Change {
 }
 
 impl Change {
-    /// The bytes of the states that only the log keeps. The state after a change is the present one, or a later change's
-    /// state before.
+    /// The bytes of the states that only the log keeps. The state after a change is the present
+    /// one, or a later change's state before.
     fn kept_bytes(&self) -> usize {
         self.before.iter().chain(&self.last).map(|object| object.body().len()).sum()
     }
@@ -103,7 +104,8 @@ pub(super) struct Log {
     pub(super) bytes: usize,
     /// Changes up to this revision are gone: a new reader that asks for an earlier one is refused.
     compacted: Revision,
-    /// The latest change that is gone. A follower that has seen it misses nothing, however long ago that was.
+    /// The latest change that is gone. A follower that has seen it misses nothing, however long ago
+    /// that was.
     lost: Revision,
 }
 

@@ -44,7 +44,8 @@ fn store(states: usize) -> Store {
 fn the_log_keeps_no_more_past_states_than_its_bytes_allow() {
     let (store, things) = (store(10), resource("things"));
     store.begin(&things);
-    // Each object is written twice, far apart: the log begins with changes whose states before were written earlier still.
+    // Each object is written twice, far apart: the log begins with changes whose states before were
+    // written earlier still.
     let names: Vec<String> = (0..50).map(|index| format!("o-{index}")).collect();
     let mut states: Vec<_> = names.iter().map(|name| create(&store, &things, name)).collect();
     states.extend(names.iter().map(|name| update(&store, &things, name)));
