@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions: what a definition says, whether it may say so, and what its schema makes of objects.
 //!
 //! Everything here is a function of JSON values. A definition that is written goes through [`fill`] (its own defaults),
-//! [`prepare`] (its status) and [`Definition::read`] (its checks); once it is stored, [`establish`] says what its status
-//! becomes. An object goes through [`Schema::default`], [`Schema::prune`] and then [`Schema::validate`] or one of its
+//! [`prepare`] (its status) and [`check`]; once it is stored, [`establish`] says what its status becomes, and
+//! [`Definition::read`] reads it. An object goes through [`Schema::default`], [`Schema::prune`] and then [`Schema::validate`] or one of its
 //! siblings, in this order.
 
 mod check;
@@ -20,7 +20,6 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::check::check;
 pub(crate) use self::schema::Schema;
 pub(crate) use self::version::priority;
-use crate::status::FieldError;
 
 /// A CustomResourceDefinition that has passed its checks.
 #[derive(Debug)]
@@ -79,12 +78,8 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Definition {
-    /// Reads a definition, or says what is wrong with it. It has been through [`fill`] and [`prepare`].
-    pub(crate) fn read(crd: &Value) -> Result<Self, Vec<FieldError>> {
-        let errors = check(crd, None);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
+    /// Reads a definition that has passed [`check`]: a large schema is not checked twice.
+    pub(crate) fn read(crd: &Value) -> Self {
         let spec = &crd["spec"];
         let group = text(spec, "group");
         let names = Names::read(&spec["names"]);
@@ -96,7 +91,7 @@ impl Definition {
                 versions[index].deprecation_warning = Some(warning);
             }
         }
-        Ok(Self { names, namespaced: spec["scope"] == "Namespaced", versions, group })
+        Self { names, namespaced: spec["scope"] == "Namespaced", versions, group }
     }
 
     /// The version of this name, when it is served.

@@ -63,7 +63,7 @@ impl Customs {
         if !crd::has_condition(crd, "Established") {
             return;
         }
-        let Ok(mut definition) = Definition::read(crd) else { return };
+        let mut definition = Definition::read(crd);
         definition.names = Names::read(&crd["status"]["acceptedNames"]);
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut custom = Custom::new(crd, definition);
@@ -166,9 +166,9 @@ fn shape(crd: &Value) -> Value {
 /// The versions that make of objects what the stored one does.
 fn as_stored(crd: &Value) -> BTreeSet<String> {
     let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let look = |version: &Value| (version["schema"].clone(), version["selectableFields"].clone());
-    let stored = versions.iter().find(|version| version["storage"] == true).map(look);
-    let alike = versions.iter().filter(|version| stored.as_ref() == Some(&look(version)));
+    let Some(stored) = versions.iter().find(|version| version["storage"] == true) else { return BTreeSet::new() };
+    let is_same = |version: &&Value| ["schema", "selectableFields"].iter().all(|field| version[field] == stored[field]);
+    let alike = versions.iter().filter(is_same);
     alike.filter_map(|version| version["name"].as_str()).map(str::to_owned).collect()
 }
 

@@ -1,6 +1,7 @@
 //! The structural schema of a custom resource, read once: what it prunes and what it fills in.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -69,11 +70,19 @@ pub(super) struct Bound {
     pub(super) exclusive: bool,
 }
 
-/// `pattern`, which is absent from `regex` when it cannot be read: then nothing matches it.
+/// `pattern`.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) text: String,
-    pub(super) regex: Option<Regex>,
+    /// Compiled for the first value that is compared. `None` if it cannot be read: then nothing matches it.
+    regex: OnceLock<Option<Regex>>,
+}
+
+impl Pattern {
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        let regex = self.regex.get_or_init(|| pattern::compile(&self.text).ok());
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    }
 }
 
 /// `x-kubernetes-list-type`.
@@ -87,7 +96,7 @@ pub(super) enum List {
 }
 
 impl Schema {
-    /// Reads an `openAPIV3Schema`. What is not understood restricts nothing: [`super::Definition::read`] refuses it.
+    /// Reads an `openAPIV3Schema`. What is not understood restricts nothing: [`super::check`] refuses it.
     pub(crate) fn compile(schema: &Value) -> Self {
         Self { root: Node::read(schema) }
     }
@@ -169,7 +178,7 @@ impl Node {
             max_items: schema["maxItems"].as_i64(),
             min_properties: schema["minProperties"].as_i64(),
             max_properties: schema["maxProperties"].as_i64(),
-            pattern: pattern.map(|text| Pattern { text: text.to_owned(), regex: pattern::compile(text).ok() }),
+            pattern: pattern.map(|text| Pattern { text: text.to_owned(), regex: OnceLock::new() }),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             embedded_resource: flag("x-kubernetes-embedded-resource"),
             list,

@@ -216,7 +216,9 @@ fn branches(schema: &Value, skip_any_of: bool, skip_first_any_of: bool, path: &s
         nested(&schema["not"], false, &format!("{path}.not"), errors);
     }
     let pattern_text = text(schema, "pattern");
-    if let Err(why) = pattern::compile(pattern_text) {
+    if !pattern_text.is_empty()
+        && let Err(why) = pattern::compile(pattern_text)
+    {
         let detail = format!("must be a valid regular expression, but isn't: {why}");
         errors.push(FieldError::invalid(format!("{path}.pattern"), pattern_text, detail));
     }

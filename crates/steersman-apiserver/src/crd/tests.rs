@@ -5,6 +5,7 @@ mod objects;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::status::FieldError;
 
 /// Errors as the message of a refusal has them. What is said twice is shown once.
 fn shown(errors: &[FieldError]) -> String {
@@ -48,7 +49,7 @@ fn with(schema: &Value, version: &Value) -> Value {
 fn refusal(mut crd: Value) -> String {
     fill(&mut crd);
     prepare(&mut crd, None);
-    Definition::read(&crd).err().map(|errors| shown(&errors)).unwrap_or_default()
+    shown(&check(&crd, None))
 }
 
 /// Whether two refusals are the same but for the order of their errors, which is random on the real server.
@@ -431,7 +432,7 @@ fn what_is_left_out_is_filled_in_and_the_status_begins_empty() {
     prepare(&mut next, Some(&crd));
     assert_eq!(next["status"]["storedVersions"], json!(["v1", "v2"]));
     let wanted = r#"status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions"#;
-    assert_eq!(shown(&Definition::read(&next).unwrap_err()), wanted);
+    assert_eq!(shown(&check(&next, None)), wanted);
 }
 
 #[test]
@@ -485,7 +486,7 @@ fn a_definition_says_what_is_served() {
     assert_eq!(warnings(&crd), ["unrecognized format \"color\""]);
     fill(&mut crd);
     prepare(&mut crd, None);
-    let definition = Definition::read(&crd).unwrap();
+    let definition = Definition::read(&crd);
     assert_eq!((definition.group.as_str(), definition.namespaced), ("example.com", true));
     assert_eq!(definition.names.list_kind, "WidgetList");
     assert!(definition.served("v2").is_none());
@@ -498,7 +499,32 @@ fn a_definition_says_what_is_served() {
     let next =
         json!({"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}});
     crd["spec"]["versions"].as_array_mut().unwrap().push(next);
-    let definition = Definition::read(&crd).unwrap();
+    let definition = Definition::read(&crd);
     let warning = definition.served("v1").unwrap().deprecation_warning.as_deref();
     assert_eq!(warning, Some("example.com/v1 Widget is deprecated; use example.com/v2 Widget"));
+}
+
+/// Large schemas have hundreds of fields, most of them without a pattern.
+#[test]
+fn a_pattern_is_compiled_once_by_the_checks_and_again_when_a_value_needs_it() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "plain": {"type": "string"},
+            "quantity": {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true},
+            "name": {"type": "string", "pattern": "^[a-z]+$"},
+        },
+    });
+    let mut crd = with(&schema, &json!({}));
+    fill(&mut crd);
+    prepare(&mut crd, None);
+    let before = pattern::COMPILED.get();
+    assert_eq!(shown(&check(&crd, None)), "");
+    let definition = Definition::read(&crd);
+    assert_eq!(pattern::COMPILED.get() - before, 1);
+    let schema = &definition.versions[0].schema;
+    for (name, errors) in [("abc", 0), ("ABC", 1)] {
+        assert_eq!(schema.validate(&json!({"name": name})).len(), errors, "{name}");
+    }
+    assert_eq!(pattern::COMPILED.get() - before, 2);
 }

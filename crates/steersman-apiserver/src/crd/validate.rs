@@ -302,7 +302,7 @@ impl Check<'_> {
             let message = format!("{path} in body should be at least {min} chars long");
             self.invalid(&mut outcome, path, text.into(), message);
         } else if let Some(pattern) = &node.pattern
-            && !pattern.regex.as_ref().is_some_and(|regex| regex.is_match(text))
+            && !pattern.is_match(text)
         {
             let message = format!("{path} in body should match '{}'", pattern.text);
             self.invalid(&mut outcome, path, text.into(), message);
