@@ -1,20 +1,26 @@
 //! Those who are told what changes.
 
+mod backlog;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
 use crate::{Cached, Error};
+use backlog::{Backlog, Mark};
 
 /// Is told of every object that comes, changes and goes.
 ///
 /// Calls come one after the other, on a task of the handler's own, and must not block: put a key into a work queue, and do the
-/// work elsewhere. A panic is caught and counted, and the next call comes all the same. A handler may call anything of its informer,
+/// work elsewhere. Each handler has a buffer of its own. When more than 2,048 events wait in it, later ones are merged by object, so
+/// that a handler that is stuck takes memory by the number of objects: several updates become one, from the last state that the
+/// handler was told of, and an object that came and went is left out. No deletion of an object that it was told of is missing. A
+/// panic is caught and counted, and the next call comes all the same. A handler may call anything of its informer,
 /// and remove itself (test `a_handler_may_use_its_informer`).
 pub trait EventHandler<K>: Send + 'static {
     /// An object is there. `initial`: it was there when the informer started, or when this handler was added.
@@ -158,6 +164,9 @@ where
     }
 }
 
+/// Events that wait beyond this number are merged by object. It is a few batches of the informer: a handler that keeps up has fewer.
+const UNMERGED_MAX: usize = 2_048;
+
 /// What goes to the task of a handler.
 pub(crate) enum Message<K> {
     /// The same allocation for all handlers.
@@ -166,6 +175,8 @@ pub(crate) enum Message<K> {
     Resync(Arc<[Event<K>]>),
     /// Everything that was there from the start has been sent.
     Synced,
+    /// What comes next is in the backlog, until that is empty.
+    Backlog,
 }
 
 /// What the informer, the handler's task and its handle share.
@@ -180,24 +191,31 @@ pub(crate) struct Shared {
     gone: Notify,
     pending: AtomicUsize,
     panics: AtomicU64,
+    /// Events go to the backlog. The informer sets it; the task resets it when the backlog is empty, under its lock.
+    is_behind: AtomicBool,
 }
 
 /// The informer's end of a handler.
 pub(crate) struct Listener<K> {
     sender: mpsc::UnboundedSender<Message<K>>,
     shared: Arc<Shared>,
+    backlog: Arc<Mutex<Backlog<K>>>,
+    /// Counts the events of all handlers that were merged into others.
+    merged: Arc<AtomicU64>,
 }
 
 impl<K: Send + Sync + 'static> Listener<K> {
     /// Starts the task of a handler.
-    pub(crate) fn start(handler: impl EventHandler<K>, kind: &str) -> (Self, HandlerHandle) {
-        let (sender, receiver) = mpsc::unbounded_channel();
+    pub(crate) fn start(handler: impl EventHandler<K>, kind: &str, merged: &Arc<AtomicU64>) -> (Self, HandlerHandle) {
+        let (sender, messages) = mpsc::unbounded_channel();
         let (synced, is_synced) = watch::channel(false);
         let (running, ended) = watch::channel(());
         let shared = Arc::new(Shared { kind: kind.to_owned(), ..Shared::default() });
+        let backlog = Arc::new(Mutex::new(Backlog::new()));
         let handle = HandlerHandle { shared: Arc::clone(&shared), synced: is_synced, ended };
-        tokio::spawn(tell(handler, receiver, Arc::clone(&shared), synced, running));
-        (Self { sender, shared }, handle)
+        let caller = Caller { handler, shared: Arc::clone(&shared), synced, since_yield: 0 };
+        tokio::spawn(tell(caller, messages, Arc::clone(&backlog), running));
+        (Self { sender, shared, backlog, merged: Arc::clone(merged) }, handle)
     }
 
     /// Whether it is still there.
@@ -216,7 +234,7 @@ impl<K: Send + Sync + 'static> Listener<K> {
             self.shared.pending.fetch_sub(announced - events.len(), Ordering::Release);
         }
         if !events.is_empty() {
-            let _ = self.sender.send(Message::Events(Arc::clone(events)));
+            self.push(Message::Events(Arc::clone(events)));
         }
     }
 
@@ -227,10 +245,40 @@ impl<K: Send + Sync + 'static> Listener<K> {
                 self.announce(events.len());
                 self.shared.resyncing.store(true, Ordering::Relaxed);
             }
-            Message::Synced => {}
+            Message::Synced | Message::Backlog => {}
         }
-        // It has been removed meanwhile.
-        let _ = self.sender.send(message);
+        self.push(message);
+    }
+
+    /// Puts a message, whose events are announced, at the end of all that waits.
+    fn push(&self, message: Message<K>) {
+        let announced = match &message {
+            Message::Events(events) | Message::Resync(events) => events.len(),
+            Message::Synced | Message::Backlog => 0,
+        };
+        let waiting = self.shared.pending.load(Ordering::Relaxed).saturating_sub(announced);
+        if waiting <= UNMERGED_MAX && !self.shared.is_behind.load(Ordering::Relaxed) {
+            // It may have been removed by now.
+            let _ = self.sender.send(message);
+            return;
+        }
+        let mut backlog = locked(&self.backlog);
+        let before = backlog.len();
+        let (events, mark) = match message {
+            Message::Events(events) => (Some(events), None),
+            Message::Resync(events) => (Some(events), Some(Mark::Resynced)),
+            Message::Synced => (None, Some(Mark::Synced)),
+            Message::Backlog => (None, None),
+        };
+        events.iter().flat_map(|events| events.iter()).for_each(|event| backlog.push(event.clone()));
+        mark.into_iter().for_each(|mark| backlog.mark(mark));
+        // An event that is merged may take others with it.
+        let merged = before + announced - backlog.len();
+        self.shared.pending.fetch_sub(merged, Ordering::Release);
+        self.merged.fetch_add(merged as u64, Ordering::Relaxed);
+        if !backlog.is_empty() && !self.shared.is_behind.swap(true, Ordering::Relaxed) {
+            let _ = self.sender.send(Message::Backlog);
+        }
     }
 
     /// Whether it has not been told of all of the last resync.
@@ -239,49 +287,114 @@ impl<K: Send + Sync + 'static> Listener<K> {
     }
 }
 
+fn locked<K>(backlog: &Mutex<Backlog<K>>) -> MutexGuard<'_, Backlog<K>> {
+    backlog.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// After so many calls, other tasks are let run. As many as the informer brings in its turn, or its handlers would fall behind.
 const TOLD_AT_ONCE: usize = 512;
+/// The events of this number of objects are taken out of the backlog at once.
+const TAKEN_AT_ONCE: usize = 64;
 
-async fn tell<K>(
-    handler: impl EventHandler<K>,
-    mut messages: mpsc::UnboundedReceiver<Message<K>>,
+/// The task's end of a handler.
+struct Caller<H> {
+    handler: H,
     shared: Arc<Shared>,
     synced: watch::Sender<bool>,
+    /// Calls since other tasks were let run.
+    since_yield: usize,
+}
+
+impl<H> Caller<H> {
+    /// Calls the handler for each event. `false` if it was removed before the last.
+    async fn call<K>(&mut self, events: &[Event<K>]) -> bool
+    where
+        H: EventHandler<K>,
+    {
+        for event in events {
+            self.since_yield += 1;
+            if self.since_yield >= TOLD_AT_ONCE {
+                self.since_yield = 0;
+                tokio::task::yield_now().await;
+            }
+            if self.shared.removed.load(Ordering::Acquire) {
+                return false;
+            }
+            if catch_unwind(AssertUnwindSafe(|| self.handler.on_event(event))).is_err() {
+                self.shared.panics.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(object = ?event.object(), "an event handler panicked; it is told of the next event");
+            }
+            self.shared.pending.fetch_sub(1, Ordering::Release);
+        }
+        true
+    }
+
+    fn reach(&self, mark: Mark) {
+        match mark {
+            Mark::Synced => {
+                let _ = self.synced.send(true);
+            }
+            Mark::Resynced => self.shared.resyncing.store(false, Ordering::Relaxed),
+        }
+    }
+
+    /// Calls the handler for what is in the backlog, until there is no more. `false` if it was removed before that.
+    async fn call_backlog<K>(&mut self, backlog: &Mutex<Backlog<K>>) -> bool
+    where
+        H: EventHandler<K>,
+    {
+        loop {
+            let (events, mark) = {
+                let mut backlog = locked(backlog);
+                let popped = backlog.pop(TAKEN_AT_ONCE);
+                if backlog.is_empty() {
+                    // What comes from here on is in the channel, and told after what was just taken out.
+                    self.shared.is_behind.store(false, Ordering::Relaxed);
+                }
+                popped
+            };
+            if events.is_empty() && mark.is_none() {
+                return true;
+            }
+            if !self.call(&events).await {
+                return false;
+            }
+            mark.into_iter().for_each(|mark| self.reach(mark));
+        }
+    }
+}
+
+async fn tell<K, H: EventHandler<K>>(
+    caller: Caller<H>,
+    mut messages: mpsc::UnboundedReceiver<Message<K>>,
+    backlog: Arc<Mutex<Backlog<K>>>,
     running: watch::Sender<()>,
 ) {
     // It goes when the task ends, however that is, and after the handler with all that this holds.
     let _running = running;
-    let mut handler = handler;
+    let mut caller = caller;
     loop {
         let message = tokio::select! {
             biased;
-            () = shared.gone.notified() => return,
+            () = caller.shared.gone.notified() => return,
             message = messages.recv() => message,
         };
-        let (events, is_resync) = match message {
+        let goes_on = match message {
             None => return,
             Some(Message::Synced) => {
-                let _ = synced.send(true);
-                continue;
+                caller.reach(Mark::Synced);
+                true
             }
-            Some(Message::Events(events)) => (events, false),
-            Some(Message::Resync(events)) => (events, true),
+            Some(Message::Events(events)) => caller.call(&events).await,
+            Some(Message::Resync(events)) => {
+                let goes_on = caller.call(&events).await;
+                caller.reach(Mark::Resynced);
+                goes_on
+            }
+            Some(Message::Backlog) => caller.call_backlog(&backlog).await,
         };
-        for (index, event) in events.iter().enumerate() {
-            if index % TOLD_AT_ONCE == TOLD_AT_ONCE - 1 {
-                tokio::task::yield_now().await;
-            }
-            if shared.removed.load(Ordering::Acquire) {
-                return;
-            }
-            if catch_unwind(AssertUnwindSafe(|| handler.on_event(event))).is_err() {
-                shared.panics.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(object = ?event.object(), "an event handler panicked; it is told of the next event");
-            }
-            shared.pending.fetch_sub(1, Ordering::Release);
-        }
-        if is_resync {
-            shared.resyncing.store(false, Ordering::Relaxed);
+        if !goes_on {
+            return;
         }
     }
 }
@@ -318,7 +431,8 @@ impl HandlerHandle {
         self.synced.clone().wait_for(|synced| *synced).await.is_ok()
     }
 
-    /// How many events wait for the handler; none once it is removed. The buffer has no bound: this is the figure to watch.
+    /// How many events wait for the handler; none once it is removed. Beyond 2,048, those of one object are merged: see
+    /// [`EventHandler`].
     pub fn pending(&self) -> usize {
         let removed = self.shared.removed.load(Ordering::Acquire);
         if removed { 0 } else { self.shared.pending.load(Ordering::Acquire) }

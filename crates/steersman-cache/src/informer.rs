@@ -158,6 +158,8 @@ pub struct InformerMetrics {
     pub deltas_pending: usize,
     /// How many events wait for their handlers, all together.
     pub events_pending: usize,
+    /// How many events were merged into others of the same object, because their handler was far behind: see [`EventHandler`].
+    pub events_merged_total: u64,
     /// How many times a handler was not told of everything again because it was not through with the resync before.
     pub resyncs_skipped_total: u64,
     /// How many times the function of an index panicked: that object has no values in that index.
@@ -422,6 +424,7 @@ impl<K: Object> Informer<K> {
             objects: self.inner.indexer().len(),
             deltas_pending: processor.deltas_pending(),
             events_pending: processor.events_pending(),
+            events_merged_total: processor.events_merged(),
             resyncs_skipped_total: processor.resyncs_skipped(),
             index_panics_total: self.inner.index_panics.load(Ordering::Relaxed),
             storage: self.inner.storage.metrics(),

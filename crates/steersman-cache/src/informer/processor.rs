@@ -1,5 +1,6 @@
 //! Applies batches and sends events to the handlers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub(super) struct Processor<K> {
     sources: Vec<Progress<K>>,
     stopped: bool,
     resyncs_skipped: u64,
+    events_merged: Arc<AtomicU64>,
     /// Those who were there at the end.
     ending: Vec<HandlerHandle>,
 }
@@ -84,6 +86,7 @@ impl<K: Object> Processor<K> {
             sources: sources.into_iter().map(progress).collect(),
             stopped: false,
             resyncs_skipped: 0,
+            events_merged: Arc::default(),
             ending: Vec::new(),
         }
     }
@@ -99,7 +102,7 @@ impl<K: Object> Processor<K> {
         if self.stopped {
             return None;
         }
-        let (listener, handle) = Listener::start(handler, kind);
+        let (listener, handle) = Listener::start(handler, kind, &self.events_merged);
         let initial: Arc<[_]> =
             objects().iter().map(|object| Event::Add { object: object.clone(), initial: true }).collect();
         listener.send(Message::Events(initial));
@@ -125,6 +128,11 @@ impl<K: Object> Processor<K> {
     /// How often a handler was spared a resync because it was not through with the one before.
     pub(super) fn resyncs_skipped(&self) -> u64 {
         self.resyncs_skipped
+    }
+
+    /// How many events were merged into others of the same object, because their handler was far behind.
+    pub(super) fn events_merged(&self) -> u64 {
+        self.events_merged.load(Ordering::Relaxed)
     }
 
     /// Whether everything that was there from the start is in the cache.

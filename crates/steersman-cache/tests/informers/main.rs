@@ -9,5 +9,6 @@ mod handlers;
 mod kinds;
 mod memory;
 mod reading;
+mod slow_handlers;
 mod states;
 mod stopping;
