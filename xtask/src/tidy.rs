@@ -55,7 +55,13 @@ pub(crate) fn run() -> Result<()> {
         let Ok(text) = fs::read_to_string(workspace::root().join(path)) else { continue };
         check_text(path, &text, &mut complaints);
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("rs") => check_rust(path, &text, &mut complaints),
+            Some("rs") => {
+                check_rust(path, &text, &mut complaints);
+                let library = path.starts_with("crates") && path.iter().any(|part| part == "src");
+                if library {
+                    check_debug(path, &text, &mut complaints);
+                }
+            }
             Some("md") => check_links(path, &text, &mut complaints),
             _ => {}
         }
@@ -98,6 +104,30 @@ fn check_unsafe(files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `Debug` of bytes prints them, and the bytes of an object may be a Secret: such types have a `Debug` of their own.
+fn check_debug(path: &Path, text: &str, complaints: &mut Vec<String>) {
+    const BYTES: [&str; 7] = [": Bytes", "(Bytes", ", Bytes)", "<Bytes", "Vec<u8>", "&'a [u8]", "[u8; "];
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        if !(line.trim_start().starts_with("#[derive(") && line.contains("Debug")) {
+            continue;
+        }
+        // Up to the bracket that closes the type, or the line of a type without a body.
+        let indent = line.len() - line.trim_start().len();
+        let end = |line: &str| {
+            let inner = line.trim_start();
+            line.len() - inner.len() == indent && (inner.starts_with('}') || inner.ends_with(';'))
+        };
+        let body =
+            lines[index + 1..].iter().take_while(|line| !end(line)).filter(|line| !line.trim().starts_with("//"));
+        let last = lines[index + 1..].iter().find(|line| end(line));
+        if body.chain(last).any(|line| BYTES.iter().any(|bytes| line.contains(bytes))) {
+            let what = "derives Debug, which prints its bytes: implement it, and print their length";
+            complaints.push(format!("{}:{}: {what}", path.display(), index + 1));
+        }
+    }
 }
 
 /// Rules for every text file.

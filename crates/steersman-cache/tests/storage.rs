@@ -9,7 +9,7 @@ use kube_core::DynamicObject;
 use kube_core::metadata::PartialObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use steersman_cache::{Cached, Object, Storage, StorageMetrics, StorageMode, StorageOptions};
+use steersman_cache::{Cached, Delta, Event, Object, Storage, StorageMetrics, StorageMode, StorageOptions};
 use steersman_wire::{Codec, FieldPath, Item, Json, Strip, TypeMeta};
 
 const MODES: [StorageMode; 3] = [StorageMode::Encoded, StorageMode::Decoded, StorageMode::Compressed];
@@ -551,4 +551,27 @@ fn states_and_objects_are_told_apart() {
     object["metadata"]["resourceVersion"] = Value::Null;
     let unversioned = store(&storage, &object);
     assert!(unversioned.is_same_state(&unversioned.clone()) && !unversioned.is_same_state(&store(&storage, &object)));
+}
+
+/// An object that is kept is printed by its key and version, in each form and in all that holds it.
+#[test]
+fn a_secret_is_not_printed() {
+    for mode in MODES {
+        let storage = storage::<Secret>(mode);
+        let mut secret = mended_secret();
+        secret["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": "aHVudGVyMg=="});
+        secret["data"] = json!({"password": "aHVudGVyMg=="});
+        let cached = store(&storage, &secret);
+        let printed = format!(
+            "{storage:?} {cached:?} {:?} {:?} {:#?} {:?}",
+            cached.meta(),
+            Event::Update { old: cached.clone(), new: cached.clone() },
+            Delta::Added(cached.clone()),
+            storage.metrics(),
+        );
+        for leak in ["aHVudGVyMg", "hunter2", "104, 117, 110"] {
+            assert!(!printed.contains(leak), "{mode:?} prints {leak}: {printed}");
+        }
+        assert!(printed.contains("shop/other") && printed.contains("last-applied"), "{printed}");
+    }
 }

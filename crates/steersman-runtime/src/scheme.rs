@@ -40,13 +40,26 @@ struct Registered {
 
 type AnyObject = Box<dyn Any + Send + Sync>;
 
-/// An object of a kind that was not known before it was read.
-#[derive(Debug)]
+/// An object of a kind that was not known before it was read. `Debug` prints its kind and name: it may be a Secret.
 pub enum Decoded {
     /// As the type that is registered for its kind.
     Typed(Box<dyn Any + Send + Sync>),
     /// Of a kind that is not registered.
     Dynamic(Box<DynamicObject>),
+}
+
+impl fmt::Debug for Decoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Typed(_) => f.debug_tuple("Typed").finish_non_exhaustive(),
+            Self::Dynamic(object) => f
+                .debug_struct("Dynamic")
+                .field("types", &object.types)
+                .field("namespace", &object.metadata.namespace)
+                .field("name", &object.metadata.name)
+                .finish_non_exhaustive(),
+        }
+    }
 }
 
 impl Decoded {

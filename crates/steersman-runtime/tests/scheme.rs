@@ -54,6 +54,18 @@ fn an_object_that_cannot_be_read_is_an_error_that_does_not_quote_it() {
     }
 }
 
+/// A decoded object is printed by its kind and name.
+#[test]
+fn a_decoded_secret_is_not_printed() {
+    let object = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"database","annotations":{"a":"hunter2"}},"stringData":{"a":"hunter2"}}"#;
+    for scheme in [Scheme::new(), Scheme::new().with::<Secret>().unwrap()] {
+        let printed = format!("{:?}", scheme.decode(object).unwrap());
+        assert!(!printed.contains("hunter2"), "{printed}");
+    }
+    let printed = format!("{:?}", Scheme::new().decode(object).unwrap());
+    assert!(printed.contains("Secret") && printed.contains("database"), "{printed}");
+}
+
 /// Says that it is a ConfigMap.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Pretender {

@@ -1,10 +1,12 @@
 //! How objects come over the wire, whatever the encoding.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
+use crate::hidden::Length;
 use crate::outline::Outline;
 use crate::protobuf::Sent;
 use crate::{FieldPath, Metadata, ObjectError, Status, Strip};
@@ -125,8 +127,8 @@ impl Default for Limits {
     }
 }
 
-/// An item of a list, or the object of an event, as it came.
-#[derive(Debug, Clone)]
+/// An item of a list, or the object of an event, as it came. `Debug` prints its length, because it may be a Secret.
+#[derive(Clone)]
 pub struct Item {
     /// Which one, counted from zero.
     pub index: usize,
@@ -137,7 +139,7 @@ pub struct Item {
 /// How an item came.
 // Nothing is allocated for an item that comes as JSON.
 #[allow(clippy::large_enum_variant)]
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Form {
     Json(Outline),
     Protobuf(Sent),
@@ -163,6 +165,20 @@ impl Item {
                 json.map(|(json, _)| json.into()).map_err(|error| error.at_index(self.index))
             }
         }
+    }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let encoding = match self.form {
+            Form::Json(_) => "JSON",
+            Form::Protobuf(_) => "protobuf",
+        };
+        f.debug_struct("Item")
+            .field("index", &self.index)
+            .field("encoding", &encoding)
+            .field("object", &Length(self.size()))
+            .finish()
     }
 }
 
@@ -212,8 +228,8 @@ impl ListMeta {
     }
 }
 
-/// What [`Codec::scan`] gives.
-#[derive(Debug, Clone)]
+/// What [`Codec::scan`] gives. `Debug` prints the length of the object, because it may be a Secret.
+#[derive(Clone)]
 pub struct Scanned {
     /// The metadata, without what was to be left out.
     pub metadata: Metadata,
@@ -221,8 +237,15 @@ pub struct Scanned {
     pub object: Bytes,
 }
 
-/// A field of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl fmt::Debug for Scanned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { metadata, object } = self;
+        f.debug_struct("Scanned").field("metadata", metadata).field("object", &Length(object.len())).finish()
+    }
+}
+
+/// A field of an object. `Debug` prints the length of texts, objects and lists, because they may be of a Secret.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Value<'a> {
     /// `null`.
     Null,
@@ -234,6 +257,18 @@ pub enum Value<'a> {
     String(Cow<'a, str>),
     /// An object or a list, as it is encoded.
     Raw(&'a [u8]),
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("Null"),
+            Self::Bool(value) => f.debug_tuple("Bool").field(value).finish(),
+            Self::Number(number) => f.debug_tuple("Number").field(&Length(number.len())).finish(),
+            Self::String(text) => f.debug_tuple("String").field(&Length(text.len())).finish(),
+            Self::Raw(raw) => f.debug_tuple("Raw").field(&Length(raw.len())).finish(),
+        }
+    }
 }
 
 impl Value<'_> {

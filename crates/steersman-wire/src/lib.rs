@@ -72,6 +72,7 @@ mod codec;
 mod encoding;
 mod field_path;
 mod field_selector;
+mod hidden;
 mod json;
 mod json_selector;
 mod label_parser;

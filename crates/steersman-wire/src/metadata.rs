@@ -268,6 +268,7 @@ impl PartialEq for Metadata {
 
 impl Eq for Metadata {}
 
+/// Annotations are printed by their keys: `kubectl apply` keeps the whole object in one, which may be a Secret.
 impl fmt::Debug for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metadata")
@@ -281,7 +282,7 @@ impl fmt::Debug for Metadata {
             .field("creation_timestamp", &self.creation_timestamp())
             .field("deletion_timestamp", &self.deletion_timestamp())
             .field("labels", &self.labels().collect::<Vec<_>>())
-            .field("annotations", &self.annotations().collect::<Vec<_>>())
+            .field("annotations", &self.annotations().map(|(key, _)| key).collect::<Vec<_>>())
             .field("owner_references", &self.owner_references().collect::<Vec<_>>())
             .field("finalizers", &self.finalizers().collect::<Vec<_>>())
             .finish()
@@ -317,7 +318,6 @@ thread_local! {
 const TEXT_MAX: usize = 16 << 10;
 
 /// Puts metadata together, field by field in their order.
-#[derive(Debug)]
 pub(crate) struct MetadataBuilder {
     text: String,
     /// Where the field begins whose parts are being gathered.

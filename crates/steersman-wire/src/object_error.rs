@@ -14,7 +14,9 @@ pub struct ObjectError {
 }
 
 /// What is wrong with an object. Offsets are in bytes from the object's beginning.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// `Display` has the decoder's words, which may quote the object. `Debug` leaves them out.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// Something else should stand there.
@@ -64,6 +66,18 @@ pub enum Fault {
         /// Where in that line.
         column: usize,
     },
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decode { message: _, line, column } => {
+                f.debug_struct("Decode").field("line", line).field("column", column).finish_non_exhaustive()
+            }
+            // No other fault has a part of the object in its text.
+            other => write!(f, "{:?}", other.to_string()),
+        }
+    }
 }
 
 impl Fault {

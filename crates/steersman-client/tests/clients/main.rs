@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod credentials;
+mod debug;
 mod embedded;
 mod encoding;
 mod errors;

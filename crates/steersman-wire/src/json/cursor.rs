@@ -10,7 +10,7 @@ use crate::object_error::Fault;
 use crate::outline::Outline;
 
 /// A place in a JSON text.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -20,7 +20,7 @@ pub(super) struct Cursor<'a> {
 }
 
 /// A member's name as it is written, without the quotes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Name<'a> {
     raw: &'a [u8],
     escaped: bool,
@@ -48,7 +48,7 @@ enum Members {
 }
 
 /// What stands between an object's members, for those who cut some out.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) name: Name<'a>,
     /// Where the comma before it stands; none before the first.

@@ -1,13 +1,15 @@
 //! Values that come in pieces, put together.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use super::extent::{Extent, is_white_space};
 use crate::codec::{Limits, WireError};
+use crate::hidden::Length;
 use crate::outline::Outline;
 
 /// The chunk that is being read, and the value that has begun in it or before it.
-#[derive(Debug)]
 pub(super) struct Gather {
     chunk: Bytes,
     at: usize,
@@ -20,7 +22,6 @@ pub(super) struct Gather {
 }
 
 /// A value whose end has not come.
-#[derive(Debug)]
 struct Begun {
     extent: Extent,
     /// Where in the chunk it began, or zero if that was in an earlier one.
@@ -30,7 +31,7 @@ struct Begun {
     kept: Kept,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     All,
     /// It is too large; what there is of it stays, to tell whose it is.
@@ -50,7 +51,6 @@ pub(super) enum Wanted {
 }
 
 /// A value that has ended.
-#[derive(Debug)]
 pub(super) enum Gathered {
     /// The value, in one piece, and where its parts are if that was asked for.
     Whole(Bytes, Outline),
@@ -58,6 +58,18 @@ pub(super) enum Gathered {
     TooLarge(Vec<u8>),
     /// A value that was passed over.
     PassedOver,
+}
+
+impl fmt::Debug for Gather {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let begun = self.value.as_ref().map(|value| Length(value.pieces.len()));
+        f.debug_struct("Gather")
+            .field("chunk", &Length(self.chunk.len()))
+            .field("at", &self.at)
+            .field("before", &self.before)
+            .field("begun", &begun)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Gather {

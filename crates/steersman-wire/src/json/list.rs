@@ -1,5 +1,7 @@
 //! Lists, split into items.
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::Deserialize;
 
@@ -12,7 +14,6 @@ use crate::outline::LEVELS;
 use crate::status::Status;
 
 /// Splits a list in JSON into its items; made by [`Codec::split_list`](crate::Codec::split_list).
-#[derive(Debug)]
 pub struct JsonListSplitter {
     gather: Gather,
     state: State,
@@ -28,8 +29,20 @@ pub struct JsonListSplitter {
     failed: Option<WireError>,
 }
 
+impl fmt::Debug for JsonListSplitter {
+    /// Without what has arrived, which may be Secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonListSplitter")
+            .field("gather", &self.gather)
+            .field("items", &self.items)
+            .field("list", &self.list)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What comes next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum State {
     /// The answer.
     Start,

@@ -85,7 +85,7 @@ fn are_plain_owners(value: &[u8]) -> Result<bool, Fault> {
 }
 
 /// The head of a remainder: empty until something is left out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Head {
     bytes: SmallVec<[u8; HEAD]>,
     place: usize,

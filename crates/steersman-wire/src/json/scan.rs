@@ -73,7 +73,6 @@ pub(super) fn key(object: &[u8]) -> Option<String> {
 }
 
 /// What a walk over an object has found.
-#[derive(Debug)]
 struct Walk<'a> {
     object: &'a [u8],
     strip: &'a Strip,

@@ -12,7 +12,6 @@ pub(super) const TYPE_META: u32 = 1;
 pub(super) const RAW: u32 = 2;
 
 /// An envelope that was opened.
-#[derive(Debug)]
 pub(super) struct Opened<'a> {
     pub(super) type_meta: TypeMeta,
     /// The object.

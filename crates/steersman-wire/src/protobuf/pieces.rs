@@ -1,8 +1,11 @@
 //! Values that come in pieces, put together.
 
+use std::fmt;
+
 use bytes::{Buf, Bytes};
 
 use crate::codec::{Limits, WireError};
+use crate::hidden::Length;
 
 /// How much of a value that is too large is kept, to tell whose it is.
 const BEGINNING: usize = 4_096;
@@ -10,7 +13,6 @@ const BEGINNING: usize = 4_096;
 const ROOM_MAX: usize = 1 << 20;
 
 /// The chunk that is being read, and the value that has begun in it or before it.
-#[derive(Debug)]
 pub(super) struct Pieces {
     chunk: Bytes,
     /// How many bytes have been read.
@@ -20,7 +22,6 @@ pub(super) struct Pieces {
 }
 
 /// A value that has not come to its end.
-#[derive(Debug)]
 struct Begun {
     pieces: Vec<u8>,
     /// How many bytes of it are still to come.
@@ -29,11 +30,21 @@ struct Begun {
 }
 
 /// A value that has ended.
-#[derive(Debug)]
 pub(super) enum Piece {
     Whole(Bytes),
     /// The beginning of a value that is larger than the limit.
     TooLarge(Vec<u8>),
+}
+
+impl fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let begun = self.value.as_ref().map(|value| Length(value.pieces.len()));
+        f.debug_struct("Pieces")
+            .field("chunk", &Length(self.chunk.len()))
+            .field("offset", &self.offset)
+            .field("begun", &begun)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pieces {

@@ -3,7 +3,7 @@
 use crate::object_error::Fault;
 
 /// What has not been read of a message.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     /// Where the object begins in memory, to tell how far in something is.
@@ -11,7 +11,8 @@ pub(super) struct Reader<'a> {
 }
 
 /// What a field holds, as far as that can be told without knowing the field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(super) enum Value<'a> {
     /// A number, or true or false.
     Varint(u64),

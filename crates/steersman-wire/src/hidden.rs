@@ -1,0 +1,12 @@
+//! What `Debug` prints in place of the bytes of objects, which may be Secrets.
+
+use std::fmt;
+
+/// Bytes by their number.
+pub(crate) struct Length(pub(crate) usize);
+
+impl fmt::Debug for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} bytes>", self.0)
+    }
+}
