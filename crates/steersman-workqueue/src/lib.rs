@@ -44,6 +44,9 @@ mod get;
 mod intake;
 mod item;
 pub mod metrics;
+#[cfg(steersman_loom)]
+#[doc(hidden)]
+pub mod model_time;
 mod processing;
 mod queue;
 mod rate_limiter;

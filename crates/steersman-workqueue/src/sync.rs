@@ -51,43 +51,15 @@ fn lock_contended<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Time as tokio sees it. The model checker knows no time: there the clock stands still and nobody wakes from a sleep.
+/// Time as tokio sees it; under the model checker, as the model sets it.
+#[cfg(not(steersman_loom))]
 pub(crate) mod time {
-    use std::time::Instant;
-
-    #[cfg(not(steersman_loom))]
     pub(crate) use tokio::time::{Sleep, sleep_until};
 
-    #[cfg(not(steersman_loom))]
-    pub(crate) fn now() -> Instant {
+    pub(crate) fn now() -> std::time::Instant {
         tokio::time::Instant::now().into_std()
     }
-
-    #[cfg(steersman_loom)]
-    pub(crate) fn now() -> Instant {
-        static STANDING_STILL: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        *STANDING_STILL.get_or_init(Instant::now)
-    }
-
-    #[cfg(steersman_loom)]
-    pub(crate) struct Sleep;
-
-    #[cfg(steersman_loom)]
-    pub(crate) fn sleep_until(_: tokio::time::Instant) -> Sleep {
-        Sleep
-    }
-
-    #[cfg(steersman_loom)]
-    impl Sleep {
-        pub(crate) fn reset(self: std::pin::Pin<&mut Self>, _: tokio::time::Instant) {}
-    }
-
-    #[cfg(steersman_loom)]
-    impl Future for Sleep {
-        type Output = ();
-
-        fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
-            std::task::Poll::Pending
-        }
-    }
 }
+
+#[cfg(steersman_loom)]
+pub(crate) use crate::model_time as time;

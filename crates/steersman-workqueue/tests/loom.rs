@@ -5,18 +5,27 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use steersman_workqueue::WorkQueue;
+use steersman_workqueue::model_time::advance;
+use steersman_workqueue::{AddOptions, ItemExponentialFailureRateLimiter, WorkQueue};
 
 /// How often a thread may be interrupted where it need not stop. The published bugs of this kind need two.
 const PREEMPTIONS: usize = 3;
 
+/// Where three threads and a clock meet, one interruption more takes ten times as long.
+const PREEMPTIONS_OF_MANY: usize = 2;
+
 fn model(check: impl Fn() + Sync + Send + 'static) {
+    model_with(PREEMPTIONS, check);
+}
+
+fn model_with(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.preemption_bound = Some(preemptions);
     builder.check(check);
 }
 
@@ -227,5 +236,210 @@ fn draining_ends_when_the_last_key_is_done() {
         let worker = thread::spawn(move || item.done());
         assert!(block_on(queue.shut_down_with_drain()));
         worker.join().unwrap();
+    });
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A queue whose failed keys come back after a second, each time.
+fn retries_after_a_second<T: std::hash::Hash + Eq + Clone + Send + 'static>() -> WorkQueue<T> {
+    WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, SECOND))
+}
+
+/// Takes the next key, and is done with it.
+fn work<T: std::hash::Hash + Eq + Clone>(queue: &WorkQueue<T>) -> T {
+    let item = block_on(queue.get()).expect("the queue is not shut down");
+    let key = item.key().clone();
+    item.done();
+    key
+}
+
+/// Runs [`work`] on a thread of its own.
+fn worker<T: std::hash::Hash + Eq + Clone + Send + 'static>(queue: &WorkQueue<T>) -> thread::JoinHandle<T> {
+    let queue = queue.clone();
+    thread::spawn(move || work(&queue))
+}
+
+/// The first priority changes how plain adds reach the queue, while one is on its way.
+#[test]
+fn no_wake_up_is_lost_when_the_first_priority_meets_a_plain_add() {
+    model_with(PREEMPTIONS_OF_MANY, || {
+        let queue = WorkQueue::new();
+        let plain = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add(1))
+        };
+        let urgent = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add_with(2, AddOptions::new().priority(10)))
+        };
+        let mut keys = [work(&queue), work(&queue)];
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2]);
+        plain.join().unwrap();
+        urgent.join().unwrap();
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn an_urgent_key_comes_first_however_a_plain_add_of_it_meets_the_urgent_one() {
+    model(|| {
+        let queue = WorkQueue::new();
+        queue.add(1);
+        let plain = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add(2))
+        };
+        queue.add_with(2, AddOptions::new().priority(10));
+        plain.join().unwrap();
+        assert_eq!([work(&queue), work(&queue)], [2, 1]);
+        assert!(queue.is_empty());
+    });
+}
+
+/// For two keys one worker is woken, which wakes the other when it takes its key, and not only when it is done with it.
+#[test]
+fn a_worker_that_takes_a_key_with_a_priority_wakes_another_for_the_next() {
+    model_with(PREEMPTIONS_OF_MANY, || {
+        let queue = WorkQueue::new();
+        let take = |queue: &WorkQueue<u32>| {
+            let queue = queue.clone();
+            thread::spawn(move || block_on(queue.get_owned()).expect("the queue is not shut down"))
+        };
+        let workers = [take(&queue), take(&queue)];
+        queue.add_with(1, AddOptions::new().priority(-10));
+        queue.add_with(2, AddOptions::new().priority(10));
+        let items = workers.map(|worker| worker.join().unwrap());
+        let mut keys = items.each_ref().map(|item| *item.key());
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2]);
+        items.into_iter().for_each(steersman_workqueue::Item::done);
+    });
+}
+
+#[test]
+fn a_key_added_with_a_priority_while_it_is_processed_comes_once_more_with_that() {
+    model(|| {
+        let queue = WorkQueue::new();
+        queue.add("a");
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add_with("a", AddOptions::new().priority(10)))
+        };
+        item.done();
+        producer.join().unwrap();
+        assert_eq!(queue.len(), 1);
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        assert_eq!(item.priority(), 10);
+        item.done();
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn a_failed_key_comes_back_whenever_a_worker_begins_to_wait() {
+    model(|| {
+        let queue = retries_after_a_second();
+        queue.add("a");
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        let other = worker(&queue);
+        item.retry();
+        advance(SECOND);
+        assert_eq!(other.join().unwrap(), "a");
+        assert_eq!((queue.len(), queue.delayed()), (0, 0));
+    });
+}
+
+#[test]
+fn a_failed_key_that_is_added_at_the_same_time_comes_once_more_and_at_once() {
+    model(|| {
+        let queue = retries_after_a_second();
+        queue.add("a");
+        let item = block_on(queue.get()).expect("the queue is not shut down");
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add("a"))
+        };
+        item.retry();
+        producer.join().unwrap();
+        assert_eq!((work(&queue), queue.len(), queue.delayed()), ("a", 0, 0));
+    });
+}
+
+#[test]
+fn a_delayed_key_is_handed_out_whenever_a_worker_begins_to_wait() {
+    model(|| {
+        let queue = WorkQueue::new();
+        let other = worker(&queue);
+        queue.add_after("a", SECOND);
+        advance(SECOND);
+        assert_eq!(other.join().unwrap(), "a");
+    });
+}
+
+#[test]
+fn a_key_with_an_earlier_time_wakes_the_worker_that_sleeps_for_a_later_one() {
+    model(|| {
+        let queue = WorkQueue::new();
+        queue.add_after("later", 10 * SECOND);
+        let other = worker(&queue);
+        queue.add_after("earlier", SECOND);
+        advance(SECOND);
+        assert_eq!(other.join().unwrap(), "earlier");
+        assert_eq!(queue.delayed(), 1);
+    });
+}
+
+#[test]
+fn a_timer_serves_two_workers() {
+    model_with(PREEMPTIONS_OF_MANY, || {
+        let queue = WorkQueue::new();
+        queue.add_after(1, SECOND);
+        queue.add_after(2, 2 * SECOND);
+        let other = worker(&queue);
+        let clock = thread::spawn(|| {
+            advance(SECOND);
+            advance(SECOND);
+        });
+        let mut keys = [work(&queue), other.join().unwrap()];
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2]);
+        clock.join().unwrap();
+    });
+}
+
+#[test]
+fn the_timer_of_a_worker_that_gives_up_goes_to_another() {
+    model(|| {
+        let queue = WorkQueue::<&str>::new();
+        queue.add_after("a", SECOND);
+        let waker = Waker::from(Arc::new(Deaf));
+        let mut fickle = Box::pin(queue.get());
+        // It is the one that sleeps.
+        assert!(Pin::new(&mut fickle).poll(&mut Context::from_waker(&waker)).is_pending());
+        let patient = worker(&queue);
+        drop(fickle);
+        advance(SECOND);
+        assert_eq!(patient.join().unwrap(), "a");
+    });
+}
+
+#[test]
+fn a_key_that_is_due_and_one_that_is_added_both_come() {
+    model_with(PREEMPTIONS_OF_MANY, || {
+        let queue = WorkQueue::new();
+        queue.add_after(1, SECOND);
+        let clock = thread::spawn(|| advance(SECOND));
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add(2))
+        };
+        let mut keys = [work(&queue), work(&queue)];
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2]);
+        clock.join().unwrap();
+        producer.join().unwrap();
     });
 }
