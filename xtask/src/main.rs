@@ -39,8 +39,8 @@ enum Task {
     Bench(bench::Args),
     /// Check what a person would otherwise have to remember: layout, wording, dependencies between crates
     Tidy,
-    /// Build the project in the README outside the workspace, and run its test
-    Readme,
+    /// Build the project in the README outside the workspace, and run its tests
+    Readme(readme::Args),
     /// Build the documentation with warnings denied
     Docs(docs::Args),
 }
@@ -55,7 +55,7 @@ fn main() {
         Task::Picture => picture::run(),
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),
-        Task::Readme => readme::run(),
+        Task::Readme(args) => readme::run(&args),
         Task::Docs(args) => docs::run(&args),
     };
     if let Err(error) = result {

@@ -16,10 +16,19 @@ const CHECKOUT: &str = "\"../steersman/";
 /// The workspace's own choice of a Kubernetes version (`.cargo/config.toml`). The project has to make its own.
 const KUBERNETES_VERSION: &str = "K8S_OPENAPI_ENABLED_VERSION";
 
-/// Builds the project and runs its tests, but for those that need a real server.
-pub(crate) fn run() -> Result<()> {
+/// Which tests of the project to run.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Also those that need a real server (`cargo xtask servers`)
+    #[arg(long)]
+    real_servers: bool,
+}
+
+/// Builds the project and runs its tests.
+pub(crate) fn run(args: &Args) -> Result<()> {
     let target_directory = workspace::metadata()?.target_directory;
-    process::run(&mut Project::extract()?.test(&target_directory, RealServers::LeaveOut))
+    let real_servers = if args.real_servers { RealServers::Include } else { RealServers::LeaveOut };
+    process::run(&mut Project::extract()?.test(&target_directory, real_servers))
 }
 
 /// Whether tests on real servers are run.

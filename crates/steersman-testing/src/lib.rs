@@ -1,7 +1,7 @@
 //! API servers for the tests of Kubernetes controllers.
 //!
-//! [`Embedded`] is steersman's own API server, in the process of the test. It needs nothing, starts in less than a
-//! millisecond, and works with tokio's paused time. Most tests use it:
+//! [`Embedded`] is steersman's own API server, in the process of the test. It needs nothing, starts in
+//! milliseconds, and works with tokio's paused time. Most tests use it:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
