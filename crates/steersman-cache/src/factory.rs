@@ -215,7 +215,9 @@ trait AnyInformer: Any + Send + Sync {
     fn has_failed(&self) -> bool;
     fn status(&self) -> Vec<ReflectorStatus>;
     fn metrics(&self) -> InformerMetrics;
-    fn waiting(&self) -> Vec<String>;
+    fn waiting(&self) -> Vec<ReflectorStatus>;
+    fn is_missing(&self) -> bool;
+    fn synced_or_missing(&self) -> BoxFuture<'_, ()>;
     fn hurry_once(&self);
 }
 
@@ -248,8 +250,16 @@ impl<K: Object> AnyInformer for Informer<K> {
         self.metrics()
     }
 
-    fn waiting(&self) -> Vec<String> {
+    fn waiting(&self) -> Vec<ReflectorStatus> {
         self.waiting()
+    }
+
+    fn is_missing(&self) -> bool {
+        self.is_missing()
+    }
+
+    fn synced_or_missing(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.synced_or_missing())
     }
 
     fn hurry_once(&self) {
@@ -484,7 +494,7 @@ impl SharedInformerFactory {
             let synced = entry.informer.wait_for_sync(left).await.is_ok();
             let unwanted = entry.informer.is_stopped() && !entry.informer.has_failed();
             if !synced && !unwanted {
-                waiting.extend(entry.informer.waiting());
+                waiting.extend(entry.informer.waiting().iter().map(ToString::to_string));
             }
         }
         waiting.sort();
@@ -495,6 +505,26 @@ impl SharedInformerFactory {
     /// has succeeded, so that the server is there. It costs little where no informer backs off.
     pub fn hurry(&self) {
         self.informers().values().for_each(|entry| entry.informer.hurry_once());
+    }
+
+    /// The reflectors whose first list is not in the cache yet; none once all informers have synced.
+    pub fn waiting(&self) -> Vec<ReflectorStatus> {
+        let mut waiting: Vec<_> = self.wanted().iter().flat_map(|entry| entry.informer.waiting()).collect();
+        waiting.sort_by(|a, b| a.what.cmp(&b.what));
+        waiting
+    }
+
+    /// Waits until every informer has synced, or has found that the server does not serve its kind. There is no limit.
+    pub async fn synced_or_missing(&self) {
+        loop {
+            let settled = |informer: &dyn AnyInformer| informer.waiting().is_empty() || informer.is_missing();
+            let mut open = self.wanted();
+            open.retain(|entry| !entry.informer.is_stopped() && !settled(&*entry.informer));
+            if open.is_empty() {
+                return;
+            }
+            join_all(open.iter().map(|entry| entry.informer.synced_or_missing())).await;
+        }
     }
 
     /// Stops all informers and waits until no handler is called any more.

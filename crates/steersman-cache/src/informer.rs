@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::select_all;
 use steersman_wire::ObjectError;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -26,7 +27,7 @@ use crate::indexer::{Index, Indexer, Values};
 use crate::informer::prepare::Prepared;
 use crate::informer::processor::{Processed, Processor, Task};
 use crate::lister_watcher::ListerWatcher;
-use crate::reflector::{Phase, Reflector, ReflectorOptions, ReflectorStatus, report_undecoded};
+use crate::reflector::{Phase, Reason, Reflector, ReflectorOptions, ReflectorStatus, report_undecoded};
 use crate::source::{Intake, Source};
 use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions, Subscription};
 
@@ -380,7 +381,8 @@ impl<K: Object> Informer<K> {
             let is_synced = progress.synced && self.inner.failure.get().is_none();
             return if is_synced { Ok(()) } else { Err(self.inner.stopped()) };
         }
-        Err(Error::NotSynced { waited: limit, waiting: self.waiting() })
+        let waiting = self.waiting().iter().map(ToString::to_string).collect();
+        Err(Error::NotSynced { waited: limit, waiting })
     }
 
     /// Shortens the back-off of its reflectors: one that is under way, or begins while the result lives, lasts for at most 1 to 2 s,
@@ -395,13 +397,33 @@ impl<K: Object> Informer<K> {
         self.inner.haste.hurry_once();
     }
 
-    /// What is missing before it has synced, in words: the namespaces that have not been listed.
-    pub(crate) fn waiting(&self) -> Vec<String> {
+    /// The reflectors whose first list is not in the cache yet; none once the informer has [synced](Self::has_synced).
+    pub fn waiting(&self) -> Vec<ReflectorStatus> {
+        if self.has_synced() {
+            return Vec::new();
+        }
         let status = self.status();
-        let unlisted = status.iter().filter(|status| status.lists == 0);
-        let waiting: Vec<_> = unlisted.map(ToString::to_string).collect();
+        let waiting: Vec<_> = status.iter().filter(|status| status.lists == 0).cloned().collect();
         // Listed, but on the way into the cache.
-        if waiting.is_empty() { status.iter().map(ToString::to_string).collect() } else { waiting }
+        if waiting.is_empty() { status } else { waiting }
+    }
+
+    /// Whether it has not synced because the server does not serve the kind.
+    pub(crate) fn is_missing(&self) -> bool {
+        !self.has_synced() && self.life.sources.iter().any(|source| is_missing(&source.status.borrow()))
+    }
+
+    /// Waits until it has synced, has found that the server does not serve the kind, or has ended.
+    pub(crate) async fn synced_or_missing(&self) {
+        let mut progress = self.inner.progress.subscribe();
+        let missing = self.life.sources.iter().map(|source| {
+            let mut status = source.status.subscribe();
+            async move { status.wait_for(is_missing).await.map(drop) }.boxed()
+        });
+        tokio::select! {
+            _ = progress.wait_for(|progress| progress.synced || progress.stopped) => {}
+            _ = select_all(missing), if !self.life.sources.is_empty() => {}
+        }
     }
 
     /// What its reflectors are doing: one for each namespace, or one for all.
@@ -479,11 +501,12 @@ impl<K> Life<K> {
             let why = format!("its informer has ended, because a task of it panicked: {panic}");
             self.sources.iter().for_each(|source| source.status.send_modify(|status| status.fail(&why)));
         }
-        // Those of the other sources. Nobody waits for them.
-        drop(self.end_from(before));
+        // First, so that the failure is known when the waits for this informer end.
         if let (Some(panic), Some(on_failure)) = (panic, self.on_failure.get()) {
             on_failure(panic);
         }
+        // Those of the other sources. Nobody waits for them.
+        drop(self.end_from(before));
     }
 
     fn end_from(&self, before: LifeState) -> Vec<JoinHandle<()>> {
@@ -535,6 +558,11 @@ impl<K> Inner<K> {
     pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
+}
+
+/// Whether the server does not serve what has not been listed yet.
+fn is_missing(status: &ReflectorStatus) -> bool {
+    status.lists == 0 && status.last_error.as_ref().is_some_and(|error| error.reason == Reason::NotInstalled)
 }
 
 /// Brings a batch into the cache. The user's functions are called while nothing is locked.

@@ -93,6 +93,8 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 const WATCH_FAILURES_MAX: u32 = 5;
 /// The longest wait for a kind that is not installed. The shortest is half of it.
 const MISSING_MAX: Duration = Duration::from_secs(3);
+/// The same kind of failure is a warning in the log once in this time; the others are at the level DEBUG.
+const WARNING_EVERY: Duration = Duration::from_secs(60);
 /// The longest Retry-After that is honoured: as long as the longest back-off.
 const RETRY_AFTER_MAX: Duration = JITTERED_MAX;
 
@@ -127,6 +129,8 @@ pub struct Reflector<K, L, S> {
     missing: bool,
     backoff: Backoff,
     haste: Arc<Haste>,
+    /// The failure that was last logged as a warning, and when.
+    warned: Option<(Reason, Instant)>,
 }
 
 /// Why a streaming list has not come to its end.
@@ -187,6 +191,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             missing: false,
             backoff: Backoff::new(),
             haste,
+            warned: None,
         }
     }
 
@@ -582,14 +587,21 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     async fn back_off_from(&mut self, problem: &str) {
         let delay = self.backoff.next(Instant::now());
         let message = format!("{}: {problem}", self.what());
-        self.wait(ReflectorError { reason: Reason::Other, message, at: Instant::now() }, delay, Duration::ZERO).await;
+        let (reason, cause) = (Reason::Other, problem.to_owned());
+        self.wait(ReflectorError { reason, message, cause, at: Instant::now() }, delay, Duration::ZERO).await;
     }
 
     /// Waits for `delay`, or less if there is a hurry, but at least for `earliest`.
     async fn wait(&mut self, error: ReflectorError, delay: Duration, earliest: Duration) {
         let now = Instant::now();
         let delay = delay.max(earliest);
-        tracing::warn!(%error, ?delay, "waiting before it is tried again");
+        let is_repeated = |(reason, at): (Reason, Instant)| reason == error.reason && now - at < WARNING_EVERY;
+        if self.warned.is_some_and(is_repeated) {
+            tracing::debug!(%error, ?delay, "waiting before it is tried again");
+        } else {
+            self.warned = Some((error.reason, now));
+            tracing::warn!(%error, ?delay, "waiting before it is tried again");
+        }
         self.status.send_modify(|status| {
             status.last_error = Some(error);
             status.enter(Phase::BackingOff { until: now + delay });

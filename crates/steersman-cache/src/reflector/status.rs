@@ -54,6 +54,8 @@ pub struct ReflectorError {
     pub reason: Reason,
     /// What happened, and what can be done.
     pub message: String,
+    /// What happened, in short: without the request, and without advice.
+    pub cause: String,
     /// When.
     pub at: Instant,
 }
@@ -98,7 +100,8 @@ impl ReflectorStatus {
     /// It has ended for good, and nobody wanted that.
     pub(crate) fn fail(&mut self, why: &str) {
         let message = format!("{}: {why}; this is a bug, and the log has more of it", self.what);
-        self.last_error = Some(ReflectorError { reason: Reason::Other, message, at: Instant::now() });
+        let (reason, cause) = (Reason::Other, why.to_owned());
+        self.last_error = Some(ReflectorError { reason, message, cause, at: Instant::now() });
         self.enter(Phase::Stopped);
     }
 
@@ -164,6 +167,40 @@ impl ReflectorError {
         } else {
             (Reason::Other, "it is tried again")
         };
-        Self { reason, message: format!("{what} cannot be read: {error} ({hint})"), at: Instant::now() }
+        let message = format!("{what} cannot be read: {error} ({hint})");
+        Self { reason, message, cause: cause(error), at: Instant::now() }
+    }
+}
+
+/// What an error of the client comes from, without the request.
+fn cause(error: &Error) -> String {
+    match error {
+        Error::Api { status, .. } => {
+            format!("the server answered {} {}: {}", status.code, status.reason, status.message)
+        }
+        Error::Transport { asked, source } => with_server(&asked.url, source),
+        Error::Timeout { asked, timeout } => with_server(&asked.url, timeout),
+        other => other.to_string(),
+    }
+}
+
+/// The error with the address of the server, where that is known.
+fn with_server(url: &str, error: &dyn std::error::Error) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}: {error}", rest.split('/').next().unwrap_or(rest)),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_names_the_server_and_not_the_request() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let url = "https://10.0.0.1:6443/api/v1/pods?limit=500";
+        assert_eq!(with_server(url, &refused), "https://10.0.0.1:6443: connection refused");
+        assert_eq!(with_server("/api/v1/pods", &refused), "connection refused");
     }
 }

@@ -35,6 +35,7 @@ struct Inner {
     /// Changes when all connections are to break.
     cuts: watch::Sender<u64>,
     faults: Mutex<Vec<(String, Fault)>>,
+    path_faults: Mutex<Vec<(String, Fault)>>,
     requests: Mutex<Vec<String>>,
 }
 
@@ -44,7 +45,12 @@ type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 impl Network {
     /// A client of the server by way of this network.
     pub(crate) fn new(server: &Embedded) -> (Self, Client) {
-        let inner = Inner { cuts: watch::Sender::new(0), faults: Mutex::default(), requests: Mutex::default() };
+        let inner = Inner {
+            cuts: watch::Sender::new(0),
+            faults: Mutex::default(),
+            path_faults: Mutex::default(),
+            requests: Mutex::default(),
+        };
         let network = Self(Arc::new(inner));
         let (server, way) = (server.server().clone(), network.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -60,9 +66,15 @@ impl Network {
         locked(&self.0.faults).push((part.to_owned(), fault));
     }
 
+    /// What happens from now on to requests for exactly this path.
+    pub(crate) fn fail_path(&self, path: &str, fault: Fault) {
+        locked(&self.0.path_faults).push((path.to_owned(), fault));
+    }
+
     /// All is well from now on.
     pub(crate) fn mend(&self) {
         locked(&self.0.faults).clear();
+        locked(&self.0.path_faults).clear();
     }
 
     /// Breaks every connection there is.
@@ -81,7 +93,10 @@ impl Network {
         request: Request<Body>,
     ) -> Result<Answer, BoxError> {
         let address = request.uri().to_string();
+        let path = request.uri().path();
         let fault = locked(&self.0.faults).iter().find(|(part, _)| address.contains(part)).map(|(_, fault)| *fault);
+        let fault =
+            fault.or_else(|| locked(&self.0.path_faults).iter().find(|(of, _)| of == path).map(|(_, fault)| *fault));
         locked(&self.0.requests).push(format!("{} {address}", request.method()));
         match fault {
             None => {}

@@ -286,3 +286,25 @@ async fn an_informer_that_is_forgotten_is_not_handed_out_again() {
     new.wait_for_sync(LONG).await.unwrap();
     assert_eq!(factory.status().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_is_settled_and_one_that_is_forbidden_is_not() {
+    let (network, client) = Network::new(&Embedded::start());
+    network.fail("secrets", Fault::Status(403));
+    let factory = SharedInformerFactory::new(client);
+    factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
+    let boats = ApiResource::from_gvk(&GroupVersionKind::gvk("harbour.test", "v1", "Boat"));
+    factory.dynamic_informer(&boats, InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    tokio::time::timeout(LONG, factory.synced_or_missing()).await.expect("one has synced, the other is not served");
+    let what = |factory: &SharedInformerFactory| -> Vec<_> {
+        factory.waiting().into_iter().map(|status| status.what).collect()
+    };
+    assert_eq!(what(&factory), ["/apis/harbour.test/v1/boats"]);
+    factory.informer::<Secret>(InformerOptions::all()).unwrap();
+    factory.start().unwrap();
+    tokio::time::timeout(LONG, factory.synced_or_missing()).await.expect_err("it may be allowed later");
+    assert_eq!(what(&factory), ["/api/v1/secrets", "/apis/harbour.test/v1/boats"]);
+    network.mend();
+    tokio::time::timeout(LONG, factory.synced_or_missing()).await.expect("it has synced");
+}
