@@ -24,6 +24,9 @@ use crate::kind::{Identity, Kind};
 
 pub(crate) use selection::{Keeps, selected_values};
 
+/// Longer than any process runs.
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// The informers of a manager. A kind is declared once, by whoever wants it first; the others share it.
 pub(crate) struct Caches {
     client: Client,
@@ -313,9 +316,25 @@ impl Caches {
         Ok(())
     }
 
-    /// Waits until all are filled. The error names those that are not, and why.
-    pub(crate) async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
-        Ok(self.factory.wait_for_cache_sync(limit).await?)
+    /// Waits until all have synced, also those that are declared during the wait.
+    pub(crate) async fn synced(&self) {
+        while self.factory.wait_for_cache_sync(FOR_EVER).await.is_ok() {
+            if self.factory.waiting().is_empty() {
+                return;
+            }
+        }
+        // An informer has failed: see `failed`.
+        std::future::pending::<()>().await;
+    }
+
+    /// Waits until all have synced, except those of kinds that the server does not serve.
+    pub(crate) async fn synced_or_missing(&self) {
+        self.factory.synced_or_missing().await;
+    }
+
+    /// The reflectors whose first list is missing.
+    pub(crate) fn waiting(&self) -> Vec<ReflectorStatus> {
+        self.factory.waiting()
     }
 
     /// Waits until an informer fails. The error names it.

@@ -17,9 +17,10 @@ use crate::caches::User;
 use crate::enqueue::{Concerned, Panics, owners};
 use crate::kind::Kind;
 use crate::layers::{Layer, Layered, PanicGuard, Timeout, Tracing, guarded};
-use crate::manager::{WeakManager, patiently};
+use crate::manager::{Launch, WeakManager, wait_with_reminders};
 use crate::predicate::Predicate;
 use crate::reconciler::{DynReconciler, Erased};
+use crate::scope::OwnerScope;
 use crate::sources::{Attached, Channel, WatchSource, Watched};
 use crate::stop::Stop;
 use crate::{Context, Error, Failure, Manager, Reconciler};
@@ -48,6 +49,8 @@ pub struct ControllerBuilder<K> {
     primary: Kind<K>,
     name: Option<String>,
     sources: Vec<Box<dyn WatchSource>>,
+    /// Where the owners are, if it owns anything.
+    owner_scope: Option<OwnerScope>,
     predicates: Vec<Arc<dyn Predicate>>,
     max_concurrent: usize,
     limiter: Option<Box<dyn RateLimiter<ObjectKey>>>,
@@ -71,6 +74,7 @@ impl<K: Object> ControllerBuilder<K> {
             primary,
             name: None,
             sources: Vec::new(),
+            owner_scope: None,
             predicates: Vec::new(),
             max_concurrent: 1,
             limiter: None,
@@ -87,8 +91,12 @@ impl<K: Object> ControllerBuilder<K> {
 
     /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled, also when it was
     /// deleted while nobody looked. Its owner is the one that controls it, or [every one](Kind::every_owner) of the kind.
+    ///
+    /// Owners of a dynamic kind are in namespaces or not as discovery shows, which is asked before the controller starts, unless
+    /// [`in_no_namespace`](Kind::in_no_namespace) was called.
     pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
-        let concerned = Concerned::Mapped(Arc::new(owners(self.primary.identity.clone(), kind.owners)));
+        let scope = self.owner_scope.get_or_insert_with(|| OwnerScope::of(&self.primary.identity));
+        let concerned = Concerned::Mapped(Arc::new(owners(scope.clone(), kind.owners)));
         self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, concerned }));
         self
     }
@@ -190,10 +198,11 @@ impl<K: Object> ControllerBuilder<K> {
             context,
             reconciler: innermost,
             sources,
+            owner_scope: self.owner_scope,
             workers: self.max_concurrent,
             sync_timeout: self.manager.sync_timeout(),
         };
-        self.manager.add_controller(&name, move |stop| run.run(stop))?;
+        self.manager.add_controller(&name, move |launch| run.run(launch))?;
         Ok(Controller { shared })
     }
 }
@@ -325,22 +334,22 @@ struct Run<K> {
     context: Context<K>,
     reconciler: Arc<dyn DynReconciler<K>>,
     sources: Vec<Box<dyn WatchSource>>,
+    owner_scope: Option<OwnerScope>,
     workers: usize,
     sync_timeout: Option<Duration>,
 }
 
 impl<K: Object> Run<K> {
-    async fn run(mut self, stop: Stop) -> Result<(), Failure> {
+    async fn run(mut self, Launch { stop, late }: Launch) -> Result<(), Failure> {
         let queue = self.shared.queue.clone();
         let mut attached = Attached { queue, handles: Vec::new(), channels: JoinSet::new() };
-        for source in &mut self.sources {
-            source.attach(&self.shared, &mut attached)?;
-        }
         tokio::select! {
             () = stop.stopped() => return Ok(()),
-            filled = self.filled(&attached.handles) => filled?,
+            prepared = self.prepare(late, &mut attached) => prepared?,
         }
         let mut workers = self.start_workers(&stop);
+        tracing::info!(controller = self.shared.name, workers = self.workers, "controller started");
+        self.shared.manager.upgrade()?.started(&self.shared.name);
         let mut result = Ok(());
         tokio::select! {
             () = stop.stopped() => {}
@@ -359,12 +368,25 @@ impl<K: Object> Run<K> {
         Ok(result?)
     }
 
-    /// Waits until the queue has everything that was there from the start.
-    async fn filled(&self, handles: &[HandlerHandle]) -> Result<(), Error> {
-        let who = format!("controller {}", self.shared.name);
-        let wait = |limit| try_join_all(self.sources.iter().map(move |source| source.filled(limit))).map_ok(drop);
-        patiently(&who, self.sync_timeout, wait).await?;
-        for handle in handles {
+    /// Waits for the caches of this controller, and then until the queue has everything that was there from the start. For one that
+    /// is not `late`, the manager logs what is missing, and ends the wait if there is a limit.
+    async fn prepare(&mut self, late: bool, attached: &mut Attached) -> Result<(), Error> {
+        let controller = &*self.shared.name;
+        let synced = try_join_all(self.sources.iter().map(|source| source.synced())).map_ok(drop);
+        if late {
+            let waiting = || self.sources.iter().flat_map(|source| source.waiting()).collect();
+            let remind = |missing: &str| tracing::warn!(missing, "controller {controller} waits for its caches");
+            wait_with_reminders(self.sync_timeout, synced, waiting, remind).await?;
+        } else {
+            synced.await?;
+        }
+        if let Some(scope) = &self.owner_scope {
+            scope.discover(self.context.client().live(), controller).await;
+        }
+        for source in &mut self.sources {
+            source.attach(&self.shared, attached)?;
+        }
+        for handle in &attached.handles {
             handle.synced().await;
         }
         Ok(())

@@ -10,8 +10,9 @@ use steersman_cache::{Cached, Event, EventHandler, Object, ObjectKey};
 use steersman_workqueue::{AddOptions, WorkQueue};
 
 use crate::caches::InUse;
-use crate::kind::{Conditions, Identity};
+use crate::kind::Conditions;
 use crate::layers::words;
+use crate::scope::OwnerScope;
 
 /// The priority of what is told at the start and of resyncs: live changes come first.
 pub const LOW_PRIORITY: i8 = -100;
@@ -66,15 +67,15 @@ pub(crate) enum Owners {
 }
 
 /// The keys of an object's owners of one kind. Owners are in the object's namespace, unless they are in none.
-pub(crate) fn owners<K>(owner: Identity, which: Owners) -> impl Fn(&Cached<K>) -> Vec<ObjectKey> {
+pub(crate) fn owners<K>(scope: OwnerScope, which: Owners) -> impl Fn(&Cached<K>) -> Vec<ObjectKey> {
     move |object| {
-        let meta = object.meta();
+        let (meta, owner) = (object.meta(), scope.owner());
         let ours = meta.owner_references().filter(|reference| {
             let (group, _) = reference.api_version.rsplit_once('/').unwrap_or(("", reference.api_version));
             let counts = which == Owners::All || reference.controller;
             counts && group == owner.group && reference.kind == owner.kind
         });
-        let namespace = if owner.namespaced { meta.namespace() } else { "" };
+        let namespace = if scope.is_namespaced() { meta.namespace() } else { "" };
         ours.map(|reference| ObjectKey::new(namespace, reference.name)).collect()
     }
 }

@@ -72,6 +72,17 @@ pub enum Error {
     /// The manager has ended.
     #[error("the manager has stopped: nothing can be added to it any more")]
     Stopped,
+    /// Something did not stop in time.
+    #[error(
+        "{what} has not stopped within {waited:?}: a function that was given to it, such as that of an index or a transform, does \
+         not return"
+    )]
+    NotStopped {
+        /// What was waited for.
+        what: String,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// A kind is watched, and so its cache is needed.
     #[error(
         "{kind} is watched by {}, and so its cache cannot be taken away: remove_and_wait() the watches that were added while the \

@@ -55,6 +55,8 @@ pub(crate) struct Identity {
     pub(crate) namespaced: bool,
     /// Whether that is known, and not only likely.
     pub(crate) namespaced_for_sure: bool,
+    /// Whether it is known if its objects are in namespaces.
+    pub(crate) scope_known: bool,
     /// What to write to declare it.
     pub(crate) call: String,
 }
@@ -128,6 +130,9 @@ impl Identity {
         dynamic: &K::DynamicType,
         call: String,
     ) -> Self {
+        let is_scope = |scope| TypeId::of::<K::Scope>() == scope;
+        let namespaced_for_sure = is_scope(TypeId::of::<NamespaceResourceScope>());
+        let in_no_namespace = is_scope(TypeId::of::<ClusterResourceScope>());
         Self {
             object: TypeId::of::<O>(),
             group: K::group(dynamic).into_owned(),
@@ -136,8 +141,9 @@ impl Identity {
             resource: format!("{}.{}", K::plural(dynamic), K::group(dynamic)),
             metadata_only: TypeId::of::<O>() != TypeId::of::<K>(),
             // Of a kind that is known at run time only it is not known: most are.
-            namespaced: TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>(),
-            namespaced_for_sure: TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>(),
+            namespaced: !in_no_namespace,
+            namespaced_for_sure,
+            scope_known: in_no_namespace || namespaced_for_sure,
             call,
         }
     }
@@ -192,10 +198,12 @@ impl<K> Kind<K> {
         self
     }
 
-    /// Its objects are in no namespace. To be said of kinds that are known at run time only.
+    /// Its objects are in no namespace. A Rust type has its scope, and the scope of a dynamic kind comes from discovery where a
+    /// controller needs it (test `the_scope_of_a_dynamic_owner_comes_from_discovery`); this is for servers without discovery, and wins.
     #[must_use]
     pub fn in_no_namespace(mut self) -> Self {
         self.identity.namespaced = false;
+        self.identity.scope_known = true;
         self
     }
 

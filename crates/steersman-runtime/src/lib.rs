@@ -84,6 +84,7 @@ mod query;
 mod reads;
 mod reconciler;
 mod scheme;
+mod scope;
 mod signals;
 mod sources;
 mod stop;

@@ -1,9 +1,11 @@
 //! Many controllers in one process.
 
-use std::collections::{HashMap, HashSet};
+mod running;
+mod waiting;
+
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -11,35 +13,37 @@ use std::time::Duration;
 use futures::FutureExt;
 use steersman_cache::{InformerMetrics, Lister, Object, ReflectorStatus};
 use steersman_client::Client;
-use tokio::sync::mpsc;
-use tokio::task::{Id, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::caches::{Caches, Found, InUse, User};
+use crate::caches::{Caches, FOR_EVER, Found, InUse, User};
 use crate::kind::Kind;
-use crate::layers::words;
-use crate::stop::{Stop, Stopper};
+use crate::stop::Stop;
 use crate::{CachedClient, ControllerBuilder, Error, Failure};
 
-/// How often somebody is told what the manager waits for.
-const REMINDER: Duration = Duration::from_secs(10);
-/// What those have who are told to stop when the grace period is over already: enough to hear it.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
-/// Longer than any process runs.
-const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+use running::{Group, Part, PartFuture, Running, at_least_a_moment};
+
+pub(crate) use running::Launch;
+pub(crate) use waiting::wait_with_reminders;
 
 /// Runs controllers, which share its client and one cache for each kind. Clones are the same manager.
 ///
 /// **What is promised** (the tests of these names are in `tests/manager`).
-/// - It starts the caches and waits until they are filled, then other runnables, then controllers
-///   (`caches_are_filled_before_runnables_start_and_runnables_start_before_controllers`). A kind that the server does not serve yet
-///   holds it up, is named in the log every ten seconds, and no longer holds it up once it is there
-///   (`a_kind_that_is_not_installed_is_named_and_waited_for`).
-/// - It stops in reverse: controllers finish what they are doing, within the grace period; then runnables; then the caches
-///   (contract 10, `it_stops_in_reverse`). None is cut off that could have finished
+/// - [Servers](Self::add_server) start first and run while caches wait (`a_server_runs_while_caches_wait_and_stops_last`).
+/// - A controller starts when its own caches have synced, however long others wait
+///   (`a_kind_that_is_not_installed_holds_up_its_own_controllers_only`,
+///   `a_kind_that_is_forbidden_holds_up_its_own_controllers_and_the_runnables`). A kind that the server does not serve yet is looked
+///   for every few seconds (`a_kind_that_is_installed_while_the_manager_waits_is_noticed_within_five_seconds`).
+/// - [Runnables](Self::add) start when all caches have synced, except those of kinds that the server does not serve.
+/// - The log shows what the manager waits for and why: after three seconds, and then every ten
+///   (`what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten`).
+/// - It stops in reverse: controllers finish what they are doing, within the grace period; then runnables; then the caches; then
+///   servers (contract 10, `it_stops_in_reverse`). None is cut off that could have finished
 ///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`); what has not ended by then is cut off and
 ///   named in the error (`what_overstays_the_grace_period_is_cut_off_and_named`).
-/// - A part that fails, or panics, stops all, and the error names it (`a_part_that_fails_stops_all_and_is_named`).
+/// - A part that fails, or panics, stops all, and the error names it (`a_part_that_fails_stops_all_and_is_named`). So does an informer
+///   that panics, and reads of its cache are errors
+///   (`an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_are_errors`).
 /// - Dropping the future of [`start`](Self::start) cuts everything off at once
 ///   (`dropping_the_start_future_ends_everything`).
 #[derive(Clone)]
@@ -62,6 +66,8 @@ struct Inner {
     grace: Duration,
     sync_timeout: Option<Duration>,
     ready: AtomicBool,
+    /// The controllers that have been added and have not started yet.
+    starting: watch::Sender<BTreeSet<String>>,
     state: Mutex<State>,
 }
 
@@ -76,21 +82,6 @@ enum Life {
     /// Where to send what is to be started as well.
     Running(mpsc::UnboundedSender<Part>),
     Ended,
-}
-
-type PartFuture = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
-
-struct Part {
-    name: String,
-    group: Group,
-    run: Box<dyn FnOnce(Stop) -> PartFuture + Send>,
-}
-
-/// Parts of a group start and stop together; they stop in the reverse order of this list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
-    Runnables,
-    Controllers,
 }
 
 /// Settings of a [`Manager`].
@@ -110,7 +101,7 @@ impl ManagerBuilder {
         self
     }
 
-    /// Fails when the caches are not filled after this time; the error names the kinds. Without it the manager waits, and says for
+    /// Fails when the caches have not synced after this time; the error names the kinds. Without it the manager waits, and logs for
     /// what.
     pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
         self.sync_timeout = Some(limit);
@@ -130,8 +121,8 @@ impl ManagerBuilder {
         let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
         let state = Mutex::new(State { names: HashSet::new(), life: Life::New(Vec::new()) });
         let (grace, sync_timeout) = (self.grace, self.sync_timeout);
-        let ready = AtomicBool::new(false);
-        Manager { inner: Arc::new(Inner { client, caches, grace, sync_timeout, ready, state }) }
+        let (ready, starting) = (AtomicBool::new(false), watch::Sender::default());
+        Manager { inner: Arc::new(Inner { client, caches, grace, sync_timeout, ready, starting, state }) }
     }
 }
 
@@ -171,7 +162,8 @@ impl Manager {
         self.inner.sync_timeout
     }
 
-    /// Whether its caches are filled and its parts started. It is not when it stops.
+    /// Whether all its caches have synced and all its controllers and runnables have started. It stays so until the manager stops,
+    /// whatever is added later.
     pub fn is_ready(&self) -> bool {
         self.inner.ready.load(Ordering::Acquire)
     }
@@ -240,10 +232,15 @@ impl Manager {
     /// [run-time watch](crate::Controller::watch) was removed. Reading the kind is then an error, as it was before; declaring or
     /// watching it again begins with a new cache. Only the kind itself counts: not its indexes, nor which objects it chooses. Listers
     /// of the old cache show what was in it at the end.
+    ///
+    /// It waits until the cache has stopped, for the grace period of the manager at most: a function of an index or a transform that
+    /// never returns is [`Error::NotStopped`]. The cache is forgotten in either case.
     pub async fn undeclare<K: Object>(&self, kind: Kind<K>) -> Result<(), Error> {
         let informer = self.inner.caches.remove::<K>(&kind.identity)?;
-        informer.stop().await;
-        Ok(())
+        let waited = self.inner.grace;
+        timeout(waited, informer.stop())
+            .await
+            .map_err(|_| Error::NotStopped { what: format!("the cache of {}", kind.identity.kind), waited })
     }
 
     /// Does something with the caches that may declare some, and starts those if the manager runs.
@@ -264,17 +261,47 @@ impl Manager {
         WeakManager(Arc::downgrade(&self.inner))
     }
 
-    /// Adds something else that is to run: it is started when the caches are filled, and told when to stop. If it ends without an
-    /// error before, that is fine. While the manager runs, it is started at once.
+    /// Adds a runnable. It starts when all caches have synced, except those of kinds that the server does not serve, and stops after
+    /// the controllers. [`Stop`] shows when. It may end before without an error. While the manager runs, it starts at once.
     pub fn add<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
     where
         F: FnOnce(Stop) -> R + Send + 'static,
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        let run = move |stop: Stop| -> PartFuture { Box::pin(async move { run(stop).await.map_err(Into::into) }) };
-        let part = Part { name: name.to_owned(), group: Group::Runnables, run: Box::new(run) };
-        self.add_part(&mut self.state(), part)
+        self.add_to(Group::Runnables, name, run)
+    }
+
+    /// Adds a server, such as one for `/readyz` or metrics. It starts first, before the caches have synced, and stops last, after
+    /// controllers, runnables and caches. Otherwise it is a runnable like those of [`add`](Self::add).
+    ///
+    /// ```no_run
+    /// # use steersman_runtime::{Error, Manager, Stop};
+    /// # async fn serve(_: impl Fn() -> bool, _: Stop) -> std::io::Result<()> { Ok(()) }
+    /// # fn example(manager: &Manager) -> Result<(), Error> {
+    /// let probed = manager.clone();
+    /// manager.add_server("probes", move |stop| serve(move || probed.is_ready(), stop))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add_server<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
+    where
+        F: FnOnce(Stop) -> R + Send + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.add_to(Group::Servers, name, run)
+    }
+
+    fn add_to<F, R, E>(&self, group: Group, name: &str, run: F) -> Result<(), Error>
+    where
+        F: FnOnce(Stop) -> R + Send + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        let run =
+            move |launch: Launch| -> PartFuture { Box::pin(async move { run(launch.stop).await.map_err(Into::into) }) };
+        self.add_part(&mut self.state(), Part { name: name.to_owned(), group, run: Box::new(run) })
     }
 
     /// Whether a controller can have this name.
@@ -284,16 +311,26 @@ impl Manager {
 
     pub(crate) fn add_controller<F, R>(&self, name: &str, run: F) -> Result<(), Error>
     where
-        F: FnOnce(Stop) -> R + Send + 'static,
+        F: FnOnce(Launch) -> R + Send + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let run = move |stop: Stop| -> PartFuture { Box::pin(run(stop)) };
+        let run = move |launch: Launch| -> PartFuture { Box::pin(run(launch)) };
         let part = Part { name: format!("controller {name}"), group: Group::Controllers, run: Box::new(run) };
         let mut state = self.state();
         state.check_name(name)?;
-        self.add_part(&mut state, part)?;
+        self.inner.starting.send_modify(|starting| _ = starting.insert(name.to_owned()));
+        let added = self.add_part(&mut state, part);
+        if added.is_err() {
+            self.started(name);
+        }
+        added?;
         state.names.insert(name.to_owned());
         Ok(())
+    }
+
+    /// A controller does not wait any more.
+    pub(crate) fn started(&self, name: &str) {
+        self.inner.starting.send_modify(|starting| _ = starting.remove(name));
     }
 
     fn add_part(&self, state: &mut State, part: Part) -> Result<(), Error> {
@@ -319,13 +356,16 @@ impl Manager {
         let (sender, added) = mpsc::unbounded_channel();
         let parts = self.begin(sender)?;
         let end = End(self);
-        let mut running = Running::new();
+        let mut running = Running::default();
         let ended = self.run(parts, added, &mut running, shutdown).await;
         end.nothing_more();
         let deadline = after(self.inner.grace);
-        let cut_off = running.stop(deadline).await;
+        running.stop(Group::Controllers, deadline).await;
+        running.stop(Group::Runnables, deadline).await;
         // It has ended with the first poll; only handlers that take their time are waited for.
         let _ = timeout_at(at_least_a_moment(deadline), self.inner.caches.shutdown()).await;
+        running.stop(Group::Servers, deadline).await;
+        let cut_off = running.cut_off();
         if cut_off.is_empty() {
             return ended;
         }
@@ -347,32 +387,70 @@ impl Manager {
 
     async fn run(
         &self,
-        mut parts: Vec<Part>,
+        parts: Vec<Part>,
         mut added: mpsc::UnboundedReceiver<Part>,
         running: &mut Running,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), Error> {
+        let caches = &self.inner.caches;
         let mut shutdown = std::pin::pin!(shutdown);
-        self.inner.caches.start()?;
-        let synced = patiently("the manager", self.inner.sync_timeout, |limit| self.inner.caches.wait_for_sync(limit));
-        tokio::select! {
-            // Signals are listened to from the first poll on.
-            biased;
-            () = &mut shutdown => return Ok(()),
-            error = self.inner.caches.failed() => return Err(error),
-            synced = synced => synced?,
-        }
-        parts.sort_by_key(|part| part.group);
-        parts.into_iter().for_each(|part| running.start(part));
-        self.inner.ready.store(true, Ordering::Release);
+        let (servers, parts): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.group == Group::Servers);
+        servers.into_iter().for_each(|part| running.start(part, false));
+        caches.start()?;
+        let is_runnable = |part: &Part| part.group == Group::Runnables;
+        let (mut runnables, controllers): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_runnable);
+        controllers.into_iter().for_each(|part| running.start(part, false));
+
+        let mut starting = self.inner.starting.subscribe();
+        let mut synced_or_missing = std::pin::pin!(caches.synced_or_missing());
+        let mut synced = std::pin::pin!(self.synced());
+        let mut started = std::pin::pin!(starting.wait_for(BTreeSet::is_empty));
+        let (mut runnables_started, mut caches_synced, mut controllers_started) = (false, false, false);
         loop {
             tokio::select! {
+                // Signals are listened to from the first poll on.
+                biased;
                 () = &mut shutdown => return Ok(()),
-                error = self.inner.caches.failed() => return Err(error),
-                Some(part) = added.recv() => running.start(part),
+                error = caches.failed() => return Err(error),
+                () = &mut synced_or_missing, if !runnables_started => {
+                    runnables_started = true;
+                    runnables.drain(..).for_each(|part| running.start(part, false));
+                }
+                synced = &mut synced, if !caches_synced => {
+                    synced?;
+                    caches_synced = true;
+                }
+                // The sender lives as long as the manager.
+                _ = &mut started, if !controllers_started => controllers_started = true,
+                Some(part) = added.recv() => match part.group {
+                    Group::Runnables if !runnables_started => runnables.push(part),
+                    _ => running.start(part, caches_synced),
+                },
                 ended = running.ended() => ended?,
             }
+            if runnables_started && caches_synced && controllers_started {
+                self.inner.ready.store(true, Ordering::Release);
+            }
         }
+    }
+
+    /// Waits until all caches have synced, and logs what is missing.
+    async fn synced(&self) -> Result<(), Error> {
+        let (caches, started) = (&self.inner.caches, Instant::now());
+        let synced = async {
+            caches.synced().await;
+            Ok(())
+        };
+        let remind = |missing: &str| {
+            let controllers = self.inner.starting.borrow().iter().cloned().collect::<Vec<_>>();
+            tracing::warn!(missing, ?controllers, "the manager waits for its caches");
+        };
+        wait_with_reminders(self.inner.sync_timeout, synced, || caches.waiting(), remind).await?;
+        let count = caches.metrics().len();
+        if count > 0 {
+            tracing::info!(caches = count, after = ?started.elapsed(), "caches synced");
+        }
+        Ok(())
     }
 }
 
@@ -405,98 +483,4 @@ impl Drop for End<'_> {
 fn after(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or_else(|| now + FOR_EVER)
-}
-
-/// This time, or a moment from now if it has passed.
-fn at_least_a_moment(deadline: Instant) -> Instant {
-    deadline.max(Instant::now() + LAST_MOMENT)
-}
-
-/// Waits until caches are filled, for ever unless there is a limit, and says in the log what is waited for. `wait` does so for the
-/// time that it is given.
-pub(crate) async fn patiently<R>(who: &str, limit: Option<Duration>, wait: impl Fn(Duration) -> R) -> Result<(), Error>
-where
-    R: Future<Output = Result<(), Error>>,
-{
-    let started = Instant::now();
-    loop {
-        let left = limit.map_or(REMINDER, |limit| limit.saturating_sub(started.elapsed()).min(REMINDER));
-        let reminder = Instant::now() + left;
-        let Err(error) = wait(left).await else { return Ok(()) };
-        // A cache that has ended says so at once.
-        sleep_until(reminder).await;
-        let error = with_time(error, started.elapsed());
-        if limit.is_some_and(|limit| started.elapsed() >= limit) {
-            return Err(error);
-        }
-        tracing::warn!(%error, "{who} waits for its caches");
-    }
-}
-
-/// The error with the whole time that was waited, instead of the time since the last reminder.
-fn with_time(error: Error, waited: Duration) -> Error {
-    match error {
-        Error::Cache(steersman_cache::Error::NotSynced { waiting, .. }) => {
-            steersman_cache::Error::NotSynced { waited, waiting }.into()
-        }
-        other => other,
-    }
-}
-
-/// The parts that run.
-struct Running {
-    tasks: JoinSet<Result<(), Failure>>,
-    names: HashMap<Id, (Group, String)>,
-    stoppers: [(Group, Stopper); 2],
-}
-
-impl Running {
-    fn new() -> Self {
-        let stoppers = [(Group::Controllers, Stopper::new()), (Group::Runnables, Stopper::new())];
-        Self { tasks: JoinSet::new(), names: HashMap::new(), stoppers }
-    }
-
-    fn start(&mut self, part: Part) {
-        let stop = self.stoppers.iter().find(|(group, _)| *group == part.group).map(|(_, stopper)| stopper.token());
-        let Some(stop) = stop else { return };
-        let id = self.tasks.spawn((part.run)(stop)).id();
-        self.names.insert(id, (part.group, part.name));
-    }
-
-    /// Waits for a part to end; for ever if there is none. An error names the part that failed.
-    async fn ended(&mut self) -> Result<(), Error> {
-        let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
-        let (id, problem) = match ended {
-            Ok((id, Ok(()))) => (id, None),
-            Ok((id, Err(failure))) => (id, Some(failure.to_string())),
-            Err(error) => {
-                let id = error.id();
-                (id, error.try_into_panic().ok().map(|panic| format!("it panicked: {}", words(&*panic))))
-            }
-        };
-        let part = self.names.remove(&id).map_or_else(String::new, |(_, name)| name);
-        problem.map_or(Ok(()), |problem| Err(Error::Part { part, problem }))
-    }
-
-    /// Stops group after group, and gives the names of those who did not end in time.
-    async fn stop(mut self, deadline: Instant) -> Vec<String> {
-        for (group, stopper) in self.stoppers.clone() {
-            stopper.stop();
-            let deadline = at_least_a_moment(deadline);
-            while self.names.values().any(|(other, _)| *other == group) {
-                match timeout_at(deadline, self.ended()).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::error!(%error, "a part failed while the manager stopped"),
-                    Err(_) => break,
-                }
-            }
-        }
-        let Self { mut tasks, names, .. } = self;
-        tasks.abort_all();
-        // One that never waits for anything cannot be cut off, and is not waited for either.
-        let _ = timeout(LAST_MOMENT, async { while tasks.join_next().await.is_some() {} }).await;
-        let mut late: Vec<_> = names.into_values().map(|(_, name)| name).collect();
-        late.sort();
-        late
-    }
 }

@@ -1,16 +1,15 @@
 //! Where a controller's keys come from.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use steersman_cache::{HandlerHandle, Informer, Object, ObjectKey};
+use steersman_cache::{HandlerHandle, Informer, Object, ObjectKey, ReflectorStatus};
 use steersman_workqueue::WorkQueue;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::caches::{InUse, User};
+use crate::caches::{FOR_EVER, InUse, User};
 use crate::controller::Shared;
 use crate::enqueue::{Concerned, Enqueue};
 use crate::kind::Kind;
@@ -24,8 +23,11 @@ pub(crate) trait WatchSource: Send + Sync {
     /// Begins to put keys into the queue.
     fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error>;
 
-    /// Waits until its cache is filled.
-    fn filled(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
+    /// Waits until its cache has synced, for as long as that takes.
+    fn synced(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// The reflectors whose first list is missing.
+    fn waiting(&self) -> Vec<ReflectorStatus>;
 }
 
 /// The sources that put keys into a queue. When this is dropped, they do not any more, and the queue takes none.
@@ -83,14 +85,18 @@ impl<W: Object> WatchSource for Watched<W> {
         Ok(())
     }
 
-    fn filled(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
+    fn synced(&self) -> BoxFuture<'_, Result<(), Error>> {
         async move {
             match &self.informer {
-                Some(informer) => Ok(informer.wait_for_sync(limit).await?),
+                Some(informer) => Ok(informer.wait_for_sync(FOR_EVER).await?),
                 None => Ok(()),
             }
         }
         .boxed()
+    }
+
+    fn waiting(&self) -> Vec<ReflectorStatus> {
+        self.informer.iter().flat_map(Informer::waiting).collect()
     }
 }
 
@@ -113,7 +119,11 @@ impl WatchSource for Channel {
         Ok(())
     }
 
-    fn filled(&self, _: Duration) -> BoxFuture<'_, Result<(), Error>> {
+    fn synced(&self) -> BoxFuture<'_, Result<(), Error>> {
         std::future::ready(Ok(())).boxed()
+    }
+
+    fn waiting(&self) -> Vec<ReflectorStatus> {
+        Vec::new()
     }
 }

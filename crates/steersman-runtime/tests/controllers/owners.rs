@@ -1,10 +1,10 @@
 //! Changes of owned objects reach their owners.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use steersman_client::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
+use steersman_client::{Api, ApiResource, Client, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use steersman_runtime::{
-    Action, Context, Failure, Manager, ObjectKey, kind, metadata, reconcile_fn, set_controller_reference,
-    set_owner_reference,
+    Action, Context, Failure, Kind, Manager, Object, ObjectKey, dynamic, dynamic_metadata, kind, metadata,
+    reconcile_fn, set_controller_reference, set_owner_reference,
 };
 use steersman_testing::Embedded;
 
@@ -146,4 +146,85 @@ async fn owners_in_no_namespace_are_told() {
     settle().await;
     assert_eq!(log.take(), ["default"], "the key has no namespace");
     running.stop().await.unwrap();
+}
+
+/// A Secret that a Node controls, which is in no namespace.
+async fn create_secret_of_node(client: &Client) {
+    let node: Node = serde_json::from_value(serde_json::json!({"metadata": {"name": "n"}})).unwrap();
+    let node = client.cluster::<Node>().create(&PostParams::default(), &node).await.unwrap();
+    let mut secret = Secret { metadata: named("s"), ..Secret::default() };
+    set_controller_reference(&node, &mut secret).unwrap();
+    secrets(client).create(&PostParams::default(), &secret).await.unwrap();
+}
+
+/// The keys that a controller of dynamic Nodes gets for a Secret of one.
+async fn keys_of_nodes<K: Object>(manager: &Manager, client: &Client, nodes: Kind<K>) -> Vec<String> {
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |_: Context<K>, key: ObjectKey| {
+        notes.note(key.as_str());
+        async { Ok::<_, Failure>(Action::done()) }
+    });
+    manager.controller(nodes).owns(kind::<Secret>()).complete(reconciler).unwrap();
+    let running = run(manager).await;
+    settle().await;
+    create_secret_of_node(client).await;
+    settle().await;
+    running.stop().await.unwrap();
+    let mut keys = sorted(log.take());
+    keys.dedup();
+    keys
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scope_of_a_dynamic_owner_comes_from_discovery() {
+    let nodes = ApiResource::erase::<Node>(&());
+    let (first, client) = manager();
+    assert_eq!(keys_of_nodes(&first, &client, dynamic(&nodes)).await, ["n"]);
+    let (second, client) = manager();
+    assert_eq!(keys_of_nodes(&second, &client, dynamic_metadata(&nodes)).await, ["n"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dynamic_owner_in_a_namespace_is_told() {
+    let (manager, client) = manager();
+    let owner = Maps::new(&client).create("a").await;
+    let log = Log::new();
+    let notes = log.clone();
+    let reconciler = reconcile_fn(move |_: Context<DynamicObject>, key: ObjectKey| {
+        notes.note(key.as_str());
+        async { Ok::<_, Failure>(Action::done()) }
+    });
+    let maps = dynamic(&ApiResource::erase::<ConfigMap>(&()));
+    manager.controller(maps.namespace("default")).owns(kind::<Secret>()).complete(reconciler).unwrap();
+    let running = run(&manager).await;
+    settle().await;
+    log.take();
+    create_secret(&client, "s", &[&owner]).await;
+    settle().await;
+    assert_eq!(log.take(), ["default/a"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_discovery_a_dynamic_owner_is_taken_to_be_in_a_namespace_unless_it_is_stated() {
+    let nodes = ApiResource::erase::<Node>(&());
+    let undiscovered = || {
+        let server = Embedded::start();
+        let (network, through) = Network::new(&server);
+        for path in ["/api", "/apis", "/api/v1"] {
+            network.fail_path(path, Fault::Status(403));
+        }
+        (Manager::new(through), network, client(&server), server)
+    };
+    let (logged, _guard) = traced();
+    let (manager, _network, client, _server) = undiscovered();
+    let keys = keys_of_nodes(&manager, &client, dynamic(&nodes)).await;
+    assert!(keys.contains(&"default/n".to_owned()), "{keys:?}");
+    let text = logged.text();
+    let warning = text.lines().find(|line| line.contains("WARN") && line.contains("scope"));
+    assert!(warning.is_some_and(|line| line.contains("Node") && line.contains("in_no_namespace")), "{text}");
+    let (manager, network, client, _server) = undiscovered();
+    assert_eq!(keys_of_nodes(&manager, &client, dynamic(&nodes).in_no_namespace()).await, ["n"]);
+    assert!(!network.requests().iter().any(|request| request.ends_with("/apis")), "a statement needs no discovery");
 }

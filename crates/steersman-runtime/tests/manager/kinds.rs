@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::support::*;
 
-fn boats() -> ApiResource {
+pub(crate) fn boats() -> ApiResource {
     ApiResource {
         group: "harbour.test".to_owned(),
         version: "v1".to_owned(),
@@ -24,7 +24,7 @@ fn boats() -> ApiResource {
     }
 }
 
-async fn install(client: &Client) {
+pub(crate) async fn install(client: &Client) {
     let definition: CustomResourceDefinition = serde_json::from_value(json!({
         "metadata": {"name": "boats.harbour.test"},
         "spec": {
@@ -40,7 +40,7 @@ async fn install(client: &Client) {
     client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &definition).await.unwrap();
 }
 
-async fn launch(client: &Client, name: &str) {
+pub(crate) async fn launch(client: &Client, name: &str) {
     let boat: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "harbour.test/v1", "kind": "Boat", "metadata": {"name": name, "namespace": "default"},
     }))
@@ -223,5 +223,29 @@ async fn the_figures_of_each_informer_are_there() {
     let metrics = manager.informer_metrics();
     let figures: Vec<_> = metrics.iter().map(|(name, metrics)| (&**name, metrics.objects)).collect();
     assert_eq!(figures, [("/api/v1/configmaps in default", 1), ("/api/v1/secrets", 0)]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn undeclaring_a_cache_whose_code_is_stuck_ends_with_an_error() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a").await;
+    let manager = Manager::builder(client(&server)).grace_period(Duration::from_millis(100)).build();
+    let running = run(&manager).await;
+    let (entered, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let stuck = move |_: &ConfigMap| {
+        entered.send(()).unwrap();
+        // Until the test ends.
+        released.lock().unwrap().recv().unwrap_err();
+        Vec::new()
+    };
+    manager.declare(kind::<ConfigMap>().index("stuck", Index::function(stuck))).unwrap();
+    begun.recv().await.unwrap();
+    let undeclared = tokio::time::timeout(Duration::from_secs(20), manager.undeclare(kind::<ConfigMap>())).await;
+    let error = undeclared.expect("it ends").unwrap_err().to_string();
+    assert!(error.contains("ConfigMap") && error.contains("100ms"), "{error}");
+    drop(release);
     running.stop().await.unwrap();
 }

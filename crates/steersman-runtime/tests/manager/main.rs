@@ -9,3 +9,4 @@ mod starting;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod waiting;

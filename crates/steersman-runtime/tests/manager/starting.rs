@@ -8,7 +8,7 @@ use crate::support::network::{Fault, Network};
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn caches_are_filled_before_runnables_start_and_runnables_start_before_controllers() {
+async fn runnables_and_controllers_start_when_the_caches_have_synced() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a").await;
     let (network, client) = Network::new(&server);
@@ -23,7 +23,6 @@ async fn caches_are_filled_before_runnables_start_and_runnables_start_before_con
             Ok::<_, Failure>(Action::done())
         }
     });
-    // Added first, started last.
     manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
     let (notes, reads) = (log.clone(), manager.client().clone());
     let runnable = move |_| async move {
@@ -33,11 +32,13 @@ async fn caches_are_filled_before_runnables_start_and_runnables_start_before_con
     manager.add("runnable", runnable).unwrap();
     let running = start(&manager);
     settle().await;
-    assert_eq!((log.len(), manager.is_ready()), (0, false), "nothing runs before the caches are filled");
+    assert_eq!((log.len(), manager.is_ready()), (0, false), "nothing runs before the caches have synced");
     network.mend();
     eventually("both have run", || log.len() == 2).await;
-    assert_eq!(log.all(), ["runnable: true", "controller: true"]);
-    assert!(manager.is_ready());
+    let mut started = log.all();
+    started.sort();
+    assert_eq!(started, ["controller: true", "runnable: true"]);
+    eventually("the manager is ready", || manager.is_ready()).await;
     running.stop().await.unwrap();
     assert!(!manager.is_ready());
 }
