@@ -68,8 +68,17 @@ pub fn covers<T: DeserializeOwned>(api_version: &str, kind: &str) -> bool {
 
 /// An object as it comes alone, in its envelope, as JSON.
 pub fn to_json(body: &[u8]) -> Result<Vec<u8>, ObjectError> {
+    to_json_within(body, usize::MAX)
+}
+
+/// An object as it comes alone, in its envelope, as JSON of about so many bytes at most.
+///
+/// A message of two bytes may stand for an object whose fields are all empty and yet written, so that what comes of a
+/// small body can be large.
+pub fn to_json_within(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, ObjectError> {
     let opened = envelope::open(body)?;
-    let written = to_json::object(opened.message()?, opened.raw, Some(&opened.type_meta), &Strip::nothing());
+    let strip = Strip::nothing();
+    let written = to_json::object_within(opened.message()?, opened.raw, Some(&opened.type_meta), &strip, bytes_max);
     written.map(|(json, _)| json).map_err(|fault| error(opened.raw, fault))
 }
 

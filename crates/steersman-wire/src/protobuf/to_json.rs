@@ -20,10 +20,21 @@ pub(super) fn object(
     type_meta: Option<&TypeMeta>,
     strip: &Strip,
 ) -> Result<(Vec<u8>, Outline), Fault> {
+    object_within(message, bytes, type_meta, strip, usize::MAX)
+}
+
+/// The same, unless it takes more than about so many bytes.
+pub(super) fn object_within(
+    message: &'static Message,
+    bytes: &[u8],
+    type_meta: Option<&TypeMeta>,
+    strip: &Strip,
+    bytes_max: usize,
+) -> Result<(Vec<u8>, Outline), Fault> {
     let out = Vec::with_capacity(bytes.len() * 2);
     let mut outline = Outline::default();
     outline.is_ascii = true;
-    let mut writer = Writer { bytes, out, depth: 0, outline };
+    let mut writer = Writer { bytes, out, bytes_max, depth: 0, outline };
     writer.open(b'{');
     if let Some(TypeMeta { api_version, kind }) = type_meta {
         writer.name(r#","apiVersion":"#);
@@ -40,6 +51,8 @@ struct Writer<'a> {
     /// The object.
     bytes: &'a [u8],
     out: Vec<u8>,
+    /// More is not written.
+    bytes_max: usize,
     /// How many objects and lists have begun and not ended.
     depth: usize,
     outline: Outline,
@@ -79,6 +92,9 @@ impl<'a> Writer<'a> {
     /// The fields of a message, as members of the object that has begun.
     fn members(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
         let mut reader = Reader::within(self.bytes, bytes);
+        if self.out.len() > self.bytes_max {
+            return Err(reader.fault("an object that is smaller as JSON"));
+        }
         let mut seen = 0_u64;
         while let Some((number, value)) = reader.field()? {
             let Some(place) = message.place(number) else { continue };
