@@ -47,6 +47,9 @@ impl Addresses for Pool {
             return Ok(address.to_string());
         }
         let size = 1_u32 << (32 - NETWORK_BITS);
+        if self.addresses.len() >= size as usize - 3 {
+            return Err("range is full".to_owned());
+        }
         for _ in 0..size {
             // Neither the network's own address, nor the first, which is the API server's, nor the last.
             self.next_address = self.next_address % (size - 3) + 1;
@@ -72,6 +75,9 @@ impl Addresses for Pool {
             return Ok(wanted);
         }
         let size = NODE_PORTS.end() - NODE_PORTS.start() + 1;
+        if self.ports.len() as i64 >= size {
+            return Err("range is full".to_owned());
+        }
         for _ in 0..size {
             self.next_port = (self.next_port + 1) % size;
             let port = NODE_PORTS.start() + self.next_port;
@@ -96,12 +102,12 @@ impl Addresses for Pool {
 /// Gives what nobody keeps, for a write that is not made: no place is looked for, and no address is found to be taken.
 pub(crate) struct DryRun<'a> {
     pool: &'a Pool,
-    ports: Vec<i64>,
+    ports: BTreeSet<i64>,
 }
 
 impl<'a> DryRun<'a> {
     pub(crate) fn of(pool: &'a Pool) -> Self {
-        Self { pool, ports: Vec::new() }
+        Self { pool, ports: BTreeSet::new() }
     }
 }
 
@@ -118,11 +124,11 @@ impl Addresses for DryRun<'_> {
     }
 
     fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String> {
-        let port = wanted.unwrap_or_else(|| self.ports.iter().max().copied().unwrap_or(DRY_PORT) + 1);
+        let port = wanted.unwrap_or_else(|| self.ports.last().copied().unwrap_or(DRY_PORT) + 1);
         if wanted.is_some() && (self.pool.ports.contains(&port) || self.ports.contains(&port)) {
             return Err("provided port is already allocated".to_owned());
         }
-        self.ports.push(port);
+        self.ports.insert(port);
         Ok(port)
     }
 

@@ -1,6 +1,6 @@
 //! Answers: the head that an object is given for whoever asked, lists made of bytes that exist, refusals.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ pub(crate) trait Warnings {
 
 impl Warnings for Response<Body> {
     fn warning(mut self, warnings: &[String]) -> Self {
-        for warning in warnings {
+        for warning in shortened(warnings) {
             if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", steersman_wire::quote(warning))) {
                 self.headers_mut().append(WARNING, value);
             }
@@ -264,6 +264,37 @@ impl Warnings for Response<Body> {
         }
         answer
     }
+}
+
+/// The warnings that are sent, each once. When all of them are too long, each is cut, and those at the end are left out,
+/// as the real server does it.
+fn shortened(warnings: &[String]) -> Vec<&str> {
+    const TOTAL_MAX: usize = 4 * 1024;
+    const ITEM_MAX: usize = 256;
+
+    let mut seen = HashSet::new();
+    let each_once = || warnings.iter().filter(|warning| !warning.is_empty());
+    // None of the later ones matters when the first so many are too long together.
+    let mut total = 0;
+    let fits = each_once().all(|warning| {
+        total += if seen.insert(warning.as_str()) { warning.chars().count() } else { 0 };
+        total <= TOTAL_MAX
+    });
+    seen.clear();
+    let mut written = 0;
+    let mut sent = Vec::new();
+    for warning in each_once() {
+        if !fits && written >= TOTAL_MAX {
+            break;
+        }
+        if !seen.insert(warning.as_str()) {
+            continue;
+        }
+        let end = warning.char_indices().nth(ITEM_MAX).filter(|_| !fits).map_or(warning.len(), |(end, _)| end);
+        written += warning[..end].chars().count();
+        sent.push(&warning[..end]);
+    }
+    sent
 }
 
 /// The same answer with a body made of its JSON. Only for bodies that are in memory, so that this does not wait.

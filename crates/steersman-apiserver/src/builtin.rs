@@ -25,7 +25,7 @@ use serde_json::Value;
 pub(crate) use services::{Addresses, allocate, release};
 
 use crate::kinds::Kind;
-use crate::status::FieldError;
+use crate::status::Errors;
 
 /// Fills a new object: the defaults of its kind, what the server decides, and an empty status.
 pub(crate) fn prepare_for_create(kind: &Kind, value: &mut Value) {
@@ -67,8 +67,8 @@ pub(crate) fn prepare_for_update(kind: &Kind, value: &mut Value, old: &Value, su
 }
 
 /// What is wrong with a new object, after [`prepare_for_create`]. The name, labels and annotations are not looked at.
-pub(crate) fn validate_create(kind: &Kind, value: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(crate) fn validate_create(kind: &Kind, value: &Value) -> Errors {
+    let mut errors = Errors::default();
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => pod_validation::validate(value, &mut errors),
         ("", "ReplicationController") => workloads::validate_replication_controller(value, &mut errors),
@@ -99,8 +99,8 @@ pub(crate) fn validate_create(kind: &Kind, value: &Value) -> Vec<FieldError> {
 }
 
 /// What is wrong with an object that is to take the place of `old`, after [`prepare_for_update`].
-pub(crate) fn validate_update(kind: &Kind, value: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(crate) fn validate_update(kind: &Kind, value: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::default();
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => pod_validation::validate_update(value, old, &mut errors),
         ("", "ConfigMap") => config::validate_config_map_update(value, old, &mut errors),

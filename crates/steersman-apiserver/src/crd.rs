@@ -9,11 +9,14 @@ mod check;
 mod contents;
 mod format;
 mod go;
+mod paths;
 mod pattern;
 mod schema;
 mod structural;
 mod validate;
 mod version;
+
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
@@ -224,7 +227,9 @@ pub(crate) fn establish(crd: &Value, taken: Taken<'_>, now: &str) -> Value {
     };
     settle(&wanted.plural, &mut accepted.plural, taken.resources, "PluralConflict");
     settle(&wanted.singular, &mut accepted.singular, taken.resources, "SingularConflict");
-    let is_taken = |name: &&String| !held.short_names.contains(name) && taken.resources.contains(name);
+    let (of_others, own): (HashSet<&String>, HashSet<&String>) =
+        (taken.resources.iter().collect(), held.short_names.iter().collect());
+    let is_taken = |name: &&String| !own.contains(name) && of_others.contains(name);
     let conflicts: Vec<String> = wanted.short_names.iter().filter(is_taken).map(|name| in_use(name)).collect();
     let short_names = match &conflicts[..] {
         [] => None,

@@ -163,7 +163,7 @@ impl Shared {
         work: &mut Work,
     ) -> Result<Arc<Object>, Status> {
         let mut value = value.clone();
-        self.to_stored(kind, &mut value);
+        self.to_stored(kind, &mut value)?;
         if metadata::same(&value, &current.value()) {
             return Ok(Arc::clone(current));
         }

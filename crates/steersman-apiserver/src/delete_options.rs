@@ -1,5 +1,7 @@
 //! How an object is to be deleted, as the request says.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -136,8 +138,8 @@ impl DeleteOptions {
         let collector = self.collector_finalizer(kind, current);
         let mut wanted: Vec<Value> = current.iter().filter(|name| !is_collectors(name)).cloned().collect();
         wanted.extend(collector.map(Value::from));
-        let same = wanted.iter().all(|name| current.contains(name)) && current.iter().all(|name| wanted.contains(name));
-        (!same).then_some(wanted)
+        let names = |all: &[Value]| all.iter().map(Value::to_string).collect::<HashSet<_>>();
+        (names(&wanted) != names(current)).then_some(wanted)
     }
 
     fn collector_finalizer(&self, kind: &Kind, current: &[Value]) -> Option<&'static str> {

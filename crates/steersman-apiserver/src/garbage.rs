@@ -4,7 +4,7 @@
 //! that gave it something to do: each write and each removal leaves [`Work`], and the request is answered when there is none
 //! left. Work is a queue, not a recursion, so that the length of a chain of owners does not matter.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -109,8 +109,9 @@ impl Work {
                 self.tasks.push_back(Task::CheckOwners(subject()));
             }
             if let Some(before) = before {
-                let still_blocks = |uid: &str| after.owners().iter().any(|owner| *owner.uid == *uid && owner.blocks);
-                self.wake_owners(before, |uid| !still_blocks(uid));
+                let still: HashSet<&str> =
+                    after.owners().iter().filter(|owner| owner.blocks).map(|owner| &*owner.uid).collect();
+                self.wake_owners(before, |uid| !still.contains(uid));
             }
         }
         if !after.is_deleting() {
@@ -324,7 +325,8 @@ impl Shared {
         let mut value = object.value();
         let meta = metadata::of(&mut value);
         if let Some(Value::Array(owners)) = meta.get_mut("ownerReferences") {
-            owners.retain(|owner| !uids.iter().any(|uid| owner["uid"] == *uid));
+            let uids: HashSet<&str> = uids.iter().copied().collect();
+            owners.retain(|owner| !owner["uid"].as_str().is_some_and(|uid| uids.contains(uid)));
             if owners.is_empty() {
                 meta.remove("ownerReferences");
             }

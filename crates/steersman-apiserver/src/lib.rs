@@ -25,6 +25,7 @@
 mod addresses;
 mod answer;
 mod binding;
+mod budget;
 mod builtin;
 mod clock;
 mod convert;
@@ -59,11 +60,14 @@ mod serve;
 mod server;
 mod status;
 mod store;
+#[cfg(test)]
+mod test_paths;
 mod watch;
 mod write;
 mod yaml;
 
 pub use answer::Body;
+pub use budget::Cost;
 pub use identity::Identity;
 pub use serve::{Serve, ServeError, Serving};
 pub use server::ApiServer;

@@ -1,5 +1,6 @@
 //! The life of an object as its metadata tell it: names, identity, times, generations, what may not change.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -7,7 +8,7 @@ use steersman_wire::NameFormat;
 
 use crate::kinds::Kind;
 use crate::ownership;
-use crate::status::{FieldError, Status};
+use crate::status::{Errors, FieldError, Status};
 
 /// A generated name ends in so many of these characters.
 const SUFFIX_LENGTH: usize = 5;
@@ -85,15 +86,15 @@ pub(crate) fn check_kept(kind: &Kind, value: &Value, old: &Value) -> Result<(), 
 }
 
 /// An object that is being deleted is not held by anybody new.
-pub(crate) fn check_finalizers(value: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn check_finalizers(value: &Value, old: &Value) -> Errors {
     let names = |value: &Value| value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if old["metadata"]["deletionTimestamp"].is_null() {
-        return Vec::new();
+        return Errors::default();
     }
-    let before = names(old);
-    let new: Vec<String> = names(value).iter().filter(|name| !before.contains(name)).map(Value::to_string).collect();
+    let before: HashSet<String> = names(old).iter().map(Value::to_string).collect();
+    let new: Vec<String> = names(value).iter().map(Value::to_string).filter(|name| !before.contains(name)).collect();
     if new.is_empty() {
-        return Vec::new();
+        return Errors::default();
     }
     let detail = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -101,7 +102,7 @@ pub(crate) fn check_finalizers(value: &Value, old: &Value) -> Vec<FieldError> {
     );
     let error = FieldError::forbidden("metadata.finalizers", detail);
     // The real server looks twice.
-    vec![error.clone(), error]
+    [error.clone(), error].into_iter().collect()
 }
 
 /// Keeps what a writer may not change, and counts a change of the spec.
@@ -151,9 +152,9 @@ pub(crate) fn same(value: &Value, old: &Value) -> bool {
 }
 
 /// What is wrong with the name, the labels and the annotations of an object.
-pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Vec<FieldError> {
+pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Errors {
     let meta = &value["metadata"];
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     if let Some(prefix) = meta["generateName"].as_str().filter(|prefix| !prefix.is_empty()) {
         let texts = name_format(kind).validate_prefix(prefix);
         errors.extend(texts.into_iter().map(|what| FieldError::invalid("metadata.generateName", prefix, what)));
@@ -170,9 +171,9 @@ pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Vec<FieldError> {
 }
 
 /// What is wrong with the labels and the annotations of an object.
-pub(crate) fn check_labels(value: &Value) -> Vec<FieldError> {
+pub(crate) fn check_labels(value: &Value) -> Errors {
     let meta = &value["metadata"];
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     for (key, value) in meta["labels"].as_object().into_iter().flatten() {
         let texts = steersman_wire::is_qualified_name(key);
         errors.extend(texts.into_iter().map(|what| FieldError::invalid("metadata.labels", key.as_str(), what)));

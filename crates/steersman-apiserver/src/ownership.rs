@@ -5,21 +5,21 @@ use serde_json::{Map, Value, json};
 use crate::delete_options::ORPHAN;
 use crate::kinds::Kind;
 use crate::object::FOREGROUND;
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 /// The members of an owner reference in the order in which messages show them.
 const MEMBERS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 
 /// What is wrong with the owner references and the finalizers of an object.
-pub(crate) fn check(kind: &Kind, meta: &Value) -> Vec<FieldError> {
+pub(crate) fn check(kind: &Kind, meta: &Value) -> Errors {
     let mut errors = owner_references(meta["ownerReferences"].as_array().map_or(&[], Vec::as_slice));
     errors.extend(finalizers(kind, meta["finalizers"].as_array().map_or(&[], Vec::as_slice)));
     errors
 }
 
-fn owner_references(references: &[Value]) -> Vec<FieldError> {
+fn owner_references(references: &[Value]) -> Errors {
     const FIELD: &str = "metadata.ownerReferences";
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     let mut controller: Option<String> = None;
     for reference in references {
         let text = |member: &str| reference[member].as_str().unwrap_or_default();
@@ -41,6 +41,7 @@ fn owner_references(references: &[Value]) -> Vec<FieldError> {
             let name = format!("{}/{}", text("kind"), text("name"));
             match &controller {
                 None => controller = Some(name),
+                Some(_) if errors.is_full() => {}
                 Some(first) => {
                     let all: Vec<String> = references.iter().map(literal).collect();
                     let detail = format!(
@@ -63,9 +64,9 @@ fn literal(reference: &Value) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-fn finalizers(kind: &Kind, names: &[Value]) -> Vec<FieldError> {
+fn finalizers(kind: &Kind, names: &[Value]) -> Errors {
     const FIELD: &str = "metadata.finalizers";
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     let texts = || names.iter().map(|name| name.as_str().unwrap_or_default());
     for name in texts() {
         let wrong = steersman_wire::is_qualified_name(name);
@@ -90,8 +91,8 @@ fn not_qualified(name: &str, field: &str) -> Option<FieldError> {
 }
 
 /// What is wrong with the finalizers in the spec of a Namespace.
-pub(crate) fn check_namespace_finalizers(value: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(crate) fn check_namespace_finalizers(value: &Value) -> Errors {
+    let mut errors = Errors::default();
     for (place, name) in value["spec"]["finalizers"].as_array().into_iter().flatten().enumerate() {
         let name = name.as_str().unwrap_or_default();
         let field = format!("spec.finalizers[{place}]");

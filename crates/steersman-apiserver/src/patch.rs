@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::budget;
+
 /// A JSON patch with more operations is refused.
 pub(crate) const OPERATIONS_MAX: usize = 10_000;
 /// All copies of a JSON patch together may add so many bytes.
@@ -61,7 +63,9 @@ pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> 
 
 /// Counts what is copied, and refuses to copy without end: each copy could double the object.
 fn count_copy(value: &Value, copied: &mut usize) -> Result<(), PatchError> {
-    *copied += value.to_string().len();
+    let size = value.to_string().len();
+    budget::text(size);
+    *copied += size;
     if *copied <= COPIED_MAX {
         return Ok(());
     }
@@ -73,6 +77,9 @@ fn count_copy(value: &Value, copied: &mut usize) -> Result<(), PatchError> {
 /// Refuses to put a value where it would be nested too deep.
 fn check_depth(path: &str, value: &Value) -> Result<(), PatchError> {
     fn fits(value: &Value, room: usize) -> bool {
+        if !budget::step(1) {
+            return false;
+        }
         let Some(inside) = room.checked_sub(1) else { return !(value.is_object() || value.is_array()) };
         match value {
             Value::Array(items) => items.iter().all(|item| fits(item, inside)),
@@ -91,6 +98,10 @@ fn apply_one(target: &mut Value, operation: &Value, copied: &mut usize) -> Resul
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let misfit = |text: String| PatchError::DoesNotFit(text);
     let kind = text("op").unwrap_or("unknown");
+    let paths = text("path").map_or(0, str::len) + text("from").map_or(0, str::len);
+    if !budget::text(4 * paths) {
+        return Err(misfit("the patch takes too many steps".to_owned()));
+    }
     let path = text("path").ok_or_else(|| misfit(format!("{kind} operation failed to decode path: missing field")))?;
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     match kind {
@@ -165,6 +176,11 @@ fn container<'a>(target: &'a mut Value, path: &str, kind: &str) -> Result<(&'a m
     Ok((value, last))
 }
 
+/// Charges the items of a list that an operation moves by one place.
+fn shift(items: usize) {
+    budget::step(items / 16);
+}
+
 fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
     check_depth(path, &value)?;
     if path.is_empty() {
@@ -181,6 +197,7 @@ fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
                      invalid index referenced"
                 ))
             })?;
+            shift(items.len() - place);
             items.insert(place, value);
         }
         _ => return Err(missing("add", path)),
@@ -191,7 +208,10 @@ fn add(target: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
 fn remove(target: &mut Value, path: &str) -> Result<Value, PatchError> {
     let removed = match container(target, path, "remove")? {
         (Value::Object(members), step) => members.remove(&step),
-        (Value::Array(items), step) => index(&step, items.len()).map(|place| items.remove(place)),
+        (Value::Array(items), step) => index(&step, items.len()).map(|place| {
+            shift(items.len() - place);
+            items.remove(place)
+        }),
         _ => None,
     };
     removed.ok_or_else(|| {
@@ -226,7 +246,7 @@ fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchErro
 fn test(target: &Value, path: &str, expected: Option<&Value>) -> Result<(), PatchError> {
     let found = steps(path).iter().try_fold(target, |value, step| child(value, step));
     // A value that is not there equals null, as the server's library has it.
-    if found.unwrap_or(&Value::Null) == expected.unwrap_or(&Value::Null) {
+    if budget::same(found.unwrap_or(&Value::Null), expected.unwrap_or(&Value::Null)) {
         return Ok(());
     }
     Err(PatchError::DoesNotFit(format!("testing value {path} failed: test failed")))

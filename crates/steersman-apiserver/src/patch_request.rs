@@ -11,6 +11,9 @@ use crate::schema::{Decoded, FieldValidation, StructId, decode_value, read_value
 use crate::status::{FieldError, Named, Status};
 use crate::write::{media_type, unknown_format, why_wrong_kind};
 
+/// More unknown fields of operations are not told, as in objects.
+const UNKNOWN_MAX: usize = 100;
+
 /// A patch as it was sent.
 pub(crate) struct PatchRequest {
     merge: bool,
@@ -129,7 +132,7 @@ fn unknown_fields(patch: &Value) -> Vec<String> {
     let fields =
         operations.flat_map(|(at, one)| one.as_object().into_iter().flatten().map(move |(name, _)| (at, name)));
     let unknown = fields.filter(|(_, name)| !matches!(name.as_str(), "op" | "path" | "from" | "value"));
-    unknown.map(|(at, name)| format!("unknown field \"[{at}].{name}\"")).collect()
+    unknown.map(|(at, name)| format!("unknown field \"[{at}].{name}\"")).take(UNKNOWN_MAX).collect()
 }
 
 /// Refuses operations of the wrong shape. The words are Go's.

@@ -9,8 +9,12 @@ use steersman_wire::protobuf;
 
 use crate::kinds::Kind;
 use crate::request::Verb;
+use crate::server::BODY_MAX;
 use crate::status::Status;
 use crate::write::media_type;
+
+/// No object may take more bytes as JSON: an item of two bytes can stand for many empty fields.
+const JSON_MAX: usize = 4 * BODY_MAX;
 
 /// The headers and the body as if the client had sent JSON. Custom resources and their definitions have no messages here: what is sent of them
 /// stays as it is, and is refused. How something is to be deleted is said in the same way for all.
@@ -27,7 +31,7 @@ pub(crate) fn in_json<'a>(
     if body.is_empty() || media_type(headers) != protobuf::MEDIA_TYPE || !is_known() {
         return Ok((Cow::Borrowed(headers), Cow::Borrowed(body)));
     }
-    let json = protobuf::to_json(body).map_err(|error| Status::bad_request(error.to_string()))?;
+    let json = protobuf::to_json_within(body, JSON_MAX).map_err(|error| Status::bad_request(error.to_string()))?;
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok((Cow::Owned(headers), Cow::Owned(json.into())))

@@ -14,7 +14,7 @@ use crate::patch_request::PatchRequest;
 use crate::request::{Query, ResourceRequest, Verb};
 use crate::schema::Decoded;
 use crate::server::Shared;
-use crate::status::{FieldError, Named, Status};
+use crate::status::{Errors, FieldError, Named, Status};
 use crate::write::{self, PATCH_TRIES, Wish};
 
 /// The name of the subresource, and of its paths.
@@ -266,8 +266,8 @@ impl Paths {
     }
 
     /// What is wrong with the fields that the scale of a custom resource is read from.
-    pub(crate) fn check(&self, value: &Value, status_alone: bool) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    pub(crate) fn check(&self, value: &Value, status_alone: bool) -> Errors {
+        let mut errors = Errors::default();
         let mut check_number = |path: &str| match number(value, path) {
             Err(what) => errors.push(FieldError::invalid(path, 0, what)),
             Ok(Some(below)) if below < 0 => {

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::ApiServer;
 use crate::identity::Identity;
 use certificates::Authority;
-use connection::Connections;
+use connection::{Connections, Heavy};
 use kubeconfig::Kubeconfig;
 use places::Places;
 pub(crate) use request_body::BodyTimeout;
@@ -177,6 +177,7 @@ impl Serve {
             log: self.log,
             limits: self.limits,
             stopped: Stopped(stopped),
+            heavy: Heavy::new(),
         });
         let task = tokio::spawn(accept(listener, connections));
         Ok(Serving { url, authority, token, kubeconfig, kubeconfig_parts: parts, stop, task })
@@ -235,6 +236,11 @@ impl Stopped {
 ///   `silent_connections_lock_no_client_out`).
 /// - A client that leaves its answers unread keeps its connection for a bounded time only (test:
 ///   `a_client_that_reads_nothing_loses_its_connection`).
+/// - A request with a body of 16 KiB or more, or a patch of 2 KiB, is answered on a thread of its own, one at a time for
+///   each processor, so that health checks and small requests do not wait for it
+///   (test: `health_checks_are_answered_while_heavy_requests_run`). More than 200 of them are refused with 429.
+/// - A panic in a handler is a bug of this server. It is answered with 500 and logged with its number
+///   (test: `a_panic_is_answered_and_logged_with_its_number`).
 /// - On [`stop`](Self::stop), or when the value is dropped, nothing more is accepted, watches end as if their time was up,
 ///   and requests under way are answered. What is left after 2 s is cut off (test: `watches_end_with_the_server`).
 ///

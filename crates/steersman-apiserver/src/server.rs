@@ -1,18 +1,24 @@
 //! The server: a service that answers requests.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::FutureExt;
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 
 use crate::addresses::Pool;
 use crate::answer::{self, Answer, Body, Form, Wanted, Warnings};
+use crate::budget;
 use crate::clock;
 use crate::convert;
 use crate::custom::Customs;
@@ -29,7 +35,11 @@ use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
 
 /// A larger body is refused, as the real server does.
-const BODY_MAX: usize = 3 << 20;
+pub(crate) const BODY_MAX: usize = 3 << 20;
+/// A body of this size can take long to answer.
+const HEAVY_BODY: usize = 16 << 10;
+/// The same of a patch, whose operations each may touch a whole object.
+const HEAVY_PATCH: usize = 2 << 10;
 
 /// The namespaces of every cluster. The first three cannot be deleted.
 pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -49,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) customs: Customs,
     pub(crate) addresses: Mutex<Pool>,
+    /// How many requests and watches have ended in a panic.
+    panics: AtomicU64,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -70,6 +82,7 @@ impl ApiServer {
             store: Store::new(Retention::default()),
             customs: Customs::default(),
             addresses: Mutex::default(),
+            panics: AtomicU64::new(0),
         });
         shared.create_first_namespaces();
         Self { shared, identity: Arc::new(Identity::admin()) }
@@ -79,6 +92,11 @@ impl ApiServer {
     #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
         Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
@@ -101,23 +119,91 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (shared, identity) = (Arc::clone(&self.shared), Arc::clone(&self.identity));
+        let server = self.clone();
         Box::pin(async move {
-            let (mut parts, body) = request.into_parts();
-            let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&identity));
-            let query = Query::parse(parts.uri.query().unwrap_or_default());
-            let answer = match read(body).await {
-                Ok(body) => {
-                    let path = parts.uri.path();
-                    identity.impersonating(&parts.method, path, &query, &parts.headers).and_then(|identity| {
-                        shared.answer(&identity, &parts.method, path, &query, &parts.headers, &body)
-                    })
-                }
-                Err(status) => Err(status),
-            };
-            let answer = answer.unwrap_or_else(|status| refusal(&status, &query, &parts.headers));
-            Ok(if parts.method == Method::HEAD { answer::without_body(answer) } else { answer })
+            let received = server.receive(request).await;
+            Ok(server.respond(received))
         })
+    }
+}
+
+/// A request with all of its body, or why that could not be read.
+pub(crate) struct Received {
+    parts: Parts,
+    body: Result<Bytes, Unread>,
+}
+
+enum Unread {
+    Refused(Status),
+    Panicked(Panicked),
+}
+
+/// A panic that was caught. The response to its request has it as an extension, for the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Panicked {
+    /// How many there have been, with this one.
+    pub(crate) count: u64,
+    pub(crate) message: String,
+}
+
+impl Received {
+    /// Whether answering it can take long enough to hold up others on the same thread.
+    pub(crate) fn is_heavy(&self) -> bool {
+        let body = self.body.as_ref().map_or(0, Bytes::len);
+        let is_patch = self.parts.method == Method::PATCH;
+        body >= if is_patch { HEAVY_PATCH } else { HEAVY_BODY }
+    }
+}
+
+impl ApiServer {
+    /// Reads the body of a request. A panic in the body is an error of the request, not of the caller.
+    pub(crate) async fn receive<B>(&self, request: Request<B>) -> Received
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let body = match AssertUnwindSafe(read(body)).catch_unwind().await {
+            Ok(body) => body.map_err(Unread::Refused),
+            Err(panic) => Err(Unread::Panicked(self.shared.panicked(&*panic))),
+        };
+        Received { parts, body }
+    }
+
+    /// Answers a request. This never waits, and a panic in it is answered with 500.
+    pub(crate) fn respond(&self, received: Received) -> Response<Body> {
+        let Received { mut parts, body } = received;
+        let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&self.identity));
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let handle = |body: Bytes| {
+            let path = parts.uri.path();
+            let identity = identity.impersonating(&parts.method, path, &query, &parts.headers)?;
+            let answer = self.shared.answer(&identity, &parts.method, path, &query, &parts.headers, &body);
+            // What was found before the end of the work is not what is wrong with the request.
+            answer.map_err(|status| budget::check().err().unwrap_or(status))
+        };
+        let (answer, cost) = budget::metered(|| match body {
+            Ok(body) => std::panic::catch_unwind(AssertUnwindSafe(|| handle(body)))
+                .map_err(|panic| self.shared.panicked(&*panic)),
+            Err(Unread::Refused(status)) => Ok(Err(status)),
+            Err(Unread::Panicked(panicked)) => Err(panicked),
+        });
+        let refused = |status: Status| refusal(&status, &query, &parts.headers);
+        let mut answer = match answer {
+            Ok(answer) => answer.unwrap_or_else(refused),
+            Err(panicked) => {
+                let mut answer = refused(Status::panicked());
+                answer.extensions_mut().insert(panicked);
+                answer
+            }
+        };
+        answer.extensions_mut().insert(cost);
+        if parts.method == Method::HEAD { answer::without_body(answer) } else { answer }
+    }
+
+    /// How many requests have ended in a panic, which is a fault of this server. Each was answered with 500.
+    pub fn panics(&self) -> u64 {
+        self.shared.panics.load(Ordering::Relaxed)
     }
 }
 
@@ -160,6 +246,14 @@ fn encoded(answer: Response<Body>, query: &Query, headers: &HeaderMap) -> Respon
 }
 
 impl Shared {
+    /// Counts a panic.
+    pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) -> Panicked {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        let count = self.panics.fetch_add(1, Ordering::Relaxed) + 1;
+        Panicked { count, message: text.to_owned() }
+    }
+
     fn answer(
         self: &Arc<Self>,
         identity: &Identity,
@@ -312,6 +406,10 @@ fn no_such_page() -> Response<Body> {
 
 /// What is asked of the server rather than of a resource.
 fn other(method: &Method, path: &str, headers: &HeaderMap) -> Answer {
+    #[cfg(test)]
+    if let Some(answer) = crate::test_paths::answer(path) {
+        return Ok(answer);
+    }
     match path {
         _ if path.trim_end_matches('/') == "/version" => {
             if method != Method::GET {
@@ -363,4 +461,36 @@ fn version() -> Response<Body> {
 /// The older way to bind a Pod.
 fn is_bindings(kind: &Kind) -> bool {
     kind.group.is_empty() && kind.plural == "bindings"
+}
+
+#[cfg(test)]
+mod tests {
+    use tower::Service;
+
+    use super::*;
+
+    /// A body that panics when it is read.
+    struct Broken;
+
+    impl http_body::Body for Broken {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+            panic!("as the test wants")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_in_process_too() {
+        let mut server = ApiServer::new();
+        let Ok(answer) = server.call(Request::post("/api/v1/namespaces").body(Broken).unwrap()).await;
+        assert_eq!(answer.status(), 500);
+        let Ok(answer) = server.call(Request::get("/panic").body(http_body_util::Empty::new()).unwrap()).await;
+        assert_eq!(answer.status(), 500);
+        assert_eq!(server.panics(), 2);
+    }
 }

@@ -1,7 +1,14 @@
 //! What the server answers when it refuses: a `Status` with a code, a reason, a message and details, in the words of the
 //! real one. Clients act on the reason and people on the message.
 
+mod errors;
+
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
+
+pub(crate) use self::errors::Errors;
+use crate::budget;
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,13 +161,10 @@ impl Status {
     }
 
     pub(crate) fn invalid(kind: Named<'_>, name: &str, errors: &[FieldError]) -> Self {
-        let mut texts: Vec<String> = Vec::new();
-        for text in errors.iter().map(FieldError::to_string) {
-            // A message that comes twice is said once.
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        // A message that comes twice is said once.
+        let mut said = HashSet::new();
+        let texts = errors.iter().map(FieldError::to_string).filter(|text| said.insert(text.clone()));
+        let texts: Vec<String> = texts.collect();
         let why = match &texts[..] {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -211,6 +215,16 @@ impl Status {
     pub(crate) fn internal(what: &str) -> Self {
         let status = Self::new(500, "InternalError", format!("Internal error occurred: {what}"));
         status.causes(vec![json!({"message": what})])
+    }
+
+    /// A panic in the server. What it was about is not for the client: it may quote an object.
+    pub(crate) fn panicked() -> Self {
+        Self::internal("This request caused apiserver to panic. Look in the logs for details.")
+    }
+
+    /// The server has more to do than it takes on.
+    pub(crate) fn overloaded() -> Self {
+        Self::new(429, "TooManyRequests", "Too many requests, please try again later.").retry_after(1)
     }
 
     /// The wanted media type is none of ours.
@@ -335,7 +349,20 @@ impl FieldErrorKind {
 
 impl FieldError {
     fn new(field: impl Into<String>, kind: FieldErrorKind, value: Value, detail: impl Into<String>) -> Self {
-        Self { field: field.into(), kind, value, literal: None, detail: detail.into() }
+        let error = Self { field: field.into(), kind, value, literal: None, detail: detail.into() };
+        budget::text(error.field.len() + error.detail.len());
+        error
+    }
+
+    /// Stands for all errors after the first so many.
+    fn rest_is_not_shown(errors: usize) -> Self {
+        let error = Self::new("<nil>", FieldErrorKind::TooMany, Value::Null, "the rest is not shown");
+        Self { literal: Some(format!("more than {errors} errors")), ..error }
+    }
+
+    /// What it takes in memory, about.
+    fn size(&self) -> usize {
+        self.field.len() + self.detail.len() + self.literal.as_ref().map_or(0, String::len) + budget::deep(&self.value)
     }
 
     pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {

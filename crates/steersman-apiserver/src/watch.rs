@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ const BATCH: usize = 256;
 const BATCH_BYTES: usize = 64 << 10;
 /// A watch ends after this time when the client names none.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// A watch ends after this time at the latest: a year, so that its end is a time that there is.
+const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// So often a client that wants bookmarks is told how far it is.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// And so long before the end.
@@ -56,7 +59,7 @@ impl Shared {
         let streams_list = send_initial_events(query)?;
         let from = revision(query).map_err(Status::unexpected)?;
         let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-        let timeout = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.unsigned_abs()));
+        let timeout = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.unsigned_abs())).min(TIMEOUT_MAX);
 
         // From nowhere in particular a watch begins with what there is.
         let initial = streams_list.unwrap_or(matches!(from, None | Some(0)));
@@ -64,7 +67,7 @@ impl Shared {
         if streams_list == Some(true)
             && let Err(status) = self.wait_for(from)
         {
-            return Ok(streaming(stream::iter([error(&status)])));
+            return Ok(streaming(stream::iter([error(&status)]), self));
         }
         let (initial, start) = if initial {
             let snapshot = self.store.list(&kind.id(), selection.namespace());
@@ -75,7 +78,7 @@ impl Shared {
         // That its version is gone is told in the stream, by an event, not by the answer.
         let follower = match self.store.follow(&kind.id(), start) {
             Ok(follower) => follower,
-            Err(expired) => return Ok(streaming(stream::iter([error(&too_old(start, expired))]))),
+            Err(expired) => return Ok(streaming(stream::iter([error(&too_old(start, expired))]), self)),
         };
         let watcher = Watcher {
             shared: Arc::clone(self),
@@ -91,7 +94,7 @@ impl Shared {
             next_bookmark: next_bookmark(ends),
             ends,
         };
-        Ok(streaming(watcher.parts()))
+        Ok(streaming(watcher.parts(), self))
     }
 }
 
@@ -273,9 +276,40 @@ fn too_old(wanted: Revision, expired: Expired) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({})", expired.oldest))
 }
 
-fn streaming(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+/// The answer of a watch. A panic while events are made ends it with an error event.
+fn streaming(lines: impl Stream<Item = Bytes> + Send + 'static, shared: &Arc<Shared>) -> Response<Body> {
+    let shared = Arc::clone(shared);
+    let lines = AssertUnwindSafe(lines).catch_unwind().map(move |line| {
+        line.unwrap_or_else(|panic| {
+            shared.panicked(&*panic);
+            error(&Status::panicked())
+        })
+    });
     let frames = lines.map(|line| Ok::<_, Infallible>(Frame::data(line)));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ApiServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_a_watch_is_its_last_event() {
+        let server = ApiServer::new();
+        let lines = stream::iter(0..).map(|place| match place {
+            0 => Bytes::from_static(b"first\n"),
+            _ => panic!("as the test wants"),
+        });
+        let body = streaming(lines, server.shared()).into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&body);
+        let (first, last) = text.split_once('\n').unwrap();
+        assert_eq!(first, "first");
+        let event: Value = serde_json::from_str(last).unwrap();
+        assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(500)));
+        assert_eq!(server.panics(), 1);
+    }
 }

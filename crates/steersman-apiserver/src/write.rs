@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::addresses::DryRun;
 use crate::answer::{self, Answer, Form, Warnings};
+use crate::budget;
 use crate::builtin;
 use crate::convert;
 use crate::crd;
@@ -24,7 +25,7 @@ use crate::read::parse_revision;
 use crate::request::{Query, ResourceRequest};
 use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, summary, with_earlier};
 use crate::server::Shared;
-use crate::status::{FieldError, Named, Status};
+use crate::status::{Errors, FieldError, Named, Status};
 use crate::store::{Key, ResourceId, WriteError};
 use crate::yaml;
 
@@ -82,7 +83,7 @@ impl Shared {
         }
         metadata::fill_new(meta, kind, &self.now());
         warnings.extend(self.prepare(kind, &mut value, None, "", wish)?);
-        self.to_stored(kind, &mut value);
+        self.to_stored(kind, &mut value)?;
         let key = Key { namespace: request.namespace.as_str().into(), name: name.as_str().into() };
         let fields = convert::selectable(kind, &value);
         let object = if dry_run {
@@ -97,10 +98,14 @@ impl Shared {
             return Ok(answer::json(StatusCode::CREATED, value.to_string()));
         } else {
             let written = self.store.put(&kind.id(), &key, None, |revision| Object::new(&value, revision, fields));
-            let object = written.map_err(|error| match error {
-                // The definition of the kind was deleted meanwhile.
-                WriteError::NotFound => Status::not_found(kind.named(), &name),
-                WriteError::Exists | WriteError::Changed => self.name_is_taken(kind, &key),
+            let object = written.map_err(|error| {
+                let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+                builtin::release(kind, &value, None, &mut *addresses);
+                match error {
+                    // The definition of the kind was deleted meanwhile.
+                    WriteError::NotFound => Status::not_found(kind.named(), &name),
+                    WriteError::Exists | WriteError::Changed => self.name_is_taken(kind, &key),
+                }
             })?;
             self.definition_written(kind, &key);
             let mut work = Work::default();
@@ -219,7 +224,7 @@ impl Shared {
         let dry_run = wish.dry_run;
         warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, wish)?);
         metadata::keep(&mut value, &old, kind);
-        self.to_stored(kind, &mut value);
+        self.to_stored(kind, &mut value)?;
         let key = request.key();
         let mut work = Work::default();
         if is_finished(kind, &value, current) && !dry_run {
@@ -256,7 +261,7 @@ impl Shared {
     ) -> Result<Vec<String>, Status> {
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut warnings = Vec::new();
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         if is_definition(kind) {
             crd::fill_stored_versions(value);
             if subresource.is_empty() {
@@ -294,6 +299,7 @@ impl Shared {
             all.extend((1..kind.label_checks(subresource)).flat_map(|_| again.iter().cloned()));
         }
         all.extend(errors);
+        budget::check()?;
         if all.is_empty() && kind.is_built_in() && subresource.is_empty() {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             let allocated = if wish.dry_run {
@@ -315,13 +321,16 @@ impl Shared {
             return;
         }
         let Some(object) = self.store.get(&kind.id(), key) else { return };
+        budget::unmetered(|| self.establish(kind, key, &object));
+    }
+
+    fn establish(&self, kind: &Kind, key: &Key, object: &Arc<Object>) {
         let mut value = object.value();
         let status = self.customs.establish(&value, &self.now());
         if status != value["status"] {
             value["status"] = status;
             // Somebody who wrote meanwhile has come here by himself.
-            let _ =
-                self.store.put(&kind.id(), key, Some(&object), |revision| Object::new(&value, revision, Vec::new()));
+            let _ = self.store.put(&kind.id(), key, Some(object), |revision| Object::new(&value, revision, Vec::new()));
         }
         if crd::has_condition(&value, "Established") {
             let text = |name: &str| value["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
@@ -537,7 +546,9 @@ fn decode(
 
 /// Reads a body of YAML.
 fn read_yaml(kind: &Kind, body: &Bytes) -> Result<yaml::Document, Status> {
-    yaml::read(body).map_err(|what| {
+    let read = yaml::read(body);
+    budget::check()?;
+    read.map_err(|what| {
         let summary = summary(body);
         let kind = &kind.kind;
         Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {what} ({summary})"))

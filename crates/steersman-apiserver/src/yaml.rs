@@ -1,22 +1,31 @@
 //! YAML, read and written as the real server does it: YAML 1.1 with Go's rules for plain scalars, and libyaml's messages.
 
+mod nodes;
 mod resolve;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use libyaml_safer::{Error, ErrorKind, Event, EventData, Parser};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use steersman_wire::base64;
 
+use self::nodes::{Node, NodeId, Nodes, Size};
 use self::resolve::{Scalar, resolve};
 pub(crate) use self::write::write;
+use crate::budget;
 
 /// Deeper nesting is refused, as in JSON: readers of the value recurse.
 const DEPTH_MAX: usize = 512;
 
 /// So many scalars, lists and maps may come from aliases before their share is looked at.
 const ALIASED_MIN: u64 = 100;
+
+/// All that comes from aliases may be as large as the largest body. The real server counts values and not their bytes.
+const ALIASED_BYTES_MAX: u64 = crate::server::BODY_MAX as u64;
+
+/// More keys that come twice are not told, as in JSON.
+const DUPLICATES_MAX: usize = 100;
 
 /// What was read.
 #[derive(Debug, PartialEq)]
@@ -47,7 +56,8 @@ fn compose(text: &[u8]) -> Result<Document, String> {
             _ => composer.take(event)?,
         }
     }
-    Ok(Document { value: composer.value.unwrap_or(Value::Null), duplicates: composer.duplicates })
+    let value = composer.root.map_or(Value::Null, |root| composer.nodes.value(root));
+    Ok(Document { value, duplicates: composer.duplicates })
 }
 
 /// What libyaml says, with the line as Go's port of it counts.
@@ -69,9 +79,9 @@ struct Open {
 }
 
 enum Contents {
-    List(Vec<Value>),
+    List(Vec<NodeId>),
     Map {
-        members: Map<String, Value>,
+        members: BTreeMap<String, NodeId>,
         /// The key whose value comes next.
         key: Option<Key>,
     },
@@ -83,81 +93,98 @@ enum Key {
     Merge,
 }
 
-/// Makes a value of events.
+/// Makes nodes of events. An anchor and its aliases are the same node, so that nothing is copied before all of the text
+/// is read and what it stands for is known to be small enough.
 #[derive(Default)]
 struct Composer {
     open: Vec<Open>,
-    anchors: HashMap<String, Value>,
-    value: Option<Value>,
+    nodes: Nodes,
+    anchors: HashMap<String, NodeId>,
+    root: Option<NodeId>,
     duplicates: Vec<String>,
     /// How many values were made, and how many of them by aliases.
     made: u64,
     aliased: u64,
+    aliased_bytes: u64,
 }
 
 impl Composer {
     fn take(&mut self, event: Event) -> Result<(), String> {
         let line = event.start_mark.line + 1;
         self.made += 1;
+        // The library looks at every open list and map for each of its tokens.
+        if !budget::step(1 + self.open.len() / 8) {
+            return Err("yaml: the document takes too many steps to read".to_owned());
+        }
         match event.data {
             EventData::Scalar { anchor, tag, value, plain_implicit, .. } => {
                 let scalar = resolve_tagged(tag.as_deref(), plain_implicit, &value)?;
                 if self.expects_key() {
                     if let Some(anchor) = anchor {
-                        self.anchors.insert(anchor, scalar.clone().into_json()?);
+                        let node = self.nodes.scalar(scalar.clone().into_json()?);
+                        self.anchors.insert(anchor, node);
                     }
                     return self.take_key(scalar, line);
                 }
-                let value = scalar.into_json()?;
-                self.take_value(value, anchor)
+                let node = self.nodes.scalar(scalar.into_json()?);
+                self.take_value(node, anchor)
             }
             EventData::Alias { anchor } => {
                 if self.open.iter().any(|open| open.anchor.as_ref() == Some(&anchor)) {
                     return Err(format!("yaml: anchor '{anchor}' value contains itself"));
                 }
-                let found = self.anchors.get(&anchor).cloned();
-                let value = found.ok_or_else(|| format!("yaml: unknown anchor '{anchor}' referenced"))?;
-                self.count_aliased(&value)?;
+                let found = self.anchors.get(&anchor).copied();
+                let node = found.ok_or_else(|| format!("yaml: unknown anchor '{anchor}' referenced"))?;
+                self.count_aliased(node)?;
                 if self.expects_key() {
-                    let Value::String(name) = value else { return Err(invalid_key(&value)) };
-                    return self.take_key(Scalar::String(name), line);
+                    let Node::Scalar(Value::String(name)) = self.nodes.get(node) else {
+                        return Err(invalid_key(&self.nodes.value(node)));
+                    };
+                    return self.take_key(Scalar::String(name.clone()), line);
                 }
-                self.take_value(value, None)
+                self.take_value(node, None)
             }
             EventData::SequenceStart { anchor, .. } => self.begin(anchor, Contents::List(Vec::new())),
             EventData::MappingStart { anchor, .. } => {
-                self.begin(anchor, Contents::Map { members: Map::new(), key: None })
+                self.begin(anchor, Contents::Map { members: BTreeMap::new(), key: None })
             }
-            EventData::SequenceEnd | EventData::MappingEnd => match self.open.pop() {
-                Some(Open { anchor, contents: Contents::List(items) }) => self.take_value(Value::Array(items), anchor),
-                Some(Open { anchor, contents: Contents::Map { members, .. } }) => {
-                    self.take_value(Value::Object(members), anchor)
-                }
-                None => Ok(()),
-            },
+            EventData::SequenceEnd | EventData::MappingEnd => {
+                let Some(Open { anchor, contents }) = self.open.pop() else { return Ok(()) };
+                let node = match contents {
+                    Contents::List(items) => self.nodes.list(items),
+                    Contents::Map { members, .. } => self.nodes.map(members),
+                };
+                self.take_value(node, anchor)
+            }
             _ => Ok(()),
         }
     }
 
     fn begin(&mut self, anchor: Option<String>, contents: Contents) -> Result<(), String> {
         if self.open.len() == DEPTH_MAX {
-            return Err("yaml: exceeded max depth of 10000".to_owned());
+            return Err(too_deep());
         }
         self.open.push(Open { anchor, contents });
         Ok(())
     }
 
-    /// Refuses text that is small and stands for something huge.
-    fn count_aliased(&mut self, value: &Value) -> Result<(), String> {
-        let size = size(value);
-        self.made += size;
-        self.aliased += size;
+    /// Refuses text that is small and stands for something huge, before that is made.
+    fn count_aliased(&mut self, node: NodeId) -> Result<(), String> {
+        let Size { values, bytes, depth } = self.nodes.size(node);
+        // An alias may stand deeper than its anchor does.
+        if self.open.len() + depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        self.made = self.made.saturating_add(values);
+        self.aliased = self.aliased.saturating_add(values);
+        self.aliased_bytes = self.aliased_bytes.saturating_add(bytes);
         let share = match self.made {
             0..=400_000 => 0.99,
             400_001..4_000_000 => 0.99 - 0.89 * (self.made - 400_000) as f64 / 3_600_000.0,
             _ => 0.10,
         };
-        if self.aliased > ALIASED_MIN && self.made > 1000 && self.aliased as f64 / self.made as f64 > share {
+        let too_many = self.aliased > ALIASED_MIN && self.made > 1000 && self.aliased as f64 / self.made as f64 > share;
+        if too_many || self.aliased_bytes > ALIASED_BYTES_MAX {
             return Err("yaml: document contains excessive aliasing".to_owned());
         }
         Ok(())
@@ -174,28 +201,32 @@ impl Composer {
             return Ok(());
         }
         let name = scalar.into_key()?;
-        if members.contains_key(&name) {
+        if members.contains_key(&name) && self.duplicates.len() < DUPLICATES_MAX {
             self.duplicates.push(format!("line {line}: key {} already set in map", steersman_wire::quote(&name)));
         }
         *key = Some(Key::Name(name));
         Ok(())
     }
 
-    fn take_value(&mut self, value: Value, anchor: Option<String>) -> Result<(), String> {
+    fn take_value(&mut self, node: NodeId, anchor: Option<String>) -> Result<(), String> {
         if let Some(anchor) = anchor {
-            self.anchors.insert(anchor, value.clone());
+            self.anchors.insert(anchor, node);
         }
         match self.open.last_mut().map(|open| &mut open.contents) {
-            None => self.value = Some(value),
-            Some(Contents::List(items)) => items.push(value),
+            None => self.root = Some(node),
+            Some(Contents::List(items)) => items.push(node),
             Some(Contents::Map { members, key }) => match key.take() {
-                Some(Key::Name(name)) => drop(members.insert(name, value)),
-                Some(Key::Merge) => merge(members, value)?,
-                None => return Err(invalid_key(&value)),
+                Some(Key::Name(name)) => drop(members.insert(name, node)),
+                Some(Key::Merge) => self.nodes.merge(members, node)?,
+                None => return Err(invalid_key(&self.nodes.value(node))),
             },
         }
         Ok(())
     }
+}
+
+fn too_deep() -> String {
+    "yaml: exceeded max depth of 10000".to_owned()
 }
 
 /// A list or a map cannot be the name of a member.
@@ -207,32 +238,6 @@ fn invalid_key(value: &Value) -> String {
         _ => "map[interface {}]interface {}{}".to_owned(),
     };
     format!("yaml: invalid map key: {text}")
-}
-
-/// How many values there are in a value.
-fn size(value: &Value) -> u64 {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
-        Value::Object(members) => 1 + members.values().map(|member| 1 + size(member)).sum::<u64>(),
-        _ => 1,
-    }
-}
-
-/// Takes over the members of a map, or of several.
-fn merge(members: &mut Map<String, Value>, from: Value) -> Result<(), String> {
-    let wrong = || "yaml: map merge requires map or sequence of maps as the value".to_owned();
-    match from {
-        Value::Object(others) => members.extend(others),
-        Value::Array(items) => {
-            // The first has the last word.
-            for item in items.into_iter().rev() {
-                let Value::Object(others) = item else { return Err(wrong()) };
-                members.extend(others);
-            }
-        }
-        _ => return Err(wrong()),
-    }
-    Ok(())
 }
 
 const TAGS: &str = "tag:yaml.org,2002:";

@@ -49,7 +49,10 @@ pub(crate) struct Args {
 /// Serves until the process is interrupted.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-    runtime.block_on(serve(args))
+    let result = runtime.block_on(serve(args));
+    // Heavy requests that are still running have lost their connections: the process does not wait for them.
+    runtime.shutdown_background();
+    result
 }
 
 async fn serve(args: &Args) -> Result<()> {

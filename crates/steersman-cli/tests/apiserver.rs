@@ -65,6 +65,42 @@ fn both_signals_end_it_cleanly_and_soon() {
     }
 }
 
+/// Each patch walks through a large object for each of its operations until it is refused: seconds in a debug build.
+#[test]
+fn sigterm_ends_it_while_heavy_requests_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let mut server = Running::start(steersman().args(["apiserver", "--kubeconfig"]).arg(&path));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let config = kube_client::config::Kubeconfig::read_from(&path).unwrap();
+        let config = kube_client::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
+        let client = kube_client::Client::try_from(config).unwrap();
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let send = |method: &str, path: &str, content_type: &str, body: Value| {
+            let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
+            let (client, request) = (client.clone(), request.body(body.to_string().into_bytes()).unwrap());
+            async move { client.request::<Value>(request).await }
+        };
+        let data: serde_json::Map<String, Value> = (0..30_000).map(|key| (format!("k{key}"), "v".into())).collect();
+        let map = serde_json::json!({"metadata": {"name": "large"}, "data": data});
+        send("POST", maps, "application/json", map).await.unwrap();
+        let step = |from: &str, path: &str| serde_json::json!({"op": "move", "from": from, "path": path});
+        let steps: Vec<Value> = (0..5_000).flat_map(|_| [step("/data", "/x"), step("/x", "/data")]).collect();
+        for _ in 0..16 {
+            let path = format!("{maps}/large");
+            tokio::spawn(send("PATCH", &path, "application/json-patch+json", steps.clone().into()));
+        }
+        // Answered while the patches run: they have been sent before it.
+        send("GET", "/api/v1/namespaces/default", "", Value::Null).await.unwrap();
+    });
+    let began = Instant::now();
+    kill(server.pid(), Signal::SIGTERM).unwrap();
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+    runtime.shutdown_background();
+}
+
 #[test]
 fn its_own_folder_goes_with_it() {
     let place = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::fields::{Default, each, fill_all, get, get_mut, items, not_negative, object, one_of, put, text};
 use super::workloads::{immutable, mismatch};
 use super::{fields, meta, pod_validation, pods};
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 const JOB: &[(&str, Default)] = &[
     ("spec.parallelism", Default::Int(1)),
@@ -78,7 +78,7 @@ pub(super) fn label(value: &mut Value) {
     }
 }
 
-pub(super) fn validate_job(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_job(value: &Value, errors: &mut Errors) {
     if get(value, "spec.manualSelector") != true {
         generated(value, errors);
     }
@@ -86,7 +86,7 @@ pub(super) fn validate_job(value: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// The selector that the server made must not be mixed with another.
-fn generated(value: &Value, errors: &mut Vec<FieldError>) {
+fn generated(value: &Value, errors: &mut Errors) {
     let selector = get(value, "spec.selector");
     let own = selector["matchLabels"].as_object().is_some_and(|labels| labels.len() == 1);
     if !own || !items(selector, "matchExpressions").is_empty() {
@@ -94,7 +94,7 @@ fn generated(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn job_with_selector(value: &Value, errors: &mut Vec<FieldError>) {
+fn job_with_selector(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     job(spec, "spec", errors);
     if spec["selector"].is_null() {
@@ -107,7 +107,7 @@ fn job_with_selector(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn job(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn job(spec: &Value, at: &str, errors: &mut Errors) {
     let numbers = [
         "parallelism",
         "completions",
@@ -155,7 +155,7 @@ fn job(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_job_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_job_update(value: &Value, old: &Value, errors: &mut Errors) {
     // The server makes the checks of a new Job, and then again those of its spec.
     validate_job(value, errors);
     job_with_selector(value, errors);
@@ -174,7 +174,7 @@ pub(super) fn validate_job_update(value: &Value, old: &Value, errors: &mut Vec<F
     }
 }
 
-pub(super) fn validate_cron_job(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_cron_job(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     match text(spec, "schedule") {
         "" => errors.push(FieldError::required("spec.schedule", "")),

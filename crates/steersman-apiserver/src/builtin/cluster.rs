@@ -1,10 +1,12 @@
 //! Nodes, Leases, Events and classes of priority.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use steersman_wire::{is_qualified_name, is_valid_label_value};
 
 use super::fields::{Default, each_wrong, fill_all, get, items, not_negative, number, one_of, put, text};
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 const NODE: &[(&str, Default)] = &[
     ("spec", Default::Object),
@@ -58,8 +60,8 @@ pub(super) fn fill_event(value: &mut Value) {
     fill_all(value, EVENT);
 }
 
-pub(super) fn validate_node(value: &Value, errors: &mut Vec<FieldError>) {
-    let mut seen = Vec::new();
+pub(super) fn validate_node(value: &Value, errors: &mut Errors) {
+    let mut seen = HashSet::new();
     for (index, taint) in items(value, "spec.taints").iter().enumerate() {
         let at = format!("metadata.taints[{index}]");
         let (key, content, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
@@ -70,11 +72,10 @@ pub(super) fn validate_node(value: &Value, errors: &mut Vec<FieldError>) {
         } else {
             one_of(taint, &at, "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
         }
-        if seen.contains(&(key, effect)) {
+        if !seen.insert((key, effect)) {
             let of_server = json!({"Key": key, "Value": content, "Effect": effect, "TimeAdded": taint["timeAdded"]});
             errors.push(FieldError::duplicate(at, of_server));
         }
-        seen.push((key, effect));
     }
     for (index, range) in items(value, "spec.podCIDRs").iter().enumerate() {
         let range = range.as_str().unwrap_or_default();
@@ -91,7 +92,7 @@ fn is_cidr(range: &str) -> bool {
     bits.parse::<u8>().is_ok_and(|bits| bits <= if address.is_ipv4() { 32 } else { 128 })
 }
 
-pub(super) fn validate_lease(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_lease(value: &Value, errors: &mut Errors) {
     if let Some(seconds) = get(value, "spec.leaseDurationSeconds").as_i64().filter(|seconds| *seconds <= 0) {
         errors.push(FieldError::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
     }
@@ -100,7 +101,7 @@ pub(super) fn validate_lease(value: &Value, errors: &mut Vec<FieldError>) {
 
 /// Events that carry a time of their own are of the newer kind, and are checked more strictly.
 /// `component` is what the group of the request calls the reporting controller.
-pub(super) fn validate_event(value: &Value, component: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_event(value: &Value, component: &str, errors: &mut Errors) {
     let (namespace, of) = (text(value, "metadata.namespace"), text(value, "involvedObject.namespace"));
     let cluster_wide = of.is_empty() && matches!(namespace, "" | "default");
     if value["eventTime"].is_null() {
@@ -132,7 +133,7 @@ pub(super) fn validate_event(value: &Value, component: &str, errors: &mut Vec<Fi
 }
 
 /// Events that are written by way of `events.k8s.io` have to be of the newer kind in everything.
-pub(super) fn validate_new_event(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_new_event(value: &Value, errors: &mut Errors) {
     validate_event(value, "reportingController", errors);
     validate_series(value, errors);
     if value["eventTime"].is_null() {
@@ -155,7 +156,7 @@ pub(super) fn validate_new_event(value: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// What happened cannot happen differently later; only the series of it goes on.
-pub(super) fn validate_new_event_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_new_event_update(value: &Value, old: &Value, errors: &mut Errors) {
     validate_event(value, "reportingController", errors);
     if value["series"] != old["series"] {
         validate_series(value, errors);
@@ -183,7 +184,7 @@ pub(super) fn validate_new_event_update(value: &Value, old: &Value, errors: &mut
     }
 }
 
-fn validate_series(value: &Value, errors: &mut Vec<FieldError>) {
+fn validate_series(value: &Value, errors: &mut Errors) {
     let series = &value["series"];
     if series.is_object() {
         if number(series, "count") < 2 {
@@ -195,7 +196,7 @@ fn validate_series(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_priority_class_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_priority_class_update(value: &Value, old: &Value, errors: &mut Errors) {
     for field in ["value", "preemptionPolicy"] {
         if value[field] != old[field] {
             errors.push(FieldError::forbidden(field, "may not be changed in an update."));

@@ -5,7 +5,7 @@ use steersman_wire::base64;
 
 use super::fields::{self, each, get, get_mut, items, members, object, put, remove, text};
 use super::workloads::immutable;
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 /// How much a ConfigMap or a Secret may hold.
 const SIZE_MAX: usize = 1024 * 1024;
@@ -67,7 +67,7 @@ pub(super) fn fill_limit_range(value: &mut Value) {
     });
 }
 
-fn key(key: &str, field: &str, errors: &mut Vec<FieldError>) {
+fn key(key: &str, field: &str, errors: &mut Errors) {
     let mut refuse = |what: &str| errors.push(FieldError::invalid(format!("{field}[{key}]"), key, what));
     if key.len() > 253 {
         refuse("must be no more than 253 characters");
@@ -91,7 +91,7 @@ fn decoded_size(value: &Value) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(text.len() / 4 * 3)
 }
 
-pub(super) fn validate_config_map(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_config_map(value: &Value, errors: &mut Errors) {
     let mut size = 0;
     for (name, text) in members(value, "data") {
         key(name, "data", errors);
@@ -110,7 +110,7 @@ pub(super) fn validate_config_map(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_secret(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_secret(value: &Value, errors: &mut Errors) {
     let mut size = 0;
     for (name, bytes) in members(value, "data") {
         key(name, "data", errors);
@@ -134,7 +134,7 @@ pub(super) fn validate_secret(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_namespace(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_namespace(value: &Value, errors: &mut Errors) {
     for finalizer in items(value, "spec.finalizers") {
         let name = finalizer.as_str().unwrap_or_default();
         fields::each_wrong(name, "spec.finalizers", steersman_wire::is_qualified_name(name), errors);
@@ -146,7 +146,7 @@ pub(super) fn validate_namespace(value: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// What was declared immutable stays so.
-fn keep_immutable(value: &Value, old: &Value, parts: &[&str], errors: &mut Vec<FieldError>) {
+fn keep_immutable(value: &Value, old: &Value, parts: &[&str], errors: &mut Errors) {
     if old["immutable"] != true {
         return;
     }
@@ -164,12 +164,12 @@ fn keep_immutable(value: &Value, old: &Value, parts: &[&str], errors: &mut Vec<F
     }
 }
 
-pub(super) fn validate_config_map_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_config_map_update(value: &Value, old: &Value, errors: &mut Errors) {
     keep_immutable(value, old, &["data", "binaryData"], errors);
     validate_config_map(value, errors);
 }
 
-pub(super) fn validate_secret_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_secret_update(value: &Value, old: &Value, errors: &mut Errors) {
     immutable(value, old, "type", errors);
     keep_immutable(value, old, &["data"], errors);
     validate_secret(value, errors);
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn a_config_map_holds_no_more_than_a_mebibyte() {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         validate_config_map(&json!({"data": {"a": "x".repeat(SIZE_MAX)}}), &mut errors);
-        assert_eq!(errors, []);
+        assert_eq!(*errors, []);
         validate_config_map(&json!({"data": {"a": "x".repeat(SIZE_MAX), "b": "y"}}), &mut errors);
-        assert_eq!(errors, [FieldError::too_long("[]", SIZE_MAX)]);
+        assert_eq!(*errors, [FieldError::too_long("[]", SIZE_MAX)]);
     }
 }

@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::status::FieldError;
+use crate::budget;
+use crate::status::{Errors, FieldError};
+
+/// What a default takes besides its value: a place in a map and the name that it has there.
+const DEFAULT_BYTES: usize = 64;
 
 /// An empty object.
 pub(super) fn object() -> Value {
@@ -11,6 +15,8 @@ pub(super) fn object() -> Value {
 
 /// What stands at a path of dots; null when nothing does.
 pub(super) fn get<'a>(value: &'a Value, path: &str) -> &'a Value {
+    // Every check and every default comes here: a loop over pairs of items is seen in the count.
+    budget::step(1);
     path.split('.').fold(value, |value, step| &value[step])
 }
 
@@ -51,13 +57,18 @@ pub(super) fn get_mut<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Va
 
 /// Puts a value where nothing is, or an empty text; objects on the way are made.
 pub(super) fn fill(value: &mut Value, path: &str, default: impl Into<Value>) {
+    if budget::is_spent() {
+        return;
+    }
     let default = default.into();
     put_if(value, path, default, |found| matches!(found, Value::Null) || found.as_str().is_some_and(str::is_empty));
 }
 
 /// Puts a number where nothing is, or a zero.
 pub(super) fn fill_zero(value: &mut Value, path: &str, default: i64) {
-    put_if(value, path, default.into(), |found| found.is_null() || *found == 0);
+    if !budget::is_spent() {
+        put_if(value, path, default.into(), |found| found.is_null() || *found == 0);
+    }
 }
 
 /// Puts a value, whatever was there; objects on the way are made.
@@ -66,6 +77,8 @@ pub(super) fn put(value: &mut Value, path: &str, new: impl Into<Value>) {
 }
 
 fn put_if(mut value: &mut Value, path: &str, new: Value, wanted: impl Fn(&Value) -> bool) {
+    budget::step(1);
+    budget::make(DEFAULT_BYTES + budget::shallow(&new));
     let mut steps = path.split('.').peekable();
     while let Some(step) = steps.next() {
         if value.is_null() {
@@ -132,7 +145,7 @@ pub(super) fn fill_all(value: &mut Value, defaults: &[(&str, Default)]) {
 }
 
 /// Refuses numbers below zero; what is left out is none.
-pub(super) fn not_negative(value: &Value, at: &str, paths: &[&str], errors: &mut Vec<FieldError>) {
+pub(super) fn not_negative(value: &Value, at: &str, paths: &[&str], errors: &mut Errors) {
     for path in paths {
         let found = number(value, path);
         if found < 0 {
@@ -142,7 +155,7 @@ pub(super) fn not_negative(value: &Value, at: &str, paths: &[&str], errors: &mut
 }
 
 /// Refuses a text that is none of the supported ones.
-pub(super) fn one_of(value: &Value, at: &str, path: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
+pub(super) fn one_of(value: &Value, at: &str, path: &str, supported: &[&str], errors: &mut Errors) {
     let found = text(value, path);
     if !supported.contains(&found) {
         errors.push(FieldError::not_supported(format!("{at}.{path}"), found, supported));
@@ -150,19 +163,19 @@ pub(super) fn one_of(value: &Value, at: &str, path: &str, supported: &[&str], er
 }
 
 /// Turns what a check of a text says into errors of a field.
-pub(super) fn each_wrong(found: &str, field: &str, wrong: Vec<String>, errors: &mut Vec<FieldError>) {
+pub(super) fn each_wrong(found: &str, field: &str, wrong: Vec<String>, errors: &mut Errors) {
     errors.extend(wrong.into_iter().map(|what| FieldError::invalid(field, found, what)));
 }
 
 /// Refuses a port that is none.
-pub(super) fn port_number(port: i64, field: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn port_number(port: i64, field: &str, errors: &mut Errors) {
     if !(1..=65535).contains(&port) {
         errors.push(FieldError::invalid(field, port, "must be between 1 and 65535, inclusive"));
     }
 }
 
 /// Refuses a port, by number or by name, that is none. A name has no more than 15 characters.
-pub(super) fn port(port: &Value, field: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn port(port: &Value, field: &str, errors: &mut Errors) {
     match port {
         Value::String(name) => port_name(name, field, errors),
         other => port_number(other.as_i64().unwrap_or_default(), field, errors),
@@ -170,7 +183,7 @@ pub(super) fn port(port: &Value, field: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Refuses a name of a port that is none.
-pub(super) fn port_name(name: &str, field: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn port_name(name: &str, field: &str, errors: &mut Errors) {
     let mut refuse = |what: &str| errors.push(FieldError::invalid(field, name, what));
     if name.len() > 15 {
         refuse("must be no more than 15 characters");

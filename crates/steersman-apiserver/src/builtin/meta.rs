@@ -4,10 +4,10 @@ use serde_json::Value;
 use steersman_wire::{LabelSelector, is_qualified_name, is_valid_label_value};
 
 use super::fields::{each_wrong, items, members, text};
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 /// Refuses keys and values that no label may have.
-pub(super) fn labels(labels: &Value, field: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn labels(labels: &Value, field: &str, errors: &mut Errors) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         each_wrong(key, field, is_qualified_name(key), errors);
         let value = value.as_str().unwrap_or_default();
@@ -16,7 +16,7 @@ pub(super) fn labels(labels: &Value, field: &str, errors: &mut Vec<FieldError>) 
 }
 
 /// Refuses selectors of which no query can be made.
-pub(super) fn selector(selector: &Value, field: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn selector(selector: &Value, field: &str, errors: &mut Errors) {
     for (key, value) in members(selector, "matchLabels") {
         let field = format!("{field}.matchLabels");
         each_wrong(key, &field, is_qualified_name(key), errors);

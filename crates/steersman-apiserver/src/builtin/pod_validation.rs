@@ -1,5 +1,7 @@
 //! What is refused of Pods, and of the templates of Pods in other kinds.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use steersman_wire::{is_dns1123_label, is_dns1123_subdomain, is_qualified_name};
 
@@ -8,10 +10,10 @@ use super::fields::{
 };
 use super::pods::PROBES;
 use super::{meta, quantity};
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 /// A new Pod.
-pub(super) fn validate(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(value: &Value, errors: &mut Errors) {
     spec(&value["spec"], "spec", errors);
     for list in ["containers", "initContainers"] {
         for (index, container) in items(value, &format!("spec.{list}")).iter().enumerate() {
@@ -32,7 +34,7 @@ pub(super) fn validate(value: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// A template of Pods.
-pub(super) fn template(template: &Value, at: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn template(template: &Value, at: &str, errors: &mut Errors) {
     meta::labels(get(template, "metadata.labels"), &format!("{at}.labels"), errors);
     spec(&template["spec"], &format!("{at}.spec"), errors);
     if !items(template, "spec.ephemeralContainers").is_empty() {
@@ -41,7 +43,7 @@ pub(super) fn template(template: &Value, at: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-fn spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn spec(spec: &Value, at: &str, errors: &mut Errors) {
     volumes(spec, at, errors);
     containers(spec, at, errors);
     if spec["hostNetwork"] == true {
@@ -68,14 +70,13 @@ fn spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
             format!("{at}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
         errors.push(FieldError::required(field, "must have at least one node selector term"));
     }
-    let mut gates = Vec::new();
+    let mut gates = HashSet::new();
     for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
         each_wrong(name, &format!("{at}.schedulingGates[{index}]"), is_qualified_name(name), errors);
-        if gates.contains(&name) {
+        if !gates.insert(name) {
             errors.push(FieldError::duplicate(format!("{at}.schedulingGates[{index}]"), name));
         }
-        gates.push(name);
     }
     for (field, check) in
         [("serviceAccountName", is_dns1123_subdomain as fn(&str) -> Vec<String>), ("nodeName", is_dns1123_subdomain)]
@@ -110,7 +111,7 @@ fn spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn ids(context: &Value, at: &str, names: &[&str], errors: &mut Vec<FieldError>) {
+fn ids(context: &Value, at: &str, names: &[&str], errors: &mut Errors) {
     for name in names {
         if let Some(id) = context[*name].as_i64().filter(|id| !(0..=i64::from(i32::MAX)).contains(id)) {
             let detail = "must be between 0 and 2147483647, inclusive";
@@ -119,8 +120,8 @@ fn ids(context: &Value, at: &str, names: &[&str], errors: &mut Vec<FieldError>) 
     }
 }
 
-fn volumes(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let mut names = Vec::new();
+fn volumes(spec: &Value, at: &str, errors: &mut Errors) {
+    let mut names = HashSet::new();
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let at = format!("{at}.volumes[{index}]");
         let sources: Vec<&String> = volume
@@ -150,28 +151,25 @@ fn volumes(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
             continue;
         }
         each_wrong(name, &format!("{at}.name"), is_dns1123_label(name), errors);
-        if names.contains(&name) {
+        if !names.insert(name) {
             errors.push(FieldError::duplicate(format!("{at}.name"), name));
         }
-        names.push(name);
     }
 }
 
-fn containers(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn containers(spec: &Value, at: &str, errors: &mut Errors) {
     if items(spec, "containers").is_empty() {
         errors.push(FieldError::required(format!("{at}.containers"), ""));
     }
-    let mut names: Vec<&str> = Vec::new();
+    let mut names = HashSet::new();
     for list in ["containers", "initContainers"] {
-        let mut host_ports = Vec::new();
+        let mut host_ports = HashSet::new();
         for (index, item) in items(spec, list).iter().enumerate() {
             let at = format!("{at}.{list}[{index}]");
             container(item, &at, errors);
             let name = text(item, "name");
-            if names.contains(&name) {
+            if !name.is_empty() && !names.insert(name) {
                 errors.push(FieldError::duplicate(format!("{at}.name"), name));
-            } else if !name.is_empty() {
-                names.push(name);
             }
             let restarts = text(item, "restartPolicy") == "Always";
             if list == "containers" || restarts {
@@ -187,16 +185,15 @@ fn containers(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
             for (at_port, port) in items(item, "ports").iter().enumerate() {
                 let host = number(port, "hostPort");
                 let key = format!("{}/{}/{host}", text(port, "protocol"), text(port, "hostIP"));
-                if host != 0 && host_ports.contains(&key) {
-                    errors.push(FieldError::duplicate(format!("{at}.ports[{at_port}].hostPort"), key.as_str()));
+                if host != 0 && !host_ports.insert(key.clone()) {
+                    errors.push(FieldError::duplicate(format!("{at}.ports[{at_port}].hostPort"), key));
                 }
-                host_ports.push(key);
             }
         }
     }
 }
 
-fn container(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn container(container: &Value, at: &str, errors: &mut Errors) {
     let name = text(container, "name");
     if name.is_empty() {
         errors.push(FieldError::required(format!("{at}.name"), ""));
@@ -209,7 +206,7 @@ fn container(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
     one_of(container, at, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"], errors);
     ports(container, at, errors);
     environment(container, at, errors);
-    let mut paths = Vec::new();
+    let mut paths = HashSet::new();
     for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
         let at = format!("{at}.volumeMounts[{index}]");
         if text(mount, "name").is_empty() {
@@ -218,28 +215,27 @@ fn container(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
         let path = text(mount, "mountPath");
         if path.is_empty() {
             errors.push(FieldError::required(format!("{at}.mountPath"), ""));
-        } else if paths.contains(&path) {
+        } else if !paths.insert(path) {
             errors.push(FieldError::invalid(format!("{at}.mountPath"), path, "must be unique"));
         }
-        paths.push(path);
     }
     one_of(container, at, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], errors);
     resources(&container["resources"], &format!("{at}.resources"), errors);
     ids(&container["securityContext"], &format!("{at}.securityContext"), &["runAsUser", "runAsGroup"], errors);
 }
 
-fn ports(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let mut names = Vec::new();
+fn ports(container: &Value, at: &str, errors: &mut Errors) {
+    let mut names = HashSet::new();
     for (index, port) in items(container, "ports").iter().enumerate() {
         let at = format!("{at}.ports[{index}]");
         let name = text(port, "name");
         if !name.is_empty() {
             let before = errors.len();
             port_name(name, &format!("{at}.name"), errors);
-            if errors.len() == before && names.contains(&name) {
+            let is_new = names.insert(name);
+            if errors.len() == before && !is_new {
                 errors.push(FieldError::duplicate(format!("{at}.name"), name));
             }
-            names.push(name);
         }
         match number(port, "containerPort") {
             0 => errors.push(FieldError::required(format!("{at}.containerPort"), "")),
@@ -266,7 +262,7 @@ const FIELD_PATHS: &[&str] = &[
     "status.podIPs",
 ];
 
-fn environment(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn environment(container: &Value, at: &str, errors: &mut Errors) {
     for (index, variable) in items(container, "env").iter().enumerate() {
         let at = format!("{at}.env[{index}]");
         let name = text(variable, "name");
@@ -323,7 +319,7 @@ fn environment(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
 /// Resources that have no prefix.
 const STANDARD: &[&str] = &["cpu", "memory", "ephemeral-storage", "storage"];
 
-fn resources(resources: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn resources(resources: &Value, at: &str, errors: &mut Errors) {
     for list in ["limits", "requests"] {
         for (name, amount) in members(resources, list) {
             let field = format!("{at}.{list}[{name}]");
@@ -349,7 +345,7 @@ fn resources(resources: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn handlers(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn handlers(container: &Value, at: &str, errors: &mut Errors) {
     for hook in ["postStart", "preStop"] {
         let handler = &container["lifecycle"][hook];
         if handler.is_object() {
@@ -378,7 +374,7 @@ fn handlers(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn handler(handler: &Value, at: &str, kinds: &[&str], errors: &mut Vec<FieldError>) {
+fn handler(handler: &Value, at: &str, kinds: &[&str], errors: &mut Errors) {
     let mut given = 0;
     for kind in kinds {
         let action = &handler[*kind];
@@ -410,7 +406,7 @@ fn handler(handler: &Value, at: &str, kinds: &[&str], errors: &mut Vec<FieldErro
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-fn tolerations(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn tolerations(spec: &Value, at: &str, errors: &mut Errors) {
     for (index, toleration) in items(spec, "tolerations").iter().enumerate() {
         let at = format!("{at}.tolerations[{index}]");
         let (key, operator, value) = (text(toleration, "key"), text(toleration, "operator"), text(toleration, "value"));
@@ -445,7 +441,7 @@ fn tolerations(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// A Pod in the place of another: little of it may differ.
-pub(super) fn validate_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_update(value: &Value, old: &Value, errors: &mut Errors) {
     spec(&value["spec"], "spec", errors);
     let (spec, before) = (&value["spec"], &old["spec"]);
     for list in ["containers", "initContainers"] {
@@ -476,15 +472,16 @@ pub(super) fn validate_update(value: &Value, old: &Value, errors: &mut Vec<Field
     let without_seconds = |toleration: &Value| {
         let mut toleration = toleration.clone();
         remove(&mut toleration, "tolerationSeconds");
-        toleration
+        toleration.to_string()
     };
-    let now: Vec<Value> = items(spec, "tolerations").iter().map(without_seconds).collect();
+    let now: HashSet<String> = items(spec, "tolerations").iter().map(without_seconds).collect();
     if items(before, "tolerations").iter().any(|toleration| !now.contains(&without_seconds(toleration))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden("spec.tolerations", detail));
     }
+    let gates: HashSet<String> = items(before, "schedulingGates").iter().map(Value::to_string).collect();
     for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
-        if !items(before, "schedulingGates").contains(gate) {
+        if !gates.contains(&gate.to_string()) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", text(gate, "name"));
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{index}].name"), detail));
         }

@@ -6,7 +6,7 @@ use steersman_wire::is_dns1123_subdomain;
 use super::fields::{self, Default, each, each_wrong, fill_all, items, text};
 use super::meta;
 use crate::kinds::Kind;
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -28,7 +28,7 @@ pub(super) fn fill(kind: &Kind, value: &mut Value) {
     });
 }
 
-pub(super) fn validate(kind: &Kind, value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(kind: &Kind, value: &Value, errors: &mut Errors) {
     match kind.kind.as_str() {
         "Role" | "ClusterRole" => rules(value, kind.namespaced, errors),
         "RoleBinding" => binding(value, &["Role", "ClusterRole"], errors),
@@ -37,7 +37,7 @@ pub(super) fn validate(kind: &Kind, value: &Value, errors: &mut Vec<FieldError>)
     }
 }
 
-fn rules(value: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
+fn rules(value: &Value, namespaced: bool, errors: &mut Errors) {
     for (index, rule) in items(value, "rules").iter().enumerate() {
         let at = format!("rules[{index}]");
         let mut require =
@@ -78,7 +78,7 @@ fn rules(value: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn binding(value: &Value, kinds: &[&str], errors: &mut Vec<FieldError>) {
+fn binding(value: &Value, kinds: &[&str], errors: &mut Errors) {
     let role = &value["roleRef"];
     fields::one_of(role, "roleRef", "apiGroup", &[GROUP], errors);
     fields::one_of(role, "roleRef", "kind", kinds, errors);
@@ -114,7 +114,7 @@ fn binding(value: &Value, kinds: &[&str], errors: &mut Vec<FieldError>) {
 }
 
 /// A binding is of one role for life.
-pub(super) fn keep_role(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn keep_role(value: &Value, old: &Value, errors: &mut Errors) {
     let role = &value["roleRef"];
     if *role != old["roleRef"] {
         let of_server = json!({"APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"]});

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fields::{self, Default, fill_all, get, items, number, object, text};
 use crate::kinds::Kind;
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 const BUDGET: &[(&str, Default)] = &[
     ("spec", Default::Object),
@@ -46,7 +46,7 @@ fn fill_autoscaler(value: &mut Value) {
     fields::fill(value, "status.currentMetrics", Value::Null);
 }
 
-pub(super) fn validate(kind: &Kind, value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(kind: &Kind, value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     match kind.kind.as_str() {
         "HorizontalPodAutoscaler" => {

@@ -1,5 +1,6 @@
 //! Services, and what else leads traffic to Pods.
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use super::fields::{
 };
 use super::meta;
 use crate::kinds::Kind;
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 /// Addresses and ports of which no two Services have the same. Asked for one, it keeps what it gives until
 /// it is released.
@@ -31,53 +32,75 @@ pub(crate) fn allocate(
     value: &mut Value,
     old: Option<&Value>,
     addresses: &mut dyn Addresses,
-) -> Result<(), Vec<FieldError>> {
+) -> Result<(), Errors> {
     if !is_service(kind) || text(value, "spec.type") == "ExternalName" {
         return Ok(());
     }
+    let mut taken = Taken::default();
     let held_ip = old.map(|old| text(old, "spec.clusterIP")).unwrap_or_default();
     let wanted = text(value, "spec.clusterIP").to_owned();
     if wanted != "None" && (wanted.is_empty() || wanted != held_ip) {
         let given = addresses.cluster_ip((!wanted.is_empty()).then_some(wanted.as_str())).map_err(|why| {
             let detail = format!("failed to allocate IP {wanted}: {why}");
-            vec![FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]
+            let error = FieldError::invalid("spec.clusterIPs", json!([wanted]), detail);
+            [error].into_iter().collect::<Errors>()
         })?;
+        taken.address = Some(given.clone());
         put(value, "spec.clusterIPs", json!([given]));
         put(value, "spec.clusterIP", given);
     }
     let held: Vec<i64> = old.map(node_ports).unwrap_or_default();
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     if needs_node_ports(value) {
         let mut index = 0;
         // Ports of different protocols may share a number.
-        let mut given: Vec<(String, i64)> = Vec::new();
+        let mut given: HashMap<i64, HashSet<String>> = HashMap::new();
         each(value, "spec.ports", |port| {
             let wanted = number(port, "nodePort");
             let protocol = text(port, "protocol").to_owned();
-            let shared = given.iter().any(|(other, number)| *number == wanted && *other != protocol);
-            if wanted == 0 || !(held.contains(&wanted) || shared) {
+            let shared = given.get(&wanted).is_some_and(|others| others.iter().any(|other| *other != protocol));
+            if wanted == 0 || !(held.binary_search(&wanted).is_ok() || shared) {
                 match addresses.node_port((wanted != 0).then_some(wanted)) {
-                    Ok(number) => put(port, "nodePort", number),
+                    Ok(number) => {
+                        taken.ports.push(number);
+                        put(port, "nodePort", number);
+                    }
                     Err(why) => {
                         let field = format!("spec.ports[{index}].nodePort");
                         errors.push(FieldError::invalid(field, wanted, why));
                     }
                 }
             }
-            given.push((protocol, number(port, "nodePort")));
+            given.entry(number(port, "nodePort")).or_default().insert(protocol);
             index += 1;
         });
     }
     if needs_health_port(value) {
         let wanted = number(value, "spec.healthCheckNodePort");
-        if wanted == 0 || !held.contains(&wanted) {
+        if wanted == 0 || held.binary_search(&wanted).is_err() {
             match addresses.node_port((wanted != 0).then_some(wanted)) {
-                Ok(number) => put(value, "spec.healthCheckNodePort", number),
+                Ok(number) => {
+                    taken.ports.push(number);
+                    put(value, "spec.healthCheckNodePort", number);
+                }
                 Err(why) => errors.push(FieldError::invalid("spec.healthCheckNodePort", wanted, why)),
             }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    // A Service that is refused keeps nothing.
+    taken.address.iter().for_each(|address| addresses.release_cluster_ip(address));
+    taken.ports.iter().for_each(|port| addresses.release_node_port(*port));
+    Err(errors)
+}
+
+/// What one Service was given.
+#[derive(Default)]
+struct Taken {
+    address: Option<String>,
+    ports: Vec<i64>,
 }
 
 /// Gives back what a Service had and, when another took its place, that one does not have.
@@ -90,7 +113,7 @@ pub(crate) fn release(kind: &Kind, old: &Value, new: Option<&Value>, addresses: 
         addresses.release_cluster_ip(address);
     }
     let kept = new.map(node_ports).unwrap_or_default();
-    let mut gone: Vec<i64> = node_ports(old).into_iter().filter(|port| !kept.contains(port)).collect();
+    let mut gone: Vec<i64> = node_ports(old).into_iter().filter(|port| kept.binary_search(port).is_err()).collect();
     gone.dedup();
     for port in gone {
         addresses.release_node_port(port);
@@ -228,21 +251,24 @@ fn keep_addresses(value: &mut Value, old: &Value) {
         }
     }
     if needs_node_ports(value) && needs_node_ports(old) {
-        let mut used = node_ports(value);
+        let mut used: HashSet<i64> = node_ports(value).into_iter().collect();
+        let mut of_name: HashMap<&str, i64> = HashMap::new();
+        for port in items(old, "spec.ports") {
+            of_name.entry(text(port, "name")).or_insert_with(|| number(port, "nodePort"));
+        }
         each(value, "spec.ports", |port| {
             // A port is known by its name, whatever else of it has changed.
-            let same = |other: &&Value| text(other, "name") == text(port, "name");
-            let before = items(old, "spec.ports").iter().find(same).map(|port| number(port, "nodePort"));
+            let before = of_name.get(text(port, "name")).copied();
             if let Some(before) = before.filter(|before| number(port, "nodePort") == 0 && !used.contains(before)) {
                 put(port, "nodePort", before);
-                used.push(before);
+                used.insert(before);
             }
         });
     }
     if !needs_node_ports(value) && needs_node_ports(old) && text(value, "spec.type") == "ClusterIP" {
         let before = node_ports(old);
         each(value, "spec.ports", |port| {
-            if before.contains(&number(port, "nodePort")) {
+            if before.binary_search(&number(port, "nodePort")).is_ok() {
                 remove(port, "nodePort");
             }
         });
@@ -254,7 +280,7 @@ fn keep_addresses(value: &mut Value, old: &Value) {
 
 const NO_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-pub(super) fn validate(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     let kind = text(spec, "type");
     let headless = text(spec, "clusterIP") == "None";
@@ -327,7 +353,7 @@ pub(super) fn validate(value: &Value, errors: &mut Vec<FieldError>) {
     policies(value, errors);
 }
 
-fn policies(value: &Value, errors: &mut Vec<FieldError>) {
+fn policies(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     let external = text(spec, "externalTrafficPolicy");
     if is_external(value) {
@@ -347,7 +373,7 @@ fn policies(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn addresses(spec: &Value, errors: &mut Vec<FieldError>) {
+fn addresses(spec: &Value, errors: &mut Errors) {
     if text(spec, "type") == "ExternalName" {
         return;
     }
@@ -389,9 +415,9 @@ fn addresses(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn ports(spec: &Value, errors: &mut Vec<FieldError>) {
+fn ports(spec: &Value, errors: &mut Errors) {
     let all = items(spec, "ports");
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     for (index, item) in all.iter().enumerate() {
         let at = format!("spec.ports[{index}]");
         let name = text(item, "name");
@@ -401,19 +427,18 @@ fn ports(spec: &Value, errors: &mut Vec<FieldError>) {
             }
         } else {
             each_wrong(name, &format!("{at}.name"), is_dns1123_label(name), errors);
-            if names.contains(&name) {
+            if !names.insert(name) {
                 errors.push(FieldError::duplicate(format!("{at}.name"), name));
             }
-            names.push(name);
         }
         port_number(number(item, "port"), &format!("{at}.port"), errors);
         one_of(item, &at, "protocol", &["SCTP", "TCP", "UDP"], errors);
         port(&item["targetPort"], &format!("{at}.targetPort"), errors);
     }
-    let key = |port: &Value| (text(port, "protocol").to_owned(), number(port, "port"));
+    let mut seen = HashSet::new();
     for (index, port) in all.iter().enumerate() {
-        if all[..index].iter().any(|other| key(other) == key(port)) {
-            let (protocol, number) = key(port);
+        let (protocol, number) = (text(port, "protocol"), number(port, "port"));
+        if !seen.insert((protocol, number)) {
             let of_server = json!({
                 "Name": "",
                 "Protocol": protocol,
@@ -427,7 +452,7 @@ fn ports(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_update(value: &Value, old: &Value, errors: &mut Errors) {
     let (now, before) = (items(value, "spec.clusterIPs"), items(old, "spec.clusterIPs"));
     let named = |value: &Value| text(value, "spec.type") == "ExternalName";
     if !named(value) && !named(old) && !now.is_empty() && !before.is_empty() && text(value, "spec.clusterIP") == now[0]
@@ -480,7 +505,7 @@ pub(super) fn fill_endpoint_slice(value: &mut Value) {
 /// Parts that a path may not have.
 const BAD_PATHS: &[&str] = &["//", "/./", "/../", "%2f", "%2F"];
 
-pub(super) fn validate_ingress(value: &Value, is_new: bool, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_ingress(value: &Value, is_new: bool, errors: &mut Errors) {
     let spec = &value["spec"];
     let class = "kubernetes.io/ingress.class";
     if let (true, Some(annotation), Some(name)) =
@@ -531,7 +556,7 @@ pub(super) fn validate_ingress(value: &Value, is_new: bool, errors: &mut Vec<Fie
     }
 }
 
-fn ingress_path(item: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn ingress_path(item: &Value, at: &str, errors: &mut Errors) {
     let path = text(item, "path");
     let field = format!("{at}.path");
     match text(item, "pathType") {
@@ -557,7 +582,7 @@ fn ingress_path(item: &Value, at: &str, errors: &mut Vec<FieldError>) {
     backend(&item["backend"], &format!("{at}.backend"), errors);
 }
 
-fn backend(backend: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn backend(backend: &Value, at: &str, errors: &mut Errors) {
     let service = &backend["service"];
     match (backend["resource"].is_object(), service.is_object()) {
         (true, true) => errors.push(FieldError::invalid(at, "", "cannot set both resource and service backends")),
@@ -584,7 +609,7 @@ fn backend(backend: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_network_policy(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_network_policy(value: &Value, errors: &mut Errors) {
     meta::selector(get(value, "spec.podSelector"), "spec.podSelector", errors);
     for direction in ["ingress", "egress"] {
         for (index, rule) in items(value, &format!("spec.{direction}")).iter().enumerate() {

@@ -6,7 +6,7 @@ use super::fields::{self, Default, fill_all, get, items, put, text};
 use super::quantity;
 use super::workloads::immutable;
 use crate::kinds::Kind;
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 const CLAIM: &[(&str, Default)] = &[
     ("metadata", Default::Object),
@@ -72,11 +72,11 @@ pub(super) fn start(kind: &Kind, value: &mut Value) {
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-pub(super) fn validate_claim(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_claim(value: &Value, errors: &mut Errors) {
     claim_spec(&value["spec"], "spec", errors);
 }
 
-pub(super) fn claim_spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn claim_spec(spec: &Value, at: &str, errors: &mut Errors) {
     if items(spec, "accessModes").is_empty() {
         errors.push(FieldError::required(format!("{at}.accessModes"), "at least 1 access mode is required"));
     }
@@ -92,7 +92,7 @@ pub(super) fn claim_spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn access_modes(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn access_modes(spec: &Value, at: &str, errors: &mut Errors) {
     for mode in items(spec, "accessModes") {
         let mode = mode.as_str().unwrap_or_default();
         if !ACCESS_MODES.contains(&mode) {
@@ -101,7 +101,7 @@ fn access_modes(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_volume(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_volume(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     if items(spec, "accessModes").is_empty() {
         errors.push(FieldError::required("spec.accessModes", ""));
@@ -129,7 +129,7 @@ pub(super) fn validate_volume(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_claim_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_claim_update(value: &Value, old: &Value, errors: &mut Errors) {
     validate_claim(value, errors);
     let bound = text(old, "status.phase") == "Bound";
     let rest = |value: &Value| {
@@ -153,14 +153,14 @@ pub(super) fn validate_claim_update(value: &Value, old: &Value, errors: &mut Vec
     }
 }
 
-pub(super) fn validate_class(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_class(value: &Value, errors: &mut Errors) {
     if text(value, "provisioner").is_empty() {
         errors.push(FieldError::required("provisioner", ""));
     }
 }
 
 /// A class is for life.
-pub(super) fn keep_class(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn keep_class(value: &Value, old: &Value, errors: &mut Errors) {
     for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
         immutable(value, old, field, errors);
     }

@@ -88,7 +88,7 @@ fn what_is_left_out_is_filled_as_the_real_server_fills_it() {
                 value["metadata"]["namespace"] = "default".into();
             }
             prepare_for_create(kind, &mut value);
-            assert_eq!(validate_create(kind, &value), [], "{file}: {}", case["sent"]);
+            assert_eq!(*validate_create(kind, &value), [], "{file}: {}", case["sent"]);
             allocate(kind, &mut value, None, &mut DryRun::of(&Pool::default())).unwrap();
             let filled = value.clone();
             for field in ["creationTimestamp", "namespace", "uid"] {
@@ -101,7 +101,7 @@ fn what_is_left_out_is_filled_as_the_real_server_fills_it() {
             let mut again = filled.clone();
             prepare_for_update(kind, &mut again, &filled, "");
             assert_eq!(again, filled, "{file}: {}", case["sent"]);
-            assert_eq!(validate_update(kind, &again, &filled), [], "{file}: {}", case["sent"]);
+            assert_eq!(*validate_update(kind, &again, &filled), [], "{file}: {}", case["sent"]);
             count += 1;
         }
     }
@@ -206,7 +206,7 @@ fn an_update_keeps_what_the_real_server_keeps() {
             value["status"] = old["status"].clone();
         }
         prepare_for_update(kind, &mut value, old, "");
-        assert_eq!(validate_update(kind, &value, old), [], "{}", case["sent"]);
+        assert_eq!(*validate_update(kind, &value, old), [], "{}", case["sent"]);
         let first = came["spec"]["ports"][0]["nodePort"].as_i64().unwrap_or_default();
         allocate(kind, &mut value, Some(old), &mut Recorded { node_port: first - 1 }).unwrap();
         if value != *came {

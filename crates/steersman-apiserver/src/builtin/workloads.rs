@@ -8,7 +8,7 @@ use super::fields::{
 };
 use super::{fields, meta, pod_validation, pods, storage};
 use crate::kinds::Kind;
-use crate::status::FieldError;
+use crate::status::{Errors, FieldError};
 
 const DEPLOYMENT: &[(&str, Default)] = &[
     ("spec.replicas", Default::Int(1)),
@@ -115,7 +115,7 @@ pub(super) fn template_generation(value: &mut Value, old: Option<&Value>) {
 }
 
 /// The selector must be there, must not be empty, and must be one that can be asked.
-fn selector(spec: &Value, of: &str, errors: &mut Vec<FieldError>) {
+fn selector(spec: &Value, of: &str, errors: &mut Errors) {
     let selector = &spec["selector"];
     if selector.is_null() {
         errors.push(FieldError::required("spec.selector", ""));
@@ -129,7 +129,7 @@ fn selector(spec: &Value, of: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// The template must be one of Pods that the selector finds and that are always started again.
-fn template(spec: &Value, deadline: &str, errors: &mut Vec<FieldError>) {
+fn template(spec: &Value, deadline: &str, errors: &mut Errors) {
     let (labels, selector) = (get(spec, "template.metadata.labels"), &spec["selector"]);
     match meta::matches(selector, labels) {
         None => {
@@ -143,7 +143,7 @@ fn template(spec: &Value, deadline: &str, errors: &mut Vec<FieldError>) {
     always(spec, deadline, errors);
 }
 
-fn always(spec: &Value, deadline: &str, errors: &mut Vec<FieldError>) {
+fn always(spec: &Value, deadline: &str, errors: &mut Errors) {
     let policy = text(spec, "template.spec.restartPolicy");
     // Another error says so already.
     if matches!(policy, "OnFailure" | "Never" | "Always") || items(spec, "template.spec.containers").is_empty() {
@@ -162,7 +162,7 @@ pub(super) fn mismatch(at: &str, labels: &Value) -> FieldError {
 }
 
 /// A count or a share of a whole: not negative, and no more than all.
-fn count_or_percent(value: &Value, field: &str, errors: &mut Vec<FieldError>) {
+fn count_or_percent(value: &Value, field: &str, errors: &mut Errors) {
     match value {
         Value::String(text) => {
             let digits = text.strip_suffix('%').unwrap_or_default();
@@ -199,7 +199,7 @@ fn strategy(value: &Value) -> Value {
     json!({"Type": value["type"], "RollingUpdate": null})
 }
 
-pub(super) fn validate_deployment(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_deployment(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     not_negative(spec, "spec", &["replicas"], errors);
     selector(spec, "deployment", errors);
@@ -236,14 +236,14 @@ pub(super) fn validate_deployment(value: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn validate_replica_set(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_replica_set(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     not_negative(spec, "spec", &["replicas", "minReadySeconds"], errors);
     selector(spec, "deployment", errors);
     template(spec, "ReplicaSet", errors);
 }
 
-pub(super) fn validate_replication_controller(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_replication_controller(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     not_negative(spec, "spec", &["minReadySeconds"], errors);
     let selector = &spec["selector"];
@@ -263,7 +263,7 @@ pub(super) fn validate_replication_controller(value: &Value, errors: &mut Vec<Fi
     always(spec, "ReplicationController", errors);
 }
 
-pub(super) fn validate_stateful_set(value: &Value, is_update: bool, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_stateful_set(value: &Value, is_update: bool, errors: &mut Errors) {
     let spec = &value["spec"];
     let policy = text(spec, "podManagementPolicy");
     if !matches!(policy, "OrderedReady" | "Parallel") {
@@ -302,7 +302,7 @@ pub(super) fn validate_stateful_set(value: &Value, is_update: bool, errors: &mut
     template(spec, "StatefulSet", errors);
 }
 
-pub(super) fn validate_daemon_set(value: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_daemon_set(value: &Value, errors: &mut Errors) {
     let spec = &value["spec"];
     let selector = &spec["selector"];
     meta::selector(selector, "spec.selector", errors);
@@ -343,7 +343,7 @@ pub(super) fn validate_daemon_set(value: &Value, errors: &mut Vec<FieldError>) {
     not_negative(spec, "spec", &["revisionHistoryLimit"], errors);
 }
 
-pub(super) fn validate_daemon_set_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_daemon_set_update(value: &Value, old: &Value, errors: &mut Errors) {
     keep_selector(value, old, errors);
     validate_daemon_set(value, errors);
 }
@@ -359,7 +359,7 @@ const STATEFUL_SET_CHANGES: &[&str] = &[
     "minReadySeconds",
 ];
 
-pub(super) fn validate_stateful_set_update(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_stateful_set_update(value: &Value, old: &Value, errors: &mut Errors) {
     validate_stateful_set(value, true, errors);
     let rest = |value: &Value| {
         let mut spec = value["spec"].clone();
@@ -377,12 +377,12 @@ pub(super) fn validate_stateful_set_update(value: &Value, old: &Value, errors: &
 }
 
 /// A selector is for life.
-pub(super) fn keep_selector(value: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn keep_selector(value: &Value, old: &Value, errors: &mut Errors) {
     immutable(value, old, "spec.selector", errors);
 }
 
 /// Refuses to change a field.
-pub(super) fn immutable(value: &Value, old: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn immutable(value: &Value, old: &Value, path: &str, errors: &mut Errors) {
     let (now, before) = (get(value, path), get(old, path));
     if now != before && !(is_unset(now) && is_unset(before)) {
         errors.push(FieldError::invalid(path, now.clone(), "field is immutable"));

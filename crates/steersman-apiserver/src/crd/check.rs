@@ -3,19 +3,25 @@
 //! The paths look odd at times. The real server first moves what all versions have in common to the top, as the first
 //! release of this API had it, so that the schema of a single version is at fault as `spec.validation`.
 
+use std::collections::{HashMap, HashSet, VecDeque};
+
 use serde_json::Value;
 use steersman_wire::{is_dns1035_label, is_dns1123_subdomain};
 
 use super::{go, list, structural, text, texts};
-use crate::status::FieldError;
+use crate::budget;
+use crate::status::{Errors, FieldError};
+
+/// The fields of versions that move to the top when they are the same in all of them.
+const COMMON: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
 
 /// How many fields of a version may be selected by.
 const SELECTABLE_FIELDS_MAX: usize = 8;
 
 /// What is wrong with a definition that has been filled in, and with its change from `old`. That its name is one is for
 /// others to see.
-pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::default();
     let spec = &crd["spec"];
     let (group, names) = (text(spec, "group"), &spec["names"]);
     let name = text(&crd["metadata"], "name");
@@ -38,7 +44,7 @@ pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
 }
 
 /// What may not change from `old` to `crd`: what decides where objects are stored.
-fn check_update(crd: &Value, old: &Value) -> Vec<FieldError> {
+fn check_update(crd: &Value, old: &Value) -> Errors {
     let established = super::has_condition(old, "Established");
     let always = ["/spec/group", "/spec/names/plural"];
     let once_established = ["/spec/scope", "/spec/names/kind"];
@@ -51,7 +57,7 @@ fn check_update(crd: &Value, old: &Value) -> Vec<FieldError> {
     changed.map(error).collect()
 }
 
-fn check_spec(spec: &Value, group: &str, errors: &mut Vec<FieldError>) {
+fn check_spec(spec: &Value, group: &str, errors: &mut Errors) {
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
     } else {
@@ -69,10 +75,12 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
         }
     }
-    let common = |name: &str| {
+    // What all versions have in common, looked at once for each of these fields.
+    let alike = COMMON.map(|name| {
         let first = versions.first().map(|version| &version[name])?;
-        versions.iter().all(|version| version[name] == *first).then_some(first)
-    };
+        versions.iter().all(|version| budget::same(&version[name], first)).then_some(first)
+    });
+    let common = |name: &str| COMMON.iter().position(|field| *field == name).and_then(|place| alike[place]);
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}]");
         let name = text(version, "name");
@@ -95,11 +103,10 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Vec<FieldError>) {
             check_selectable(version, &path, errors);
         }
     }
-    let seen = |index: usize, version: &Value| versions[..index].iter().any(|other| other["name"] == version["name"]);
     let shown = || {
         let without_common = |version: &&Value| {
             let mut version = (*version).clone();
-            for name in ["schema", "subresources", "additionalPrinterColumns", "selectableFields"] {
+            for name in COMMON {
                 if common(name).is_some() {
                     version[name] = Value::Null;
                 }
@@ -108,7 +115,8 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Vec<FieldError>) {
         };
         go::versions(&versions.iter().map(without_common).collect::<Vec<Value>>())
     };
-    if versions.iter().enumerate().any(|(index, version)| seen(index, version)) {
+    let mut names = HashSet::new();
+    if !versions.iter().all(|version| names.insert(version["name"].as_str())) {
         errors.push(FieldError::invalid_literal("spec.versions", shown(), "must contain unique version names"));
     }
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
@@ -138,7 +146,7 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Vec<FieldError>) {
     check_conversion(&spec["conversion"], errors);
 }
 
-fn one_of(value: &str, accepted: &[&str], field: &str, errors: &mut Vec<FieldError>) {
+fn one_of(value: &str, accepted: &[&str], field: &str, errors: &mut Errors) {
     if value.is_empty() {
         errors.push(FieldError::required(field, ""));
     } else if !accepted.contains(&value) {
@@ -146,14 +154,14 @@ fn one_of(value: &str, accepted: &[&str], field: &str, errors: &mut Vec<FieldErr
     }
 }
 
-fn check_label(label: &str, field: &str, errors: &mut Vec<FieldError>) {
+fn check_label(label: &str, field: &str, errors: &mut Errors) {
     let wrong = is_dns1035_label(label);
     if !wrong.is_empty() {
         errors.push(FieldError::invalid(field, label, wrong.join(",")));
     }
 }
 
-fn check_deprecation(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_deprecation(version: &Value, path: &str, errors: &mut Errors) {
     let Some(warning) = version["deprecationWarning"].as_str() else { return };
     let mut wrong = |why: String| errors.push(FieldError::invalid(format!("{path}.deprecationWarning"), warning, why));
     if version["deprecated"] != true {
@@ -171,7 +179,7 @@ fn check_deprecation(version: &Value, path: &str, errors: &mut Vec<FieldError>) 
     }
 }
 
-fn check_names(names: &Value, errors: &mut Vec<FieldError>) {
+fn check_names(names: &Value, errors: &mut Errors) {
     let required = ["plural", "singular", "kind", "listKind"];
     for name in required.iter().filter(|name| text(names, name).is_empty()) {
         errors.push(FieldError::required(format!("spec.names.{name}"), ""));
@@ -198,7 +206,7 @@ fn check_names(names: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_scale(subresources: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_scale(subresources: &Value, path: &str, errors: &mut Errors) {
     let scale = &subresources["scale"];
     if !scale.is_object() {
         return;
@@ -223,7 +231,7 @@ fn check_scale(subresources: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_columns(version: &Value, path: &str, errors: &mut Errors) {
     for (index, column) in list(version, "additionalPrinterColumns").enumerate() {
         let field = |name: &str| format!("{path}.additionalPrinterColumns[{index}].{name}");
         if text(column, "name").is_empty() {
@@ -252,8 +260,8 @@ fn check_columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let mut seen: Vec<String> = Vec::new();
+fn check_selectable(version: &Value, path: &str, errors: &mut Errors) {
+    let mut seen: HashSet<String> = HashSet::new();
     for (index, selectable) in list(version, "selectableFields").enumerate() {
         let field = format!("{path}.selectableFields[{index}].jsonPath");
         let json_path = text(selectable, "jsonPath");
@@ -276,10 +284,9 @@ fn check_selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
                           formats are allowed.";
             errors.push(FieldError::invalid(&field, json_path.as_str(), detail));
         }
-        if seen.contains(&json_path) {
+        budget::text(json_path.len());
+        if !seen.insert(json_path.clone()) {
             errors.push(FieldError::duplicate(field, json_path));
-        } else {
-            seen.push(json_path);
         }
     }
     if seen.len() > SELECTABLE_FIELDS_MAX {
@@ -312,7 +319,7 @@ fn find<'a>(schema: &'a Value, json_path: &str) -> Result<&'a Value, String> {
     Ok(found)
 }
 
-fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
+fn check_conversion(conversion: &Value, errors: &mut Errors) {
     if !conversion.is_object() {
         return;
     }
@@ -342,9 +349,10 @@ fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(versions_field, ""));
         return;
     }
+    let mut seen = HashSet::new();
     for (index, version) in versions.iter().enumerate() {
         let field = format!("{versions_field}[{index}]");
-        if versions[..index].contains(version) {
+        if !seen.insert(version) {
             errors.push(FieldError::invalid(field, version.as_str(), "duplicate version"));
         } else {
             let wrong = is_dns1035_label(version);
@@ -356,32 +364,41 @@ fn check_conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
+fn check_stored_versions(crd: &Value, errors: &mut Errors) {
     let field = "status.storedVersions";
     let stored = texts(&crd["status"], "storedVersions");
     if stored.is_empty() {
         errors.push(FieldError::invalid(field, Value::Null, "must have at least one stored version"));
         return;
     }
-    let mut left = stored.clone();
+    let mut places: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (index, name) in stored.iter().enumerate() {
+        places.entry(name).or_default().push_back(index);
+    }
+    let mut left = vec![true; stored.len()];
     for version in list(&crd["spec"], "versions") {
         let name = text(version, "name");
         // Of two versions of one name the second is not found any more, as on the real server.
-        let found = left.iter().position(|stored| *stored == name);
-        if version["storage"] == true && found.is_none() {
+        let found = places.get_mut(name.as_str()).and_then(VecDeque::pop_front);
+        // Each error shows all stored versions.
+        if version["storage"] == true && found.is_none() && !errors.is_full() {
             errors.push(FieldError::invalid(field, stored.clone(), format!("must have the storage version {name}")));
         }
         if let Some(index) = found {
-            left.remove(index);
+            left[index] = false;
         }
     }
-    for name in left {
-        let index = stored.iter().position(|stored| *stored == name).unwrap_or_default();
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    for (place, name) in stored.iter().enumerate() {
+        let index = *first.entry(name).or_insert(place);
+        if !left[place] {
+            continue;
+        }
         let detail = format!(
             "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a \
              storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
         );
-        errors.push(FieldError::invalid(format!("{field}[{index}]"), name, detail));
+        errors.push(FieldError::invalid(format!("{field}[{index}]"), name.as_str(), detail));
     }
 }
 
@@ -390,7 +407,7 @@ fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|owned| group == *owned || group.ends_with(&format!(".{owned}")))
 }
 
-fn check_approval(crd: &Value, errors: &mut Vec<FieldError>) {
+fn check_approval(crd: &Value, errors: &mut Errors) {
     let annotation = "api-approved.kubernetes.io";
     let field = format!("metadata.annotations[{annotation}]");
     let value = text(&crd["metadata"]["annotations"], annotation);

@@ -1,23 +1,24 @@
 //! Rules that look at several fields of a value at once: embedded objects say what they are, and lists that are sets or
 //! maps have no element twice.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
+use super::paths::{self, child};
 use super::schema::{Additional, List, Node};
-use crate::status::FieldError;
+use crate::budget;
+use crate::status::{Errors, FieldError};
 
 /// What is wrong with the objects of other kinds that an object contains.
-pub(super) fn embedded_errors(node: &Node, value: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(super) fn embedded_errors(node: &Node, value: &Value) -> Errors {
+    let mut errors = Errors::default();
     check_embedded(node, value, "", &mut errors);
     errors
 }
 
-fn child(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-pub(super) fn check_embedded(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check_embedded(node: &Node, value: &Value, path: &str, errors: &mut Errors) {
     match value {
         Value::Object(fields) => {
             if node.embedded_resource {
@@ -27,14 +28,14 @@ pub(super) fn check_embedded(node: &Node, value: &Value, path: &str, errors: &mu
                 if let Some(node) = node.properties.get(name) {
                     check_embedded(node, value, &child(path, name), errors);
                 } else if let Additional::Schema(node) = &node.additional {
-                    check_embedded(node, value, &format!("{path}[{name}]"), errors);
+                    check_embedded(node, value, &paths::key(path, name), errors);
                 }
             }
         }
         Value::Array(values) => {
             let Some(node) = &node.items else { return };
             for (index, value) in values.iter().enumerate() {
-                check_embedded(node, value, &format!("{path}[{index}]"), errors);
+                check_embedded(node, value, &paths::item(path, index), errors);
             }
         }
         _ => {}
@@ -42,7 +43,7 @@ pub(super) fn check_embedded(node: &Node, value: &Value, path: &str, errors: &mu
 }
 
 /// An embedded object says what it is. Its metadata may be absent.
-fn check_resource(fields: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+fn check_resource(fields: &Map<String, Value>, path: &str, errors: &mut Errors) {
     for name in ["apiVersion", "kind"] {
         let field = child(path, name);
         match fields.get(name) {
@@ -82,18 +83,18 @@ fn check_resource(fields: &Map<String, Value>, path: &str, errors: &mut Vec<Fiel
 }
 
 /// What occurs twice in the sets and maps that an object contains as lists.
-pub(super) fn list_errors(node: &Node, value: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(super) fn list_errors(node: &Node, value: &Value) -> Errors {
+    let mut errors = Errors::default();
     check_lists(node, value, "", &mut errors);
     errors
 }
 
-fn check_lists(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_lists(node: &Node, value: &Value, path: &str, errors: &mut Errors) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 if let Additional::Schema(node) = &node.additional {
-                    check_lists(node, value, &format!("{path}[{name}]"), errors);
+                    check_lists(node, value, &paths::key(path, name), errors);
                 }
                 if let Some(node) = node.properties.get(name) {
                     check_lists(node, value, &child(path, name), errors);
@@ -104,17 +105,18 @@ fn check_lists(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldErr
             check_unique(&node.list, values, path, errors);
             let Some(node) = &node.items else { return };
             for (index, value) in values.iter().enumerate() {
-                check_lists(node, value, &format!("{path}[{index}]"), errors);
+                check_lists(node, value, &paths::item(path, index), errors);
             }
         }
         _ => {}
     }
 }
 
-fn check_unique(list: &List, values: &[Value], path: &str, errors: &mut Vec<FieldError>) {
-    let identities: Vec<Value> = match list {
+fn check_unique(list: &List, values: &[Value], path: &str, errors: &mut Errors) {
+    // The text of a value is the same for values that are the same.
+    let identities: Vec<Cow<'_, Value>> = match list {
         List::Atomic => return,
-        List::Set => values.to_vec(),
+        List::Set => values.iter().map(Cow::Borrowed).collect(),
         List::Map(keys) => {
             let odd = values.iter().position(|value| !value.is_null() && !value.is_object());
             if let Some(index) = odd {
@@ -124,15 +126,22 @@ fn check_unique(list: &List, values: &[Value], path: &str, errors: &mut Vec<Fiel
             }
             let identity = |value: &Value| {
                 let present = keys.iter().filter_map(|key| Some((key.clone(), value.get(key)?.clone())));
-                Value::Object(present.collect())
+                Cow::Owned(Value::Object(present.collect()))
             };
             values.iter().map(identity).collect()
         }
     };
     // The third and later ones of the same identity are not reported.
-    for (index, identity) in identities.iter().enumerate() {
-        if identities[..index].iter().filter(|earlier| *earlier == identity).count() == 1 {
-            errors.push(FieldError::duplicate(format!("{path}[{index}]"), identity.clone()));
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (index, identity) in identities.into_iter().enumerate() {
+        let text = identity.to_string();
+        if !budget::text(text.len()) {
+            return;
+        }
+        let times = seen.entry(text).or_default();
+        *times += 1;
+        if *times == 2 {
+            errors.push(FieldError::duplicate(paths::item(path, index), identity.into_owned()));
         }
     }
 }

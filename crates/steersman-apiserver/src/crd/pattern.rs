@@ -1,6 +1,8 @@
 //! The `pattern` keyword. Schemas are written for Go's regular expressions, which differ in small things.
 
-use regex::Regex;
+use regex::{Error, Regex, RegexBuilder};
+
+use crate::budget;
 
 #[cfg(test)]
 thread_local! {
@@ -8,21 +10,55 @@ thread_local! {
     pub(super) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
+/// The sizes that a compiled pattern is tried with, in bytes: the first that it fits in is its cost. A pattern that fits
+/// in none of them is refused, as Go refuses those that are too large for it.
+const SIZES: [usize; 6] = [2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 4 << 20];
+/// So many bytes of a compiled pattern take a step to make.
+const COMPILE_STEP: usize = 8;
+
+/// A pattern that can be matched.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    regex: Regex,
+    /// The size of the compiled pattern.
+    size: usize,
+}
+
+impl Compiled {
+    /// Whether it is found in the text. Charges for the worst case, in which each byte is held against each state.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        !budget::step((1 + text.len()).saturating_mul(self.size / SIZES[0])) || self.regex.is_match(text)
+    }
+}
+
 /// Compiles a pattern as Go would read it, or says why Go would not.
-pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
+pub(super) fn compile(pattern: &str) -> Result<Compiled, String> {
     #[cfg(test)]
     COMPILED.set(COMPILED.get() + 1);
-    Regex::new(&translate(pattern)).map_err(|error| {
-        let text = error.to_string();
-        let why = match text.lines().last().unwrap_or_default().trim_start_matches("error: ") {
-            "unclosed group" => "missing closing )",
-            "unopened group" => "unexpected )",
-            "unclosed character class" => "missing closing ]",
-            "repetition operator missing expression" => "missing argument to repetition operator",
-            why => why,
-        };
-        format!("error parsing regexp: {why}: `{pattern}`")
-    })
+    let translated = translate(pattern);
+    for size in SIZES {
+        if !budget::step((size + pattern.len()) / COMPILE_STEP) {
+            break;
+        }
+        match RegexBuilder::new(&translated).size_limit(size).build() {
+            Ok(regex) => return Ok(Compiled { regex, size }),
+            Err(Error::CompiledTooBig(_)) => {}
+            Err(error) => return Err(explain(pattern, &error)),
+        }
+    }
+    Err(format!("error parsing regexp: expression too large: `{pattern}`"))
+}
+
+fn explain(pattern: &str, error: &Error) -> String {
+    let text = error.to_string();
+    let why = match text.lines().last().unwrap_or_default().trim_start_matches("error: ") {
+        "unclosed group" => "missing closing )",
+        "unopened group" => "unexpected )",
+        "unclosed character class" => "missing closing ]",
+        "repetition operator missing expression" => "missing argument to repetition operator",
+        why => why,
+    };
+    format!("error parsing regexp: {why}: `{pattern}`")
 }
 
 /// Go's `\d`, `\s` and `\w` are ASCII; `[`, `&&`, `~~` and `--` mean nothing within its classes; and a brace that
@@ -84,7 +120,7 @@ fn is_repetition(rest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::compile;
+    use super::{budget, compile};
 
     #[test]
     fn patterns_match_what_they_match_in_go() {
@@ -107,5 +143,19 @@ mod tests {
             assert!(!compiled.is_match(bad), "{pattern} and {bad}");
         }
         assert_eq!(compile("(").unwrap_err(), "error parsing regexp: missing closing ): `(`");
+    }
+
+    #[test]
+    fn a_pattern_is_bounded_when_it_is_compiled_and_when_it_is_matched() {
+        let large = r"(\pL{1,500}){1,500}";
+        assert_eq!(compile(large).unwrap_err(), format!("error parsing regexp: expression too large: `{large}`"));
+        let cost = |pattern: &str| budget::metered(|| compile(pattern).unwrap()).1.steps;
+        let dns = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+        assert!(cost(dns) < 3_000, "{}", cost(dns));
+        assert!(cost("[a-z]{1,200}") > cost("[a-z]{1,3}"));
+        let compiled = compile("^(a|b)*a(a|b){500}$").unwrap();
+        let (_, small) = budget::metered(|| compiled.is_match(&"ab".repeat(50)));
+        let (_, large) = budget::metered(|| compiled.is_match(&"ab".repeat(5_000)));
+        assert!(large.steps > 90 * small.steps && small.steps > 400, "{small:?} {large:?}");
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::format::Format;
-use super::pattern;
+use super::paths;
+use super::pattern::{self, Compiled};
+use crate::budget;
 use crate::schema::{FieldValidation, decode_metadata};
 use crate::status::FieldError;
 
@@ -75,13 +76,14 @@ pub(super) struct Bound {
 pub(super) struct Pattern {
     pub(super) text: String,
     /// Compiled for the first value that is compared. `None` if it cannot be read: then nothing matches it.
-    regex: OnceLock<Option<Regex>>,
+    regex: OnceLock<Option<Compiled>>,
 }
 
 impl Pattern {
     pub(super) fn is_match(&self, text: &str) -> bool {
-        let regex = self.regex.get_or_init(|| pattern::compile(&self.text).ok());
-        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+        // The request that wrote the definition has paid for it.
+        let compiled = self.regex.get_or_init(|| budget::unmetered(|| pattern::compile(&self.text).ok()));
+        compiled.as_ref().is_some_and(|compiled| compiled.is_match(text))
     }
 }
 
@@ -221,13 +223,16 @@ pub(super) fn prune(value: &mut Value, node: Option<&Node>, resource: bool, path
                     (None, Additional::Absent) => Field::Unknown,
                 }
             };
-            let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            let join = |name: &str| paths::child(path, name);
             fields.retain(|name, value| {
                 match kind_of(name) {
                     Field::Known(node) => prune(value, node, false, &join(name), unknown),
                     Field::Untouched => {}
                     Field::Unknown => {
-                        unknown.push(join(name));
+                        let name = join(name);
+                        if budget::make(name.len()) {
+                            unknown.push(name);
+                        }
                         return false;
                     }
                 }
@@ -241,7 +246,7 @@ pub(super) fn prune(value: &mut Value, node: Option<&Node>, resource: bool, path
                 return;
             }
             for (index, value) in values.iter_mut().enumerate() {
-                prune(value, items, false, &format!("{path}[{index}]"), unknown);
+                prune(value, items, false, &paths::item(path, index), unknown);
             }
         }
         _ => {}
@@ -253,7 +258,7 @@ pub(super) fn prune(value: &mut Value, node: Option<&Node>, resource: bool, path
 fn prune_metadata(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            let join = |name: &str| paths::child(path, name);
             if node.embedded_resource
                 && let Some(metadata) = fields.get_mut("metadata").filter(|metadata| metadata.is_object())
                 && let Ok(decoded) = decode_metadata(metadata.clone(), FieldValidation::Warn)
@@ -274,7 +279,7 @@ fn prune_metadata(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<
         Value::Array(values) => {
             let Some(node) = &node.items else { return };
             for (index, value) in values.iter_mut().enumerate() {
-                prune_metadata(value, node, &format!("{path}[{index}]"), unknown);
+                prune_metadata(value, node, &paths::item(path, index), unknown);
             }
         }
         _ => {}
@@ -284,7 +289,7 @@ fn prune_metadata(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<
 fn wrong_type(value: &Value, node: &Node, path: &str) -> Option<FieldError> {
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
-            let field = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let field = paths::child(path, name);
             match name.as_str() {
                 "apiVersion" | "kind" if node.embedded_resource && !value.is_string() => {
                     return Some(FieldError::invalid(field, value.clone(), "must be a string"));
@@ -298,14 +303,14 @@ fn wrong_type(value: &Value, node: &Node, path: &str) -> Option<FieldError> {
             }
             match (node.properties.get(name), &node.additional) {
                 (Some(node), _) => wrong_type(value, node, &field),
-                (None, Additional::Schema(node)) => wrong_type(value, node, &format!("{path}[{name}]")),
+                (None, Additional::Schema(node)) => wrong_type(value, node, &paths::key(path, name)),
                 (None, _) => None,
             }
         }),
         Value::Array(values) => {
             let node = node.items.as_ref()?;
             let mut items = values.iter().enumerate();
-            items.find_map(|(index, value)| wrong_type(value, node, &format!("{path}[{index}]")))
+            items.find_map(|(index, value)| wrong_type(value, node, &paths::item(path, index)))
         }
         _ => None,
     }
@@ -334,9 +339,12 @@ fn drop_nulls(value: &mut Value, node: Option<&Node>) {
 fn fill(value: &mut Value, node: &Node) {
     let replace_null = |value: &mut Value, node: &Node| {
         if value.is_null() && !node.nullable {
-            *value = node.default.clone().unwrap_or_default();
+            *value = node.default.as_ref().and_then(copied).unwrap_or_default();
         }
     };
+    if !budget::step(1) {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             fill_fields(fields, node);
@@ -357,12 +365,22 @@ fn fill(value: &mut Value, node: &Node) {
     }
 }
 
+/// A copy of a default, unless the request has made too much. A default may be copied for each item of a list.
+fn copied(default: &Value) -> Option<Value> {
+    let bytes = budget::deep(default);
+    (budget::text(bytes) && budget::make(bytes)).then(|| default.clone())
+}
+
 fn fill_fields(fields: &mut Map<String, Value>, node: &Node) {
+    if !budget::step(node.properties.len()) {
+        return;
+    }
     for (name, node) in &node.properties {
         if let Some(default) = &node.default
             && !fields.contains_key(name)
+            && let Some(default) = copied(default)
         {
-            fields.insert(name.clone(), default.clone());
+            fields.insert(name.clone(), default);
         }
     }
 }

@@ -1,25 +1,29 @@
 //! What a schema must be so that objects can be pruned and defaulted by it: structural, in the words of the real server.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
+use super::paths;
 use super::pattern;
 use super::schema::{Node, prune};
 use super::validate::default_errors;
-use crate::status::FieldError;
+use crate::budget;
+use crate::status::{Errors, FieldError};
 
 /// What is wrong with an `openAPIV3Schema` that stands at `path`.
-pub(super) fn check(schema: &Value, path: &str, has_status: bool) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(super) fn check(schema: &Value, path: &str, has_status: bool) -> Errors {
+    let mut errors = Errors::default();
     if has_status {
         check_root_with_status(schema, path, &mut errors);
     }
     if is_true(schema, "nullable") {
         errors.push(FieldError::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
-    let mut structural = Vec::new();
+    let mut structural = Errors::default();
     invariants(schema, Level::Root, path, &mut structural);
     complete(schema, schema, path, path, &mut structural);
-    structural.sort_by_key(ToString::to_string);
+    structural.sort();
     if structural.is_empty() {
         defaults(schema, &Node::read(schema), path, true, &mut errors);
     }
@@ -69,7 +73,7 @@ const ALLOWED_AT_ROOT: &str = "[Description Type Format Title Maximum ExclusiveM
                                ExternalDocs Example XPreserveUnknownFields XValidations]";
 
 /// With a status subresource the status is checked on its own, so that the root may not say anything about both.
-fn check_root_with_status(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn check_root_with_status(schema: &Value, path: &str, errors: &mut Errors) {
     let forbidden = [
         "id",
         "$schema",
@@ -107,7 +111,7 @@ fn check_root_with_status(schema: &Value, path: &str, errors: &mut Vec<FieldErro
     }
 }
 
-fn invariants(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+fn invariants(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     let ty = text(schema, "type");
     let embedded = is_true(schema, "x-kubernetes-embedded-resource");
     let int_or_string = is_true(schema, "x-kubernetes-int-or-string");
@@ -117,10 +121,10 @@ fn invariants(schema: &Value, level: Level, path: &str, errors: &mut Vec<FieldEr
         errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
     }
     if let Some(items) = items {
-        invariants(items, Level::Item, &format!("{path}.items"), errors);
+        invariants(items, Level::Item, &paths::field(path, "items"), errors);
     }
     for (name, schema) in properties(schema) {
-        invariants(schema, Level::Field, &format!("{path}.properties[{name}]"), errors);
+        invariants(schema, Level::Field, &paths::property(path, name), errors);
     }
     let additional = schema.get("additionalProperties").filter(|additional| !additional.is_null());
     if let Some(additional) = additional {
@@ -200,20 +204,20 @@ fn is_int_or_string(any_of: &Value) -> bool {
 }
 
 /// What stands in `anyOf` and the like restricts values, and says nothing about their structure.
-fn branches(schema: &Value, skip_any_of: bool, skip_first_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
+fn branches(schema: &Value, skip_any_of: bool, skip_first_any_of: bool, path: &str, errors: &mut Errors) {
     if !skip_any_of {
         for (index, schema) in list(schema, "anyOf").enumerate() {
-            nested(schema, false, &format!("{path}.anyOf[{index}]"), errors);
+            nested(schema, false, &paths::branch(path, "anyOf", index), errors);
         }
     }
     for (index, schema) in list(schema, "allOf").enumerate() {
-        nested(schema, skip_first_any_of && index == 0, &format!("{path}.allOf[{index}]"), errors);
+        nested(schema, skip_first_any_of && index == 0, &paths::branch(path, "allOf", index), errors);
     }
     for (index, schema) in list(schema, "oneOf").enumerate() {
-        nested(schema, false, &format!("{path}.oneOf[{index}]"), errors);
+        nested(schema, false, &paths::branch(path, "oneOf", index), errors);
     }
     if schema["not"].is_object() {
-        nested(&schema["not"], false, &format!("{path}.not"), errors);
+        nested(&schema["not"], false, &paths::field(path, "not"), errors);
     }
     let pattern_text = text(schema, "pattern");
     if !pattern_text.is_empty()
@@ -224,13 +228,13 @@ fn branches(schema: &Value, skip_any_of: bool, skip_first_any_of: bool, path: &s
     }
 }
 
-fn nested(schema: &Value, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
+fn nested(schema: &Value, skip_any_of: bool, path: &str, errors: &mut Errors) {
     branches(schema, skip_any_of, false, path, errors);
     if schema["items"].is_object() {
-        nested(&schema["items"], false, &format!("{path}.items"), errors);
+        nested(&schema["items"], false, &paths::field(path, "items"), errors);
     }
     for (name, schema) in properties(schema) {
-        nested(schema, false, &format!("{path}.properties[{name}]"), errors);
+        nested(schema, false, &paths::property(path, name), errors);
     }
     let forbidden = [
         ("type", "empty"),
@@ -261,11 +265,11 @@ fn nested(schema: &Value, skip_any_of: bool, path: &str, errors: &mut Vec<FieldE
 }
 
 /// Every field that `anyOf` and the like at the root speak of is also in the structure.
-fn complete(nested: &Value, schema: &Value, nested_path: &str, path: &str, errors: &mut Vec<FieldError>) {
+fn complete(nested: &Value, schema: &Value, nested_path: &str, path: &str, errors: &mut Errors) {
     let mut within = |nested: &Value, nested_path: String| {
         complete(nested, schema, &nested_path, path, errors);
         if nested["items"].is_object() {
-            let (path, nested_path) = (format!("{path}.items"), format!("{nested_path}.items"));
+            let (path, nested_path) = (paths::field(path, "items"), paths::field(&nested_path, "items"));
             if schema["items"].is_object() {
                 complete_branch(&nested["items"], &schema["items"], &nested_path, &path, errors);
             } else {
@@ -275,23 +279,23 @@ fn complete(nested: &Value, schema: &Value, nested_path: &str, path: &str, error
         complete_properties(nested, schema, &nested_path, path, errors);
     };
     if nested["not"].is_object() {
-        within(&nested["not"], format!("{nested_path}.not"));
+        within(&nested["not"], paths::field(nested_path, "not"));
     }
     for name in ["allOf", "anyOf", "oneOf"] {
         for (index, nested) in list(nested, name).enumerate() {
-            within(nested, format!("{nested_path}.{name}[{index}]"));
+            within(nested, paths::branch(nested_path, name, index));
         }
     }
 }
 
-fn complete_branch(nested: &Value, schema: &Value, nested_path: &str, path: &str, errors: &mut Vec<FieldError>) {
+fn complete_branch(nested: &Value, schema: &Value, nested_path: &str, path: &str, errors: &mut Errors) {
     complete(nested, schema, nested_path, path, errors);
     complete_properties(nested, schema, nested_path, path, errors);
 }
 
-fn complete_properties(nested: &Value, schema: &Value, nested_path: &str, path: &str, errors: &mut Vec<FieldError>) {
+fn complete_properties(nested: &Value, schema: &Value, nested_path: &str, path: &str, errors: &mut Errors) {
     for (name, nested) in properties(nested) {
-        let (path, nested_path) = (format!("{path}.properties[{name}]"), format!("{nested_path}.properties[{name}]"));
+        let (path, nested_path) = (paths::property(path, name), paths::property(nested_path, name));
         match schema["properties"].get(name) {
             Some(schema) => complete_branch(nested, schema, &nested_path, &path, errors),
             None => errors.push(FieldError::required(path, format!("because it is defined in {nested_path}"))),
@@ -300,7 +304,7 @@ fn complete_properties(nested: &Value, schema: &Value, nested_path: &str, path: 
 }
 
 /// Defaults are right by their own schema, and contain nothing that would be pruned.
-fn defaults(schema: &Value, node: &Node, path: &str, resource: bool, errors: &mut Vec<FieldError>) {
+fn defaults(schema: &Value, node: &Node, path: &str, resource: bool, errors: &mut Errors) {
     if let Some(default) = &node.default {
         let field = format!("{path}.default");
         let mut pruned = default.clone();
@@ -311,14 +315,14 @@ fn defaults(schema: &Value, node: &Node, path: &str, resource: bool, errors: &mu
         errors.extend(default_errors(node, default, &field));
     }
     if let Some(items) = &node.items {
-        defaults(&schema["items"], items, &format!("{path}.items"), false, errors);
+        defaults(&schema["items"], items, &paths::field(path, "items"), false, errors);
     }
     for (name, property) in &node.properties {
         let of_metadata = resource || node.embedded_resource;
         if of_metadata && super::schema::TYPE_AND_METADATA.contains(&name.as_str()) {
             continue;
         }
-        defaults(&schema["properties"][name], property, &format!("{path}.properties[{name}]"), false, errors);
+        defaults(&schema["properties"][name], property, &paths::property(path, name), false, errors);
     }
 }
 
@@ -332,7 +336,7 @@ struct Place {
 }
 
 /// The keywords that are not supported, and those that contradict each other.
-fn open_api(schema: &Value, path: &str, place: &Place, errors: &mut Vec<FieldError>) {
+fn open_api(schema: &Value, path: &str, place: &Place, errors: &mut Errors) {
     let ty = text(schema, "type");
     let types = ["array", "boolean", "integer", "number", "object", "string"];
     if !ty.is_empty() && !types.contains(&ty) {
@@ -387,18 +391,18 @@ fn open_api(schema: &Value, path: &str, place: &Place, errors: &mut Vec<FieldErr
                 below.no_defaults = Some(format!("in top-level {name}"));
             }
         }
-        open_api(property, &format!("{path}.properties[{name}]"), &below, errors);
+        open_api(property, &paths::property(path, name), &below, errors);
     }
     if schema["not"].is_object() {
-        open_api(&schema["not"], &format!("{path}.not"), &below, errors);
+        open_api(&schema["not"], &paths::field(path, "not"), &below, errors);
     }
     for name in ["allOf", "oneOf", "anyOf"] {
         for (index, schema) in list(schema, name).enumerate() {
-            open_api(schema, &format!("{path}.{name}[{index}]"), &below, errors);
+            open_api(schema, &paths::branch(path, name, index), &below, errors);
         }
     }
     if schema["items"].is_object() {
-        open_api(&schema["items"], &format!("{path}.items"), &below, errors);
+        open_api(&schema["items"], &paths::field(path, "items"), &below, errors);
     }
     if schema["x-kubernetes-preserve-unknown-fields"] == false {
         let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
@@ -422,7 +426,7 @@ fn wrong_type(ty: &str, wanted: &str, keyword: &str, path: &str) -> FieldError {
     }
 }
 
-fn map_and_list_types(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn map_and_list_types(schema: &Value, path: &str, errors: &mut Errors) {
     let ty = text(schema, "type");
     if let Some(map_type) = schema["x-kubernetes-map-type"].as_str() {
         if ty != "object" {
@@ -478,7 +482,7 @@ fn map_and_list_types(schema: &Value, path: &str, errors: &mut Vec<FieldError>) 
     }
 }
 
-fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn list_map(schema: &Value, path: &str, errors: &mut Errors) {
     let keys = &schema["x-kubernetes-list-map-keys"];
     let field = format!("{path}.x-kubernetes-list-map-keys");
     if !is_set(keys) {
@@ -497,7 +501,12 @@ fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
         return;
     }
     let names: Vec<&str> = list(schema, "x-kubernetes-list-map-keys").filter_map(Value::as_str).collect();
-    for (index, key) in names.iter().enumerate() {
+    let mut seen = HashSet::new();
+    for key in names {
+        // Each error shows all keys.
+        if errors.is_full() || !budget::step(1) {
+            return;
+        }
         match items["properties"].get(key) {
             Some(property) if matches!(text(property, "type"), "array" | "object") => {
                 let field = format!("{path}.items.properties[{key}].type");
@@ -510,21 +519,21 @@ fn list_map(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::invalid(&field, keys.clone(), detail));
             }
         }
-        if names[..index].contains(key) {
+        if !seen.insert(key) {
             errors.push(FieldError::invalid(&field, keys.clone(), "must not contain duplicate entries"));
         }
     }
 }
 
 /// What tells elements apart is always there.
-fn list_map_keys(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn list_map_keys(schema: &Value, path: &str, errors: &mut Errors) {
     let items = &schema["items"];
+    let required: HashSet<&str> = list(items, "required").filter_map(Value::as_str).collect();
     for key in list(schema, "x-kubernetes-list-map-keys").filter_map(Value::as_str) {
         let Some(property) = items["properties"].get(key) else { continue };
-        let path = format!("{path}.items.properties[{key}]");
+        let path = paths::property(&paths::field(path, "items"), key);
         let why = "this property is in x-kubernetes-list-map-keys, so it";
-        let is_required = list(items, "required").any(|name| name == key);
-        if !is_required && property["default"].is_null() {
+        if !required.contains(key) && property["default"].is_null() {
             let detail = format!("{why} must have a default or be a required property");
             errors.push(FieldError::required(format!("{path}.default"), detail));
         }

@@ -4,15 +4,19 @@
 //! real server's order, why of the branches of `anyOf` and `oneOf` the one is reported that fits best by its count, and
 //! why errors that are about no single field have `<nil>` for a field.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Number, Value, json};
 
 use super::contents::{check_embedded, embedded_errors, list_errors};
+use super::paths;
 use super::schema::{Additional, Bound, List, Node, Schema};
-use crate::status::FieldError;
+use crate::budget;
+use crate::status::{Errors, FieldError};
 
 impl Schema {
     /// What is wrong with a new object.
-    pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate(&self, object: &Value) -> Errors {
         let mut errors = Check { prefix: "" }.errors(&self.root, object, None);
         errors.extend(embedded_errors(&self.root, object));
         errors.extend(list_errors(&self.root, object));
@@ -21,7 +25,7 @@ impl Schema {
 
     /// What is wrong with an object that takes the place of another. What was wrong before and has not changed is let
     /// through, so that a schema can become stricter without objects becoming unwritable.
-    pub(crate) fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate_update(&self, object: &Value, old: &Value) -> Errors {
         let mut errors = Check { prefix: "" }.errors(&self.root, object, Some(old));
         errors.extend(embedded_errors(&self.root, object));
         if list_errors(&self.root, old).is_empty() {
@@ -31,9 +35,9 @@ impl Schema {
     }
 
     /// What is wrong with an object whose status is being written: only its status is looked at.
-    pub(crate) fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate_status(&self, object: &Value, old: &Value) -> Errors {
         let (Some(node), Some(status)) = (self.root.properties.get("status"), object.get("status")) else {
-            return Vec::new();
+            return Errors::default();
         };
         let mut errors = Check { prefix: "status" }.errors(node, status, old.get("status"));
         errors.extend(embedded_errors(&self.root, object));
@@ -45,8 +49,8 @@ impl Schema {
 }
 
 /// What is wrong with a default, which stands at `field` in a definition.
-pub(super) fn default_errors(node: &Node, default: &Value, field: &str) -> Vec<FieldError> {
-    let mut embedded = Vec::new();
+pub(super) fn default_errors(node: &Node, default: &Value, field: &str) -> Errors {
+    let mut embedded = Errors::default();
     check_embedded(node, default, field, &mut embedded);
     if embedded.is_empty() { Check { prefix: field }.errors(node, default, None) } else { embedded }
 }
@@ -61,13 +65,18 @@ struct Check<'a> {
 #[derive(Default)]
 struct Outcome {
     errors: Vec<(String, FieldError)>,
+    messages: HashSet<String>,
     /// How many checks were passed: `anyOf` and `oneOf` report the branch with the most.
     passed: usize,
 }
 
 impl Outcome {
     fn add(&mut self, message: String, error: FieldError) {
-        if self.errors.iter().all(|(other, _)| *other != message) {
+        // One more than is shown, so that it is seen that there are more.
+        if self.errors.len() > Errors::MAX || !budget::text(message.len()) || !budget::make(3 * message.len()) {
+            return;
+        }
+        if self.messages.insert(message.clone()) {
             self.errors.push((message, error));
         }
     }
@@ -122,7 +131,7 @@ fn float_value(number: f64) -> Value {
 }
 
 impl Check<'_> {
-    fn errors(&self, node: &Node, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    fn errors(&self, node: &Node, value: &Value, old: Option<&Value>) -> Errors {
         self.value(node, "", value, old).errors.into_iter().map(|(_, error)| error).collect()
     }
 
@@ -148,14 +157,17 @@ impl Check<'_> {
     /// Checks a value. One that has not changed is right whatever it is.
     fn value(&self, node: &Node, path: &str, value: &Value, old: Option<&Value>) -> Outcome {
         let mut outcome = self.changed(node, path, value, old);
-        if old == Some(value) {
-            outcome.errors.clear();
+        if !outcome.is_valid() && old.is_some_and(|old| budget::same(old, value)) {
+            outcome = Outcome { passed: outcome.passed, ..Outcome::default() };
         }
         outcome
     }
 
     fn changed(&self, node: &Node, path: &str, value: &Value, old: Option<&Value>) -> Outcome {
         let mut outcome = Outcome::default();
+        if !budget::text(path.len()) {
+            return outcome;
+        }
         if !node.types.is_empty() || node.format.is_some() {
             let of_type = self.type_of(node, path, value);
             outcome.merge(of_type);
@@ -172,6 +184,7 @@ impl Check<'_> {
                 outcome.merge(self.text(node, path, text));
                 outcome.passed += 1;
                 if let Some(format) = &node.format {
+                    budget::step(text.len() / 8);
                     if !format.fits(text) {
                         self.type_invalid(&mut outcome, path, &format.name, text);
                     }
@@ -367,15 +380,17 @@ impl Check<'_> {
     fn list(&self, node: &Node, path: &str, values: &[Value], old: Option<&Value>) -> Outcome {
         let mut outcome = Outcome { passed: 1, ..Outcome::default() };
         if let Some(items) = &node.items {
+            // Only the elements of a map have an identity from one version to the next.
+            let keys = if let List::Map(keys) = &node.list { Some(keys) } else { None };
+            let mut before: HashMap<String, &Value> = HashMap::new();
+            if let (Some(keys), Some(Value::Array(old))) = (keys, old) {
+                for old in old {
+                    before.entry(identity(old, keys)).or_insert(old);
+                }
+            }
             for (index, value) in values.iter().enumerate() {
-                // Only the elements of a map have an identity from one version to the next.
-                let old = match &node.list {
-                    List::Map(keys) => old
-                        .and_then(Value::as_array)
-                        .and_then(|old| old.iter().find(|old| keys.iter().all(|key| old.get(key) == value.get(key)))),
-                    List::Atomic | List::Set => None,
-                };
-                outcome.merge(self.value(items, &format!("{path}[{index}]"), value, old));
+                let old = keys.filter(|_| !before.is_empty()).and_then(|keys| before.get(&identity(value, keys)));
+                outcome.merge(self.value(items, &paths::item(path, index), value, old.copied()));
             }
         }
         let count = values.len() as i64;
@@ -398,6 +413,9 @@ impl Check<'_> {
         if !value.is_null() && variants.iter().any(|variant| same(value, variant)) {
             return outcome;
         }
+        if !budget::step(variants.len()) {
+            return outcome;
+        }
         let texts: Vec<String> =
             variants.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
         let supported: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -417,11 +435,14 @@ impl Check<'_> {
             let error = FieldError::too_many(self.field(path), fields.len(), usize::try_from(max).unwrap_or_default());
             outcome.add(format!("{path} in body should have at most {max} properties"), error);
         }
+        if !budget::step(fields.len() + node.properties.len() + node.required.len()) {
+            return outcome;
+        }
         let old_field = |name: &str| old.and_then(|old| old.get(name));
         for (name, value) in fields.iter().filter(|(name, _)| !node.properties.contains_key(*name)) {
             match &node.additional {
                 Additional::Schema(node) => {
-                    outcome.merge(self.value(node, &format!("{path}.{name}"), value, old_field(name)));
+                    outcome.merge(self.value(node, &paths::field(path, name), value, old_field(name)));
                 }
                 Additional::Allowed(false) => {
                     let message = format!("{path}.{name} in body is a forbidden property");
@@ -434,15 +455,23 @@ impl Check<'_> {
             let Some(value) = fields.get(name) else { continue };
             let of_type = path.is_empty() && self.prefix.is_empty() && matches!(name.as_str(), "apiVersion" | "kind");
             let old = old_field(name).filter(|_| !of_type);
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let path = paths::child(path, name);
             outcome.merge(self.value(node, &path, value, old));
         }
         for name in node.required.iter().filter(|name| !fields.contains_key(*name)) {
-            let path = format!("{path}.{name}");
+            let path = paths::field(path, name);
             outcome.add(format!("{path} in body is required"), FieldError::required(self.field(&path), ""));
         }
         outcome
     }
+}
+
+/// What tells an element of a list apart from the others.
+fn identity(value: &Value, keys: &[String]) -> String {
+    let texts = keys.iter().map(|key| value.get(key).map(Value::to_string));
+    let text = format!("{:?}", texts.collect::<Vec<_>>());
+    budget::text(text.len());
+    text
 }
 
 /// The branch that passed most checks, and the first of those.
@@ -510,6 +539,6 @@ fn same(value: &Value, variant: &Value) -> bool {
             (value, Numeric::Float(variant)) => value.as_f64() == variant,
             (Numeric::Int(value), Numeric::Int(variant)) => value == variant,
         },
-        (value, variant) => value == variant,
+        (value, variant) => budget::same(value, variant),
     }
 }

@@ -1,5 +1,7 @@
 //! Custom resources as they come in: their metadata are read as those of every object, and the rest by their schema.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -8,7 +10,7 @@ use crate::metadata;
 use crate::patch_request::{self, PatchRequest};
 use crate::schema::{self, DecodeError, Decoded, FieldValidation, RequestBody, decode_metadata, with_earlier};
 use crate::server::Shared;
-use crate::status::{FieldError, Status};
+use crate::status::{Errors, Status};
 use crate::write::with_duplicates;
 use crate::yaml;
 
@@ -114,10 +116,10 @@ impl Shared {
         value: &mut Value,
         old: Option<&Value>,
         subresource: &str,
-    ) -> (Vec<String>, Vec<FieldError>) {
+    ) -> (Vec<String>, Errors) {
         let custom = self.customs.find(&kind.group, &kind.plural);
         let Some(version) = custom.as_ref().and_then(|custom| custom.version(&kind.version)) else {
-            return (Vec::new(), Vec::new());
+            return (Vec::new(), Errors::default());
         };
         if old.is_none() && kind.has_status() {
             value.as_object_mut().map(|value| value.remove("status"));
@@ -141,7 +143,7 @@ fn finalizer_warnings(value: &Value, old: Option<&Value>) -> Vec<String> {
         let names = value["metadata"]["finalizers"].as_array().into_iter().flatten();
         names.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let before = old.map(names).unwrap_or_default();
+    let before: HashSet<String> = old.map(names).unwrap_or_default().into_iter().collect();
     let mut new: Vec<String> = names(value).into_iter().filter(|name| !before.contains(name)).collect();
     new.sort();
     new.dedup();

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Custom;
+use crate::budget;
 use crate::kinds::Kind;
 use crate::metadata;
 use crate::object::Object;
 use crate::server::Shared;
+use crate::status::Status;
 use crate::store::{Change, EventType};
 
 /// How the objects of one kind are seen.
@@ -72,10 +74,11 @@ impl Shared {
         self.view(kind).of(object)
     }
 
-    /// Makes of an object of this kind what is stored of it.
-    pub(crate) fn to_stored(&self, kind: &Kind, value: &mut Value) {
+    /// Makes of an object of this kind what is stored of it, unless that takes too much.
+    pub(crate) fn to_stored(&self, kind: &Kind, value: &mut Value) -> Result<(), Status> {
         if let Some(custom) = self.view(kind).custom {
             custom.store(value);
         }
+        budget::check()
     }
 }

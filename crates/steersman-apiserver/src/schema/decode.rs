@@ -13,9 +13,13 @@ use super::json::{self, Json};
 use super::time::{self, Precision};
 use super::types::{Field, StructId, Type, Types};
 use super::{DecodeError, Decoded, FieldValidation};
+use crate::budget;
 
 /// More unknown and duplicate fields are not told.
 const STRICT_ERRORS_MAX: usize = 100;
+
+/// Ends the reading of an object that is too large.
+const TOO_LARGE: &str = "the object is too large";
 
 /// The struct whose server-side part is not the client's to write.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
@@ -68,6 +72,9 @@ impl<'a> Decoder<'a> {
 
     /// Reads `json` as `ty`, into the place of `before` where the field came twice. The error ends the reading.
     pub(super) fn value(&mut self, ty: &'a Type, json: Json<'_>, before: Option<Value>) -> Result<Value, String> {
+        if !budget::step(1) {
+            return Err(TOO_LARGE.to_owned());
+        }
         let before = || before.unwrap_or_else(|| self.zero(ty));
         let value = match (ty.unnamed(), json) {
             (Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Bytes, Json::Null) => Value::Null,
@@ -108,7 +115,7 @@ impl<'a> Decoder<'a> {
             },
             (Type::Bytes, Json::String(text)) => match base64::decode(&text) {
                 Ok(bytes) => base64::encode(&bytes).into(),
-                Err(error) => self.wrong(error),
+                Err(error) => self.wrong_value(|_| error),
             },
             (Type::Bytes, Json::Array(items)) => self.bytes(items),
             (Type::Time, json) => self.time(json, Precision::Seconds)?,
@@ -125,11 +132,11 @@ impl<'a> Decoder<'a> {
             (Type::IntOrString, json) => return Err(self.message(json.describe(), "int32")),
             (Type::Any, json) => self.any(json)?,
             (_, json) => {
-                let error = self.message(json.describe(), &self.types.go_name(ty));
-                self.wrong(error)
+                let found = json.describe();
+                self.wrong_value(|decoder| decoder.message(found, &decoder.types.go_name(ty)))
             }
         };
-        Ok(value)
+        made(value)
     }
 
     fn structure(
@@ -140,6 +147,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<Value, String> {
         let types: &'a Types = self.types;
         let structure = types.get(id);
+        budget::step(structure.fields.len() / 4);
         // What is absent from `before` was empty.
         let mut before = if let Value::Object(before) = before { before } else { Map::new() };
         let mut values: Vec<Option<Value>> = structure.fields.iter().map(|field| before.remove(&field.name)).collect();
@@ -230,21 +238,18 @@ impl<'a> Decoder<'a> {
     fn bytes(&mut self, items: Vec<Json<'_>>) -> Value {
         let mut bytes = Vec::with_capacity(items.len());
         for item in items {
-            let error = match &item {
-                Json::Null => {
-                    bytes.push(0);
-                    continue;
-                }
+            match &item {
+                Json::Null => bytes.push(0),
                 Json::Number(digits) => match digits.parse::<u8>() {
-                    Ok(byte) => {
-                        bytes.push(byte);
-                        continue;
+                    Ok(byte) => bytes.push(byte),
+                    Err(_) => {
+                        self.wrong_value(|decoder| decoder.message(&format!("number {digits}"), "uint8"));
                     }
-                    Err(_) => self.message(&format!("number {digits}"), "uint8"),
                 },
-                other => self.message(other.describe(), "uint8"),
-            };
-            self.wrong(error);
+                other => {
+                    self.wrong_value(|decoder| decoder.message(other.describe(), "uint8"));
+                }
+            }
         }
         base64::encode(&bytes).into()
     }
@@ -306,7 +311,10 @@ impl<'a> Decoder<'a> {
 
     /// A value of no type: fields that come twice are found, and the last one is kept.
     pub(super) fn untyped(&mut self, json: Json<'_>) -> Result<Value, String> {
-        Ok(match json {
+        if !budget::step(1) {
+            return Err(TOO_LARGE.to_owned());
+        }
+        made(match json {
             Json::Null => Value::Null,
             Json::Bool(value) => Value::Bool(value),
             Json::Number(digits) => match json::number(&digits) {
@@ -352,7 +360,9 @@ impl<'a> Decoder<'a> {
             Type::Struct(id) => {
                 let fields = self.types.get(*id).fields.iter();
                 let written = fields.filter_map(|field| Some((field.name.clone(), self.written(field, None)?)));
-                Value::Object(written.collect())
+                let zero = Value::Object(written.collect());
+                budget::make(budget::shallow(&zero));
+                zero
             }
             _ => Value::Null,
         }
@@ -376,20 +386,24 @@ impl<'a> Decoder<'a> {
         }
         let separator = if path.is_empty() { "" } else { "." };
         let error = format!("{what} field {:?}", format!("{path}{separator}{name}"));
+        if !budget::text(error.len() * 4) || !budget::make(error.len()) {
+            return;
+        }
         if !self.strict_errors.contains(&error) {
             self.strict_errors.push(error);
         }
     }
 
-    /// Remembers the first error. What stands in for the value is never seen.
-    fn wrong(&mut self, error: String) -> Value {
-        self.wrong_type.get_or_insert(error);
+    /// Remembers the first error, and makes no other. What stands in for the value is never seen.
+    fn wrong_value(&mut self, error: impl FnOnce(&Self) -> String) -> Value {
+        if self.wrong_type.is_none() {
+            self.wrong_type = Some(error(self));
+        }
         Value::Null
     }
 
     fn wrong_number(&mut self, digits: &str, ty: &Type) -> Value {
-        let error = self.message(&format!("number {digits}"), &self.types.go_name(ty));
-        self.wrong(error)
+        self.wrong_value(|decoder| decoder.message(&format!("number {digits}"), &decoder.types.go_name(ty)))
     }
 
     fn message(&self, found: &str, wanted: &str) -> String {
@@ -399,6 +413,11 @@ impl<'a> Decoder<'a> {
         let (of_struct, fields) = (self.of_struct, self.fields.join("."));
         format!("json: cannot unmarshal {found} into Go struct field {of_struct}.{fields} of type {wanted}")
     }
+}
+
+/// The value, unless the request has made too much. What is wrong is then for [`budget::check`] to say.
+fn made(value: Value) -> Result<Value, String> {
+    if budget::make(budget::shallow(&value)) { Ok(value) } else { Err(TOO_LARGE.to_owned()) }
 }
 
 /// Whether there are values of the type that Go leaves out with `omitempty`: not of structs, nor of what it holds as one.

@@ -16,8 +16,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
-use tower::Service;
 
 use super::places::Place;
 use super::request_body::TimedBody;
@@ -26,11 +26,14 @@ use super::{Limits, Log, Stopped, subject};
 use crate::ApiServer;
 use crate::answer::{self, Body};
 use crate::identity::Identity;
+use crate::server::{Panicked, Received};
 use crate::status::Status;
 
 /// A client that is gone without a word is asked this often whether it is there, and given this long to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// More heavy requests at a time are refused with 429, as more than these writes are by the real server.
+const HEAVY_MAX: usize = 200;
 
 /// What all connections share.
 pub(super) struct Connections {
@@ -40,6 +43,22 @@ pub(super) struct Connections {
     pub(super) log: Option<Log>,
     pub(super) limits: Limits,
     pub(super) stopped: Stopped,
+    pub(super) heavy: Heavy,
+}
+
+/// The requests that are answered on threads of their own.
+pub(super) struct Heavy {
+    /// Room for those that are under way or wait for it, as the real server has for writes.
+    waiting: Semaphore,
+    /// Room for those that are under way: one for each processor, as each may take some hundred megabytes.
+    running: Arc<Semaphore>,
+}
+
+impl Heavy {
+    pub(super) fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get);
+        Self { waiting: Semaphore::new(HEAVY_MAX), running: Arc::new(Semaphore::new(processors)) }
+    }
 }
 
 impl Connections {
@@ -119,16 +138,38 @@ impl Connections {
         let response = if let Some(identity) = identity {
             request.extensions_mut().insert(identity);
             let request = request.map(|body| TimedBody::new(body, self.limits.body));
-            let Ok(response) = self.server.clone().call(request).await;
-            response.map(|body| self.until_stop(body))
+            let received = self.server.receive(request).await;
+            self.respond(received).await.map(|body| self.until_stop(body))
         } else {
             answer::refusal(&Status::unauthorized())
         };
         if let (Some(log), Some(line)) = (&self.log, line) {
             let ms = began.elapsed().as_secs_f64() * 1000.0;
             log(&format!("{line} {} {ms:.1}ms", response.status().as_u16()));
+            if let Some(Panicked { count, message }) = response.extensions().get() {
+                log(&format!("{line} panicked ({count} since the start): {message}"));
+            }
         }
         response
+    }
+
+    /// Answers a request: a heavy one on a thread of its own, so that the threads of connections go on with the others.
+    async fn respond(&self, received: Received) -> Response<Body> {
+        if !received.is_heavy() {
+            return self.server.respond(received);
+        }
+        let Ok(_waiting) = self.heavy.waiting.try_acquire() else { return answer::refusal(&Status::overloaded()) };
+        let Ok(running) = Arc::clone(&self.heavy.running).acquire_owned().await else {
+            return answer::refusal(&Status::overloaded());
+        };
+        let server = self.server.clone();
+        let answered = tokio::task::spawn_blocking(move || {
+            let answer = server.respond(received);
+            drop(running);
+            answer
+        });
+        // It is never cancelled, and the server catches panics itself.
+        answered.await.unwrap_or_else(|_| answer::refusal(&Status::panicked()))
     }
 
     /// Who the request comes from, if it bears the token.

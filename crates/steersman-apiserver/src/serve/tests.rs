@@ -1,5 +1,7 @@
 //! The server over real sockets, as clients with and without good intentions meet it.
 
+mod heavy;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

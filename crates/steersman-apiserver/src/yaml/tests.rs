@@ -68,6 +68,19 @@ fn little_text_does_not_become_much() {
 }
 
 #[test]
+fn an_alias_is_no_way_to_nest_deeper() {
+    // Each anchor adds 400 levels to those of the one before it.
+    let mut text = "a0: &a0 x\n".to_owned();
+    for level in 1..40 {
+        let (open, close) = ("[".repeat(400), "]".repeat(400));
+        text.push_str(&format!("a{level}: &a{level} {open}*a{}{close}\n", level - 1));
+    }
+    assert_eq!(read(text.as_bytes()), Err("yaml: exceeded max depth of 10000".to_owned()));
+    let fits = format!("a: &a {}x{}\nb: [*a]\n", "[".repeat(509), "]".repeat(509));
+    assert!(read(fits.as_bytes()).is_ok());
+}
+
+#[test]
 fn values_are_written_in_the_real_servers_style() {
     let value = json!({
         "b": "true", "a": "1", "c": "x: y", "d": "line1\nline2\n", "e": " lead", "f": "1e3", "g": "2020-01-01",

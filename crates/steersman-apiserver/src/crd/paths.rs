@@ -1,0 +1,38 @@
+//! Paths of fields. Each level copies the path above it, so a long name with many fields below it would be copied for each
+//! of them: every path is charged, and there is none when the request has used up what it may take.
+
+use crate::budget;
+
+/// `path.name`, or the name alone.
+pub(super) fn child(path: &str, name: &str) -> String {
+    match path {
+        _ if !budget::text(path.len() + name.len()) => String::new(),
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    }
+}
+
+/// `path.name`, with the dot also where there is no path.
+pub(super) fn field(path: &str, name: &str) -> String {
+    if budget::text(path.len() + name.len()) { format!("{path}.{name}") } else { String::new() }
+}
+
+/// `path[index]`
+pub(super) fn item(path: &str, index: usize) -> String {
+    if budget::text(path.len()) { format!("{path}[{index}]") } else { String::new() }
+}
+
+/// `path[name]`
+pub(super) fn key(path: &str, name: &str) -> String {
+    if budget::text(path.len() + name.len()) { format!("{path}[{name}]") } else { String::new() }
+}
+
+/// `path.properties[name]`
+pub(super) fn property(path: &str, name: &str) -> String {
+    if budget::text(path.len() + name.len()) { format!("{path}.properties[{name}]") } else { String::new() }
+}
+
+/// `path.branch[index]`
+pub(super) fn branch(path: &str, name: &str, index: usize) -> String {
+    if budget::text(path.len() + name.len()) { format!("{path}.{name}[{index}]") } else { String::new() }
+}

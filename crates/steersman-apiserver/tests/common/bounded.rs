@@ -1,0 +1,50 @@
+//! Requests whose work and memory are bounded.
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use steersman_apiserver::ApiServer;
+use tower::Service;
+
+/// How a request that asks for too much may be answered.
+pub(crate) const REFUSED: [u16; 3] = [400, 413, 422];
+
+/// A request that was answered.
+pub(crate) struct Sent {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Sent {
+    /// Sends a request and reads the whole answer. In process, no answer but that of a watch waits for anything.
+    pub(crate) fn send(server: &ApiServer, method: &str, path: &str, content_type: &str, body: Bytes) -> Self {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
+        let request = request.body(Full::new(body)).expect("a request");
+        let Ok(answer) = server.clone().call(request).now_or_never().expect("the answer waits for something");
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().now_or_never().expect("the body waits for something");
+        let body = serde_json::from_slice(&body.expect("a body").to_bytes()).unwrap_or_default();
+        Self { status, body }
+    }
+}
+
+/// Runs the test of this name in a process that may have so many megabytes of memory.
+pub(crate) fn within_memory(name: &str, megabytes: usize, run: impl FnOnce()) {
+    const INSIDE: &str = "STEERSMAN_TEST_WITHIN_MEMORY";
+    if std::env::var_os(INSIDE).is_some() || cfg!(not(target_os = "linux")) {
+        return run();
+    }
+    let limited = format!("ulimit -v {} && exec \"$0\" \"$@\"", megabytes << 10);
+    let test = std::env::current_exe().expect("the test's own path");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &limited]).arg(test).args([name, "--exact", "--nocapture", "--test-threads=1"]);
+    let output = command.env(INSIDE, "1").env("MALLOC_ARENA_MAX", "1").output().expect("a shell");
+    assert!(
+        output.status.success(),
+        "{name} within {megabytes} MB: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
