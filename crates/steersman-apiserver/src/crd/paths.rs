@@ -3,10 +3,15 @@
 
 use crate::budget;
 
+/// Whether a path of this length may be made.
+fn charge(length: usize) -> bool {
+    !budget::is_spent() && budget::text(length)
+}
+
 /// `path.name`, or the name alone.
 pub(super) fn child(path: &str, name: &str) -> String {
     match path {
-        _ if !budget::text(path.len() + name.len()) => String::new(),
+        _ if !charge(path.len() + name.len()) => String::new(),
         "" => name.to_owned(),
         path => format!("{path}.{name}"),
     }
@@ -14,25 +19,25 @@ pub(super) fn child(path: &str, name: &str) -> String {
 
 /// `path.name`, with the dot also where there is no path.
 pub(super) fn field(path: &str, name: &str) -> String {
-    if budget::text(path.len() + name.len()) { format!("{path}.{name}") } else { String::new() }
+    if charge(path.len() + name.len()) { format!("{path}.{name}") } else { String::new() }
 }
 
 /// `path[index]`
 pub(super) fn item(path: &str, index: usize) -> String {
-    if budget::text(path.len()) { format!("{path}[{index}]") } else { String::new() }
+    if charge(path.len()) { format!("{path}[{index}]") } else { String::new() }
 }
 
 /// `path[name]`
 pub(super) fn key(path: &str, name: &str) -> String {
-    if budget::text(path.len() + name.len()) { format!("{path}[{name}]") } else { String::new() }
+    if charge(path.len() + name.len()) { format!("{path}[{name}]") } else { String::new() }
 }
 
 /// `path.properties[name]`
 pub(super) fn property(path: &str, name: &str) -> String {
-    if budget::text(path.len() + name.len()) { format!("{path}.properties[{name}]") } else { String::new() }
+    if charge(path.len() + name.len()) { format!("{path}.properties[{name}]") } else { String::new() }
 }
 
 /// `path.branch[index]`
 pub(super) fn branch(path: &str, name: &str, index: usize) -> String {
-    if budget::text(path.len() + name.len()) { format!("{path}.{name}[{index}]") } else { String::new() }
+    if charge(path.len() + name.len()) { format!("{path}.{name}[{index}]") } else { String::new() }
 }

@@ -1,10 +1,13 @@
 //! Requests whose work and memory are bounded.
 
+// Not every test uses all of it.
+#![allow(dead_code)]
+
 use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use steersman_apiserver::ApiServer;
+use steersman_apiserver::{ApiServer, Cost};
 use tower::Service;
 
 /// How a request that asks for too much may be answered.
@@ -14,6 +17,7 @@ pub(crate) const REFUSED: [u16; 3] = [400, 413, 422];
 pub(crate) struct Sent {
     pub(crate) status: u16,
     pub(crate) body: Value,
+    pub(crate) cost: Cost,
 }
 
 impl Sent {
@@ -23,9 +27,10 @@ impl Sent {
         let request = request.body(Full::new(body)).expect("a request");
         let Ok(answer) = server.clone().call(request).now_or_never().expect("the answer waits for something");
         let status = answer.status().as_u16();
+        let cost = *answer.extensions().get().expect("each answer has its cost");
         let body = answer.into_body().collect().now_or_never().expect("the body waits for something");
         let body = serde_json::from_slice(&body.expect("a body").to_bytes()).unwrap_or_default();
-        Self { status, body }
+        Self { status, body, cost }
     }
 }
 
