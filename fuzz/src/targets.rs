@@ -1,12 +1,15 @@
-//! What is fuzzed: each target takes any bytes and must neither panic nor overflow the stack, and some check more.
+//! What is fuzzed: each target takes any bytes and must neither panic nor overflow the stack, and some check more. No
+//! request takes more steps than the server allows; memory is limited by whoever runs the targets.
 
 use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use steersman_apiserver::ApiServer;
+use steersman_apiserver::{ApiServer, Cost};
 use tower::Service;
 
+/// The limit of the server, and a tenth for the operation that reaches it.
+const STEPS_MAX: u64 = 22_000_000;
 const MAP: &str = "/api/v1/namespaces/default/configmaps/one";
 
 /// Sends a request to a server and reads the answer, or the beginning of a watch.
@@ -16,6 +19,8 @@ fn send(server: &ApiServer, method: &str, uri: &str, content_type: &[u8], body: 
     let request = request.body(Full::new(Bytes::copy_from_slice(body))).ok()?;
     let Ok(mut answer) = server.clone().call(request).now_or_never().expect("an answer waits for nothing");
     let status = answer.status().as_u16();
+    let cost: &Cost = answer.extensions().get().expect("each answer has its cost");
+    assert!(cost.steps <= STEPS_MAX, "{} steps for {} bytes", cost.steps, body.len());
     let mut bytes = Vec::new();
     while let Some(Some(Ok(frame))) = answer.body_mut().frame().now_or_never() {
         bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
@@ -31,6 +36,8 @@ fn with_server(run: impl FnOnce(&ApiServer)) {
         let map = br#"{"metadata":{"name":"one","labels":{"a":"b"},"finalizers":["a/b"]},"data":{"k":"v"}}"#;
         send(&server, "POST", "/api/v1/namespaces/default/configmaps", b"application/json", map);
         run(&server);
+        // The server catches panics, so that they are looked for here.
+        assert_eq!(server.panics(), 0, "a handler panicked");
         let (status, _) = send(&server, "GET", MAP, b"", b"").expect("a request");
         assert!(matches!(status, 200 | 404), "the server is broken: {status}");
     });
@@ -108,4 +115,100 @@ pub(crate) fn names(data: &[u8]) {
     let _ = (steersman_wire::is_dns1035_label(&text), steersman_wire::is_qualified_name(&text));
     let _ = (steersman_wire::is_valid_label_value(&text), steersman_wire::is_path_segment_name(&text));
     let _ = (steersman_wire::is_path_segment_prefix(&text), steersman_wire::quote(&text));
+}
+
+/// A document in YAML, for a built-in kind and for a custom one that keeps what it is given.
+pub(crate) fn yaml(data: &[u8]) {
+    with_server(|server| {
+        let schema = r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#;
+        define(server, schema);
+        expect_json(send(server, "POST", "/api/v1/namespaces/default/pods", b"application/yaml", data));
+        let mut object = b"apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec:\n  x: ".to_vec();
+        object.extend_from_slice(data);
+        expect_json(send(server, "POST", THINGS, b"application/yaml", &object));
+        let read = http::Request::get(format!("{THINGS}/a")).header("accept", "application/yaml");
+        let read = read.body(Full::<Bytes>::default()).expect("a request");
+        let Ok(_) = server.clone().call(read).now_or_never().expect("an answer waits for nothing");
+    });
+}
+
+/// A schema and, behind a line break, an object: both are JSON, and are used if they are.
+pub(crate) fn schema(data: &[u8]) {
+    let (schema, spec) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len()));
+    with_server(|server| {
+        define(server, &String::from_utf8_lossy(schema));
+        let object = |spec: &str| {
+            format!(r#"{{"apiVersion":"example.com/v1","kind":"Thing","metadata":{{"name":"a"}},"spec":{spec}}}"#)
+        };
+        let spec = String::from_utf8_lossy(spec.get(1..).unwrap_or(b"{}"));
+        for (method, path) in [("POST", THINGS), ("PUT", &format!("{THINGS}/a"))] {
+            expect_json(send(server, method, path, b"application/json", object(&spec).as_bytes()));
+        }
+        let patch = format!(r#"{{"spec":{spec}}}"#);
+        let path = format!("{THINGS}/a");
+        expect_json(send(server, "PATCH", &path, b"application/merge-patch+json", patch.as_bytes()));
+    });
+}
+
+const THINGS: &str = "/apis/example.com/v1/things";
+
+/// Defines Things whose `spec` has this schema.
+fn define(server: &ApiServer, schema: &str) {
+    let schema = format!(r#"{{"type":"object","properties":{{"spec":{schema}}}}}"#);
+    let version = format!(r#"{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{schema}}}}}"#);
+    let names = r#"{"plural":"things","kind":"Thing"}"#;
+    let spec = format!(r#"{{"group":"example.com","scope":"Cluster","names":{names},"versions":[{version}]}}"#);
+    let definition = format!(r#"{{"metadata":{{"name":"things.example.com"}},"spec":{spec}}}"#);
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    expect_json(send(server, "POST", path, b"application/json", definition.as_bytes()));
+}
+
+/// A message of protobuf, for the kind that its first byte stands for.
+pub(crate) fn kinds(data: &[u8]) {
+    let Some((which, message)) = data.split_first() else { return };
+    with_server(|server| {
+        let kinds = protobuf_kinds(server);
+        let (path, api_version, kind) = &kinds[usize::from(*which) % kinds.len()];
+        let field = |number: u8, bytes: &[u8]| {
+            let mut field = vec![number << 3 | 2];
+            let mut length = bytes.len();
+            while length > 0x7f {
+                field.push(0x80 | (length & 0x7f) as u8);
+                length >>= 7;
+            }
+            field.push(length as u8);
+            field.extend_from_slice(bytes);
+            field
+        };
+        let of_type = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+        let body = [b"k8s\0".to_vec(), field(1, &of_type), field(2, message)].concat();
+        expect_json(send(server, "POST", path, b"application/vnd.kubernetes.protobuf", &body));
+    });
+}
+
+/// The kinds that can be created and have a message: where, their version and their name.
+pub(crate) fn protobuf_kinds(server: &ApiServer) -> Vec<(String, String, String)> {
+    let read = |path: &str| -> Value {
+        let (_, body) = send(server, "GET", path, b"", b"").expect("a request");
+        serde_json::from_slice(&body).expect("discovery is JSON")
+    };
+    let groups = read("/apis");
+    let versions = groups["groups"].as_array().into_iter().flatten().filter_map(|group| {
+        let version = group["preferredVersion"]["groupVersion"].as_str()?;
+        Some((format!("/apis/{version}"), version.to_owned()))
+    });
+    let mut kinds = Vec::new();
+    for (path, version) in versions.chain([("/api/v1".to_owned(), "v1".to_owned())]) {
+        for resource in read(&path)["resources"].as_array().into_iter().flatten() {
+            let (name, kind) = (resource["name"].as_str().unwrap_or(""), resource["kind"].as_str().unwrap_or(""));
+            let is_created =
+                resource["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|verb| verb == "create"));
+            if !is_created || name.contains('/') || !steersman_wire::protobuf::has_kind(&version, kind) {
+                continue;
+            }
+            let namespace = if resource["namespaced"] == true { "/namespaces/default" } else { "" };
+            kinds.push((format!("{path}{namespace}/{name}"), version.clone(), kind.to_owned()));
+        }
+    }
+    kinds
 }

@@ -1,8 +1,12 @@
 //! The fuzz targets on a stable compiler: the same entry points, fed with seeds that are broken in random ways. The seed of
 //! the generator is fixed, so a failure comes again; `STEERSMAN_SOAK=1` runs much longer.
 
+#[path = "common/bounded.rs"]
+mod bounded;
 #[path = "../../../fuzz/src/targets.rs"]
 mod targets;
+
+use bounded::within_memory;
 
 /// Where inputs begin.
 const SEEDS: [&[u8]; 17] = [
@@ -56,8 +60,8 @@ impl Random {
     }
 
     /// A seed with some damage, or with a piece of another seed in it.
-    fn input(&mut self) -> Vec<u8> {
-        let mut input = SEEDS[self.below(SEEDS.len())].to_vec();
+    fn input(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
+        let mut input = seeds[self.below(seeds.len())].clone();
         for _ in 0..self.below(6) {
             let at = self.below(input.len() + 1);
             match self.below(6) {
@@ -71,7 +75,7 @@ impl Random {
                     drop(input.splice(at..end, piece));
                 }
                 _ => {
-                    let other = SEEDS[self.below(SEEDS.len())];
+                    let other = &seeds[self.below(seeds.len())];
                     let from = self.below(other.len() + 1);
                     drop(input.splice(at..at, other[from..].iter().copied()));
                 }
@@ -82,13 +86,17 @@ impl Random {
 }
 
 fn feed(target: fn(&[u8]), few: usize) {
+    feed_with(&SEEDS.map(<[u8]>::to_vec), target, few);
+}
+
+fn feed_with(seeds: &[Vec<u8>], target: fn(&[u8]), few: usize) {
     let rounds = if std::env::var_os("STEERSMAN_SOAK").is_some() { few * 200 } else { few };
-    for seed in SEEDS {
+    for seed in seeds {
         target(seed);
     }
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for round in 0..rounds {
-        let input = random.input();
+        let input = random.input(seeds);
         let failed = std::panic::catch_unwind(|| target(&input)).is_err();
         assert!(!failed, "round {round}: {:?}", String::from_utf8_lossy(&input));
     }
@@ -122,4 +130,52 @@ fn continue_tokens() {
 #[test]
 fn names() {
     feed(targets::names, 20_000);
+}
+
+#[test]
+fn yaml_documents() {
+    let seeds = [
+        "apiVersion: v1\nkind: Pod\nmetadata: &m {name: a, labels: {a: b}}\nspec:\n  containers:\n  - &c {name: c, image: i}\n  - *c\n",
+        "&a [x, &b [y, *c, &c {z: ~}], *b]\n",
+        "<<: [{a: 1}, &d {b: 0x1F}]\n? k\n: |\n  text\n  more\n",
+        "- !!str 5\n- !!binary YWJj\n- 2020-01-01\n- 'q'\n- \"e\\u0041\"\n- >-\n  f\n",
+        "--- {a: [1, {b: &e [*e]}]}\n...\n%YAML 1.1\n",
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+    within_memory("yaml_documents", 600, || feed_with(&seeds, targets::yaml, 600));
+}
+
+#[test]
+fn schemas_with_objects() {
+    let seeds = [
+        r#"{"type":"object","properties":{"a":{"type":"string","pattern":"^a{1,3}$","default":"a"},"b":{"type":"array","items":{"type":"integer","minimum":0}}}}
+{"a":"aaa","b":[1,2,-3],"c":{}}"#,
+        r#"{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]},"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["id"]}
+[{"id":"a"},{"id":"b"},{"id":"a"},{}]"#,
+        r#"{"type":"object","additionalProperties":{"type":"string","format":"date-time","maxLength":30},"maxProperties":5}
+{"a":"2020-01-01T00:00:00Z","b":"c"}"#,
+        r#"{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}],"oneOf":[{"enum":[1,"a"]}],"not":{"enum":[5]}}
+7"#,
+        r#"{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"a":1}}}"#,
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+    within_memory("schemas_with_objects", 600, || feed_with(&seeds, targets::schema, 600));
+}
+
+#[test]
+fn protobuf_of_every_kind() {
+    let count = targets::protobuf_kinds(&steersman_apiserver::ApiServer::new()).len();
+    assert!((30..=256).contains(&count), "{count} kinds");
+    // Of each kind an object with a name, and one with fields of any number in all ways to be written.
+    let seeds: Vec<Vec<u8>> = (0..count)
+        .flat_map(|kind| {
+            let named = [&[kind as u8][..], b"\x0a\x03\x0a\x01a"].concat();
+            let fields: Vec<u8> = (1_u8..15).flat_map(|number| [number << 3 | 2, 2, 0x0a, 0]).collect();
+            let filled = [&named[..], &fields].concat();
+            let repeated = [&named[..], b"\x12\x50", &b"\x12\x00\x0a\x00\x1a\x00\x22\x02\x0a\x00".repeat(8)].concat();
+            [named, filled, repeated]
+        })
+        .collect();
+    within_memory("protobuf_of_every_kind", 600, || feed_with(&seeds, targets::kinds, 600));
 }
