@@ -69,5 +69,5 @@ mod yaml;
 pub use answer::Body;
 pub use budget::Cost;
 pub use identity::Identity;
-pub use serve::{Serve, ServeError, Serving};
+pub use serve::{KubeconfigFile, Serve, ServeError, Serving};
 pub use server::ApiServer;

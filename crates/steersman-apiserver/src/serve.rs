@@ -3,6 +3,7 @@
 mod certificates;
 mod connection;
 mod kubeconfig;
+mod kubeconfig_file;
 mod places;
 mod request_body;
 mod stall;
@@ -26,6 +27,8 @@ use certificates::Authority;
 use connection::{Connections, Heavy};
 use kubeconfig::Kubeconfig;
 use places::Places;
+
+pub use kubeconfig_file::KubeconfigFile;
 pub(crate) use request_body::BodyTimeout;
 
 /// When there are as many connections of known clients, new ones are closed as they come.

@@ -65,16 +65,19 @@ async fn serve(args: &Args) -> Result<()> {
     }
     let serving = serve.start().await.map_err(|error| explain(error, args.port))?;
 
-    let folder = match args.kubeconfig {
+    // Removed when the server has stopped.
+    let own_file = match args.kubeconfig {
         Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("steersman-").tempdir().context("cannot create a folder")?),
+        None => Some(serving.kubeconfig_file().context("cannot write a kubeconfig to the temporary folder")?),
     };
-    let path = match (&args.kubeconfig, &folder) {
+    let path = match (&args.kubeconfig, &own_file) {
         (Some(path), _) => std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))?,
-        (None, Some(folder)) => folder.path().join("kubeconfig"),
-        (None, None) => unreachable!("there is a folder when there is no file"),
+        (None, Some(file)) => file.path().to_owned(),
+        (None, None) => unreachable!("there is an own file when none is named"),
     };
-    kubeconfig_file::write(&path, serving.kubeconfig())?;
+    if own_file.is_none() {
+        kubeconfig_file::write(&path, serving.kubeconfig())?;
+    }
     print_ready(serving.url(), &path).context("cannot say that the server is ready")?;
 
     interrupt.wait().await;

@@ -3,7 +3,7 @@
 mod common;
 
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -113,6 +113,67 @@ fn its_own_folder_goes_with_it() {
     kill(server.pid(), Signal::SIGINT).unwrap();
     assert!(server.wait().success());
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+/// The path that a server prints for its own kubeconfig.
+fn own_kubeconfig(server: &Running) -> PathBuf {
+    server.line();
+    server.line().strip_prefix("  export KUBECONFIG=").unwrap().into()
+}
+
+/// `kill -9` leaves the folder behind. The next start removes it, and leaves those of servers that run.
+#[test]
+fn the_folder_of_a_killed_server_is_removed_by_the_next() {
+    let place = tempfile::tempdir().unwrap();
+    let start =
+        |port: &str| Running::start(steersman().args(["apiserver", "--port", port]).env("TMPDIR", place.path()));
+    let (mut killed, running) = (start("0"), start("0"));
+    let (left, kept) = (own_kubeconfig(&killed), own_kubeconfig(&running));
+    kill(killed.pid(), Signal::SIGKILL).unwrap();
+    killed.wait();
+    assert!(left.exists(), "nothing runs that could remove it");
+    // What is not ours is not touched.
+    let foreign = place.path().join("steersman-apiserver-foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("kubeconfig"), "kind: Config").unwrap();
+
+    let port = killed.url.rsplit_once(':').unwrap().1.to_owned();
+    let next = start(&port);
+    let own = own_kubeconfig(&next);
+    assert!(!left.parent().unwrap().exists(), "{} stays", left.display());
+    assert!(kept.exists() && own.exists() && foreign.join("kubeconfig").exists());
+    for path in [&kept, &own] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(path), mode(path.parent().unwrap())), (0o600, 0o700));
+    }
+    drop(running);
+}
+
+/// The credentials of a server are worthless when it is gone: its authority exists only in its memory.
+#[tokio::test]
+async fn the_kubeconfig_of_a_killed_server_opens_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    let mut killed = Running::start(steersman().args(["apiserver", "--kubeconfig"]).arg(&old));
+    let port = killed.url.rsplit_once(':').unwrap().1.to_owned();
+    kill(killed.pid(), Signal::SIGKILL).unwrap();
+    killed.wait();
+    let _next = Running::start(steersman().args(["apiserver", "--port", &port, "--kubeconfig"]).arg(&new));
+    let versions = async |path: &Path| {
+        let config = steersman_client::config_from_flags(None, Some(path)).await.unwrap();
+        let client = steersman_client::Client::builder(config).retries(0).build().unwrap();
+        client.rest().get().abs_path("/version").send().await
+    };
+    versions(&new).await.unwrap();
+    let error = versions(&old).await.unwrap_err().to_string();
+    assert!(error.contains("certificate"), "{error}");
+
+    // Also with the authority of the new server, the old certificate and token are refused.
+    let mut mixed = kubeconfig(&old);
+    mixed["clusters"] = kubeconfig(&new)["clusters"].clone();
+    std::fs::write(&old, mixed.to_string()).unwrap();
+    assert!(versions(&old).await.is_err());
 }
 
 #[test]

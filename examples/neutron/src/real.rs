@@ -8,6 +8,7 @@ mod home;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,7 +55,11 @@ impl RealNeutron {
     /// Keystone again.
     pub async fn start_with_tokens_for(mode: Mode, lifetime: Duration) -> io::Result<Self> {
         let home = installed()?;
-        let folder = tempfile::Builder::new().prefix("steersman-neutron-").tempdir()?;
+        // There are keys and tokens in it: only its owner enters it.
+        let folder = tempfile::Builder::new()
+            .prefix("steersman-neutron-")
+            .permissions(fs::Permissions::from_mode(0o700))
+            .tempdir()?;
         let mut neutron = Server::new("neutron", "/healthcheck", &home, folder.path())?;
         let mut keystone = match mode {
             Mode::NoAuth => None,

@@ -1,6 +1,5 @@
 //! What there is to see: a cluster of its own, and somebody who uses it.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -12,8 +11,7 @@ use neutron::{NetworkChange, NetworkFilter, Neutron};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steersman::{Api, Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use steersman_apiserver::{ApiServer, Serving};
-use tempfile::TempDir;
+use steersman_apiserver::{ApiServer, KubeconfigFile, Serving};
 
 const BLUE: &str = include_str!("../../../samples/blue.yaml");
 const GREEN: &str = include_str!("../../../samples/green.yaml");
@@ -28,7 +26,7 @@ const CLEAN_UP_LIMIT: Duration = Duration::from_secs(20);
 /// An API server in this process, and on a socket for kubectl.
 pub(crate) struct EmbeddedCluster {
     serving: Serving,
-    folder: TempDir,
+    kubeconfig: KubeconfigFile,
     client: Client,
 }
 
@@ -40,12 +38,8 @@ impl EmbeddedCluster {
         let client = Client::builder(config).build_over(server.clone())?;
         client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &Network::crd()).await?;
         let serving = server.serve().start().await?;
-        let folder =
-            tempfile::Builder::new().prefix("network-operator-").tempdir().context("cannot create a folder")?;
-        // Nobody else may enter the folder.
-        let mut file = std::fs::File::create(folder.path().join("kubeconfig")).context("cannot write a kubeconfig")?;
-        file.write_all(serving.kubeconfig().as_bytes()).context("cannot write a kubeconfig")?;
-        Ok(Self { serving, folder, client })
+        let kubeconfig = serving.kubeconfig_file().context("cannot write a kubeconfig to the temporary folder")?;
+        Ok(Self { serving, kubeconfig, client })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -61,7 +55,7 @@ impl EmbeddedCluster {
              kubectl describe network blue\n  \
              kubectl patch network blue --type merge -p '{}'\n  \
              kubectl delete deployment web\n",
-            self.folder.path().join("kubeconfig").display(),
+            self.kubeconfig.path().display(),
             json!({"spec": {"gateway": "10.10.0.2"}}),
         );
         if let Some(url) = neutron_url {
