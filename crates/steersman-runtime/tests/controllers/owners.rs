@@ -228,3 +228,19 @@ async fn without_discovery_a_dynamic_owner_is_taken_to_be_in_a_namespace_unless_
     assert_eq!(keys_of_nodes(&manager, &client, dynamic(&nodes).in_no_namespace()).await, ["n"]);
     assert!(!network.requests().iter().any(|request| request.ends_with("/apis")), "a statement needs no discovery");
 }
+
+#[tokio::test(start_paused = true)]
+async fn discovery_that_answers_late_is_waited_for() {
+    let server = Embedded::start();
+    let (network, through) = Network::new(&server);
+    for path in ["/api", "/apis", "/api/v1"] {
+        network.fail_path(path, Fault::Status(503));
+    }
+    let mended = network.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        mended.mend();
+    });
+    let nodes = dynamic(&ApiResource::erase::<Node>(&()));
+    assert_eq!(keys_of_nodes(&Manager::new(through), &client(&server), nodes).await, ["n"]);
+}
