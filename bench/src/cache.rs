@@ -184,7 +184,7 @@ async fn stretch(ask: &Ask, pods: &Informer<Pod>, handlers: u64, last: u64) -> R
     }
     let cost = stopwatch.cost();
     for (handle, _) in &handles {
-        handle.remove_and_wait().await;
+        handle.remove_and_wait().await.unwrap();
     }
     Ok((cost, handles.iter().map(|(_, told)| told.updates.value()).sum()))
 }

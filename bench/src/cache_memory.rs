@@ -169,7 +169,7 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     let few = relist(&informer, &server, 2, 100).await?;
     let all = relist(&informer, &server, 3, 1).await?;
     let count = informer.lister().len() as u64;
-    informer.stop().await;
+    informer.stop().await.unwrap();
     drop((informer, server));
 
     let (informer, server) = start(UPDATED).await?;

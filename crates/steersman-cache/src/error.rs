@@ -112,6 +112,16 @@ pub enum Error {
         /// Whether it never will be, because it was removed or the informer stopped.
         ended: bool,
     },
+    /// Handlers have not ended in time. They are stopped or removed nevertheless; only the wait has ended.
+    #[error(
+        "after {waited:?} these have not ended: {}; a handler must not block (wait again to go on waiting)", waiting.join("; ")
+    )]
+    NotEnded {
+        /// How long was waited.
+        waited: Duration,
+        /// Which ones, each with the kind that it is for.
+        waiting: Vec<String>,
+    },
     /// The cache has not reached a version in time.
     #[error(
         "the cache of {kind} has not reached version {wanted} within {waited:?}; it is at {reached:?}{}",

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cached::Object;
+use crate::handlers::ended_or;
 use crate::informer::InformerConfig;
 use crate::{
     ApiListerWatcher, Error, Index, Informer, InformerMetrics, Lister, ReflectorOptions, ReflectorStatus,
@@ -180,7 +181,7 @@ impl fmt::Display for Identity {
 /// for pod in pods.lister().namespace("default") {
 ///     println!("{} on {:?}", pod.meta().name(), pod.get()?.spec);
 /// }
-/// factory.shutdown().await;
+/// factory.shutdown().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -209,7 +210,7 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// What the factory does with informers of all types.
 trait AnyInformer: Any + Send + Sync {
     fn start(&self) -> Result<(), Error>;
-    fn stop(&self) -> BoxFuture<'_, ()>;
+    fn stop(&self) -> BoxFuture<'_, Result<(), Error>>;
     fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
     fn is_stopped(&self) -> bool;
     fn has_failed(&self) -> bool;
@@ -226,7 +227,7 @@ impl<K: Object> AnyInformer for Informer<K> {
         self.start()
     }
 
-    fn stop(&self) -> BoxFuture<'_, ()> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(self.stop())
     }
 
@@ -449,9 +450,9 @@ impl SharedInformerFactory {
 
     /// Stops an informer that nobody needs any more, as [`Informer::stop`] does, and lets go of it. Its objects are freed with the last
     /// clone and lister of it. One that was stopped without this is let go of when the factory is next asked for anything.
-    pub async fn remove<K: Object>(&self, informer: Informer<K>) {
+    pub async fn remove<K: Object>(&self, informer: Informer<K>) -> Result<(), Error> {
         self.forget(&informer);
-        informer.stop().await;
+        informer.stop().await
     }
 
     /// Lets go of an informer that is about to be stopped: from now on a request for the same objects gives a new one.
@@ -527,11 +528,21 @@ impl SharedInformerFactory {
         }
     }
 
-    /// Stops all informers and waits until no handler is called any more.
-    pub async fn shutdown(&self) {
+    /// Stops all informers and waits until no handler is called any more, for at most 30 s. The error names the handlers that are
+    /// still in a call; the informers are stopped nevertheless.
+    pub async fn shutdown(&self) -> Result<(), Error> {
         let entries: Vec<_> = self.informers().drain().collect();
         // One whose handler takes its time does not keep the others from stopping.
-        join_all(entries.iter().map(|(_, entry)| entry.informer.stop())).await;
+        let stopped = join_all(entries.iter().map(|(_, entry)| entry.informer.stop())).await;
+        let mut waiting = Vec::new();
+        for error in stopped.into_iter().filter_map(Result::err) {
+            match error {
+                Error::NotEnded { waiting: those, .. } => waiting.extend(those),
+                other => return Err(other),
+            }
+        }
+        waiting.sort();
+        ended_or(waiting)
     }
 
     /// What all reflectors are doing, but for those of informers that somebody has stopped.

@@ -413,22 +413,15 @@ impl HandlerHandle {
         *self.synced.borrow()
     }
 
-    /// Waits until the handler has been told of every object that was there from the start; the error says what is missing, after `limit`,
-    /// or at once when the handler is removed or the informer stops.
+    /// Waits until the handler has been told of every object that was there from the start. The error names what is missing after
+    /// `limit`, or at once if the handler is removed or the informer stops.
     pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
-        let synced = timeout(limit, self.synced()).await;
+        let synced = timeout(limit, self.synced.clone().wait_for(|synced| *synced)).await.map(|synced| synced.is_ok());
         if synced == Ok(true) {
             return Ok(());
         }
         let (kind, pending) = (self.shared.kind.clone(), self.pending());
         Err(Error::HandlerNotSynced { kind, waited: limit, pending, ended: synced.is_ok() })
-    }
-
-    /// Waits until the handler has been told of every object that was there from the start. `false` if it was removed, or the
-    /// informer stopped, before that. There is no limit: as long as the server is away, so is what was there from the start. See
-    /// [`wait_for_sync`](Self::wait_for_sync).
-    pub async fn synced(&self) -> bool {
-        self.synced.clone().wait_for(|synced| *synced).await.is_ok()
     }
 
     /// How many events wait for the handler; none once it is removed. Beyond 2,048, those of one object are merged: see
@@ -449,10 +442,12 @@ impl HandlerHandle {
         self.shared.gone.notify_one();
     }
 
-    /// Removes the handler and waits until its last call has returned.
-    pub async fn remove_and_wait(&self) {
+    /// Removes the handler and waits until its last call has returned, for at most 30 s. The error names the handler that is still in
+    /// a call. It is removed nevertheless: call this again to go on waiting.
+    pub async fn remove_and_wait(&self) -> Result<(), Error> {
         self.remove();
-        self.ended().await;
+        let _ = timeout(ENDS_WITHIN, self.ended()).await;
+        ended_or(self.unended().into_iter().collect())
     }
 
     /// Waits until the handler will not be called any more.
@@ -460,6 +455,20 @@ impl HandlerHandle {
         // Nothing is ever sent: the sender goes when the task ends.
         while self.ended.clone().changed().await.is_ok() {}
     }
+
+    /// The handler, in words, unless it has ended.
+    pub(crate) fn unended(&self) -> Option<String> {
+        let running = self.ended.has_changed().is_ok();
+        running.then(|| format!("a handler of {} (events that wait for it: {})", self.shared.kind, self.pending()))
+    }
+}
+
+/// How long the end of handlers is waited for: as long as a manager gives its runnables.
+pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+/// The result of a wait for the end of these.
+pub(crate) fn ended_or(waiting: Vec<String>) -> Result<(), Error> {
+    if waiting.is_empty() { Ok(()) } else { Err(Error::NotEnded { waited: ENDS_WITHIN, waiting }) }
 }
 
 impl<K> fmt::Debug for Listener<K> {

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cached::{Cached, Object};
 use crate::delta_fifo::Batch;
-use crate::handlers::{EventHandler, HandlerHandle};
+use crate::handlers::{ENDS_WITHIN, EventHandler, HandlerHandle, ended_or};
 use crate::haste::{Haste, Hurry};
 use crate::indexer::{Index, Indexer, Values};
 use crate::informer::prepare::Prepared;
@@ -241,20 +241,27 @@ impl<K: Object> Informer<K> {
         Err(self.inner.stopped())
     }
 
-    /// Ends it for good and waits until no handler is called any more. Handlers are still told what they have been sent. The cache
-    /// can be read as it was at the end.
+    /// Ends it for good and waits until no handler is called any more, for at most 30 s. Handlers are still told what they have been
+    /// sent. The cache can be read as it was at the end. The error names the handlers that are still in a call.
     ///
-    /// It ends with the first poll, whatever happens to the future then; only the waiting takes as long as the handlers do. So a limit
-    /// around it does no harm, and it can be called again to go on waiting.
-    pub async fn stop(&self) {
-        for task in self.life.end() {
-            // It was cancelled.
-            let _ = task.await;
-        }
+    /// It ends with the first poll, whatever happens to the future then; only the waiting takes as long as the handlers do. So a shorter
+    /// limit around it does no harm, and it can be called again to go on waiting.
+    pub async fn stop(&self) -> Result<(), Error> {
+        let mut tasks = self.life.end();
         let handlers = self.inner.processor().ending();
-        for handler in handlers {
-            handler.ended().await;
-        }
+        let end = async {
+            for task in &mut tasks {
+                // It was cancelled.
+                let _ = task.await;
+            }
+            for handler in &handlers {
+                handler.ended().await;
+            }
+        };
+        let _ = timeout(ENDS_WITHIN, end).await;
+        let unfinished = tasks.iter().any(|task| !task.is_finished());
+        let task = unfinished.then(|| format!("a task of the informer for {}", self.inner.kind));
+        ended_or(task.into_iter().chain(handlers.iter().filter_map(HandlerHandle::unended)).collect())
     }
 
     /// Whether it was stopped, or has [failed](Self::has_failed).

@@ -27,7 +27,7 @@
 //! for map in maps.lister().by_index("app", "web")? {
 //!     println!("{} has {:?}", map.meta().name(), map.get()?.data);
 //! }
-//! factory.shutdown().await;
+//! factory.shutdown().await?;
 //! # Ok(())
 //! # }
 //! ```

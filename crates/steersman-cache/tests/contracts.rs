@@ -2,9 +2,9 @@
 
 mod common;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::network::{Fault, Network};
@@ -12,7 +12,8 @@ use common::script::{map_json, scripted};
 use common::*;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use steersman_cache::{
-    Cached, Error, Event, InformerOptions, Lister, Phase, Reason, SharedInformerFactory, StorageOptions, handler,
+    Cached, Error, Event, EventHandler, InformerOptions, Lister, Phase, Reason, SharedInformerFactory, StorageOptions,
+    handler,
 };
 use steersman_client::PostParams;
 use steersman_testing::Embedded;
@@ -81,7 +82,7 @@ async fn contract_2_what_went_unseen_is_told_as_deleted() {
     }
     let (informer, _factory, network) = over_network(&server).await;
     let (log, handle) = listen(&informer);
-    assert!(handle.synced().await);
+    assert!(handle.wait_for_sync(LONG).await.is_ok());
     assert_eq!(log.take().len(), 3);
 
     network.fail("/configmaps", Fault::Refused);
@@ -109,7 +110,7 @@ async fn contract_2_a_watch_that_goes_on_tells_what_was_missed_in_full() {
     maps.create("gone", "").await;
     let (informer, _factory, network) = over_network(&server).await;
     let (log, handle) = listen(&informer);
-    handle.synced().await;
+    handle.wait_for_sync(LONG).await.unwrap();
     log.take();
 
     network.fail("/configmaps", Fault::Refused);
@@ -134,7 +135,7 @@ async fn contract_2_another_object_of_the_same_name_is_a_delete_then_an_add() {
     maps.create("a", "first").await;
     let (informer, _factory, network) = over_network(&server).await;
     let (log, handle) = listen(&informer);
-    handle.synced().await;
+    handle.wait_for_sync(LONG).await.unwrap();
     log.take();
 
     network.fail("/configmaps", Fault::Refused);
@@ -161,12 +162,108 @@ async fn contract_3_a_late_joiner_is_first_told_of_every_object() {
     informer.lister().wait_for_version(&version, LONG).await.unwrap();
     let (log, handle) = listen(&informer);
     maps.set("a", "later").await;
-    assert!(handle.synced().await);
+    assert!(handle.wait_for_sync(LONG).await.is_ok());
     until("the change has come", || log.len() > informer.lister().len()).await;
     let mut told = log.take();
     assert_eq!(told.pop().unwrap(), "update a");
     assert_eq!(told.len(), informer.lister().len());
     assert!(told.iter().all(|words| words.starts_with("add") && words.ends_with("initial")), "{told:?}");
+}
+
+/// Notes what is wrong with the events of a late joiner.
+struct Joiner {
+    known: Arc<Mutex<HashMap<String, u64>>>,
+    told_of_later: bool,
+    problems: Log<String>,
+}
+
+impl EventHandler<ConfigMap> for Joiner {
+    fn on_add(&mut self, object: &Cached<ConfigMap>, initial: bool) {
+        if initial && self.told_of_later {
+            self.problems.push(format!("{object:?} came as initial after later events"));
+        }
+        self.told_of_later |= !initial;
+        let before = self.known.lock().unwrap().insert(object.meta().name().to_owned(), turn_of(object));
+        if let Some(before) = before {
+            self.problems.push(format!("{object:?} was added, but known at {before}"));
+        }
+    }
+
+    fn on_update(&mut self, old: &Cached<ConfigMap>, new: &Cached<ConfigMap>) {
+        self.told_of_later = true;
+        let before = self.known.lock().unwrap().insert(new.meta().name().to_owned(), turn_of(new));
+        if before != Some(turn_of(old)) {
+            self.problems.push(format!("{old:?} was updated to {new:?}, but known at {before:?}"));
+        }
+    }
+
+    fn on_delete(&mut self, object: &Cached<ConfigMap>, _: bool) {
+        self.told_of_later = true;
+        if self.known.lock().unwrap().remove(object.meta().name()).is_none() {
+            self.problems.push(format!("{object:?} was deleted, but not known"));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn contract_3_late_joiners_on_several_threads_are_first_told_of_every_object() {
+    let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
+    informer.start().unwrap();
+    eventually("it watches", || script.is_watched()).await;
+    script.listed(10);
+    informer.wait_for_sync(PATIENCE).await.unwrap();
+    let (problems, stop) = (Log::new(), Arc::new(AtomicBool::new(false)));
+    let joins = |_| {
+        let (informer, problems, stop) = (informer.clone(), problems.clone(), Arc::clone(&stop));
+        tokio::task::spawn_blocking(move || {
+            let (mut joiners, mut joined, lister) = (VecDeque::new(), 0, informer.lister());
+            while !stop.load(Ordering::Relaxed) {
+                // Spread over the whole time, each for long enough to be told of every object again.
+                if turns_reached(&lister) < joined * KEYS / 2 {
+                    std::thread::yield_now();
+                    continue;
+                }
+                let known = Arc::default();
+                let joiner = Joiner { known: Arc::clone(&known), told_of_later: false, problems: problems.clone() };
+                joiners.push_back((informer.add_event_handler(joiner).unwrap(), known));
+                joined += 1;
+                if joiners.len() > 12
+                    && let Some((oldest, _)) = joiners.pop_front()
+                {
+                    oldest.remove();
+                }
+            }
+            joiners
+        })
+    };
+    let joining: Vec<_> = (0..3).map(joins).collect();
+    for number in 0..EVENTS {
+        // Each object is gone for a while in between.
+        if (number + KEYS) % (3 * KEYS) < KEYS {
+            script.deleted(&turn(number));
+        } else {
+            script.added(&turn(number));
+        }
+        if number % 97 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    informer.lister().wait_for_version(&(FIRST + EVENTS - 1).to_string(), PATIENCE).await.unwrap();
+    stop.store(true, Ordering::Relaxed);
+    let held: HashMap<_, _> =
+        informer.lister().list().iter().map(|map| (map.meta().name().to_owned(), turn_of(map))).collect();
+    let mut joiners = Vec::new();
+    for joined in joining {
+        joiners.extend(joined.await.unwrap());
+    }
+    assert_eq!(held.len() as u64, KEYS);
+    assert!(joiners.len() > 10, "{} stayed to the end", joiners.len());
+    for (handle, known) in joiners {
+        handle.wait_for_sync(PATIENCE).await.unwrap();
+        eventually("everything is told", || handle.pending() == 0).await;
+        assert_eq!(*known.lock().unwrap(), held);
+    }
+    assert_eq!(problems.all(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -425,11 +522,11 @@ async fn contract_9_nothing_hangs_after_the_stop() {
         tokio::join!(
             informer.wait_for_sync(LONG),
             lister.wait_for_version("1000", LONG),
-            handle.synced(),
+            handle.wait_for_sync(LONG),
             subscription.changed(),
             async {
                 settle().await;
-                informer.stop().await;
+                informer.stop().await.unwrap();
             },
         )
     };
@@ -439,11 +536,11 @@ async fn contract_9_nothing_hangs_after_the_stop() {
     assert!(matches!(sync, Err(Error::Stopped { .. })), "{sync:?}");
     let reached = reached.unwrap_err().to_string();
     assert!(reached.contains("1000") && reached.ends_with("its informer is stopped"), "{reached}");
-    assert!(!synced && set.is_none());
+    assert!(synced.is_err() && set.is_none());
     // And those who begin to wait later.
     assert!(informer.wait_for_sync(LONG).await.is_err());
     assert!(lister.wait_for_version("1000", LONG).await.is_err());
-    assert!(!handle.synced().await);
+    assert!(handle.wait_for_sync(LONG).await.is_err());
     assert!(informer.subscribe().changed().await.is_none());
     assert_eq!(informer.status()[0].phase, Phase::Stopped);
     assert!(started.elapsed() < Duration::from_secs(1));

@@ -272,7 +272,7 @@ async fn cut_again_and_again(seed: u64) {
     }
     let cut = proxy.connections_cut.load(Ordering::Relaxed);
     assert!(cut >= 12, "only {cut} connections were cut");
-    factory.shutdown().await;
+    factory.shutdown().await.unwrap();
 }
 
 fn pod(name: &str, tier: &str) -> Pod {
@@ -421,7 +421,7 @@ async fn a_killed_server_costs_nothing_but_time() {
     let fewest = reader.await.unwrap();
     assert!(fewest >= 10_000 - 399 - deleted, "somebody saw only {fewest} objects");
     assert_eq!(cache.handlers[0].testimony().problems, Vec::<String>::new());
-    factory.shutdown().await;
+    factory.shutdown().await.unwrap();
 }
 
 /// Key and state of an object.

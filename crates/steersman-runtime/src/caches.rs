@@ -342,8 +342,9 @@ impl Caches {
         self.factory.failed().await.into()
     }
 
-    pub(crate) async fn shutdown(&self) {
-        self.factory.shutdown().await;
+    /// Stops all. The error names the handlers that do not end.
+    pub(crate) async fn shutdown(&self) -> Result<(), Error> {
+        Ok(self.factory.shutdown().await?)
     }
 
     /// A request has just succeeded: caches that back off try again soon.
@@ -398,7 +399,7 @@ mod tests {
         // What undeclare does, with a declare between its two steps.
         let old = manager.caches().remove::<ConfigMap>(&maps.identity).unwrap();
         let lister = manager.declare(maps).unwrap();
-        old.stop().await;
+        old.stop().await.unwrap();
         let mut map = ConfigMap::default();
         (map.metadata.namespace, map.metadata.name) = (Some("default".to_owned()), Some("m".to_owned()));
         manager.client().create(&map).await.unwrap();

@@ -12,6 +12,7 @@ use steersman_cache::{Cached, HandlerHandle, Object, ObjectKey};
 use steersman_workqueue::{Item, RateLimiter, WorkQueue};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::caches::User;
 use crate::enqueue::{Concerned, Panics, owners};
@@ -387,7 +388,7 @@ impl<K: Object> Run<K> {
             source.attach(&self.shared, attached)?;
         }
         for handle in &attached.handles {
-            handle.synced().await;
+            told(handle, self.sync_timeout, controller).await?;
         }
         Ok(())
     }
@@ -404,6 +405,22 @@ impl<K: Object> Run<K> {
             workers.spawn(worker.work());
         }
         workers
+    }
+}
+
+/// The time between two log lines about a handler that is waited for.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// Waits until a handler has put everything that was there from the start into the queue, or never will. If the manager has a limit
+/// for its caches, the wait ends after it, though not before the first reminder.
+async fn told(handle: &HandlerHandle, limit: Option<Duration>, controller: &str) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        match handle.wait_for_sync(REMINDER).await {
+            Ok(()) | Err(steersman_cache::Error::HandlerNotSynced { ended: true, .. }) => return Ok(()),
+            Err(error) if limit.is_some_and(|limit| started.elapsed() >= limit) => return Err(error.into()),
+            Err(error) => tracing::warn!(%error, "controller {controller} waits for its handlers"),
+        }
     }
 }
 

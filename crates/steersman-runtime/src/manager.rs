@@ -233,14 +233,17 @@ impl Manager {
     /// watching it again begins with a new cache. Only the kind itself counts: not its indexes, nor which objects it chooses. Listers
     /// of the old cache show what was in it at the end.
     ///
-    /// It waits until the cache has stopped, for the grace period of the manager at most: a function of an index or a transform that
-    /// never returns is [`Error::NotStopped`]. The cache is forgotten in either case.
+    /// It waits until the cache has stopped, for the grace period of the manager and 30 s at most: a function of an index or a transform
+    /// that never returns is [`Error::NotStopped`]. The cache is forgotten in either case.
     pub async fn undeclare<K: Object>(&self, kind: Kind<K>) -> Result<(), Error> {
         let informer = self.inner.caches.remove::<K>(&kind.identity)?;
         let waited = self.inner.grace;
-        timeout(waited, informer.stop())
-            .await
-            .map_err(|_| Error::NotStopped { what: format!("the cache of {}", kind.identity.kind), waited })
+        let not_stopped = |waited| Error::NotStopped { what: format!("the cache of {}", kind.identity.kind), waited };
+        match timeout(waited, informer.stop()).await {
+            Ok(Err(steersman_cache::Error::NotEnded { waited, .. })) => Err(not_stopped(waited)),
+            Ok(stopped) => Ok(stopped?),
+            Err(_) => Err(not_stopped(waited)),
+        }
     }
 
     /// Does something with the caches that may declare some, and starts those if the manager runs.
@@ -363,7 +366,9 @@ impl Manager {
         running.stop(Group::Controllers, deadline).await;
         running.stop(Group::Runnables, deadline).await;
         // It has ended with the first poll; only handlers that take their time are waited for.
-        let _ = timeout_at(at_least_a_moment(deadline), self.inner.caches.shutdown()).await;
+        if let Ok(Err(error)) = timeout_at(at_least_a_moment(deadline), self.inner.caches.shutdown()).await {
+            tracing::error!(%error, "caches did not stop");
+        }
         running.stop(Group::Servers, deadline).await;
         let cut_off = running.cut_off();
         if cut_off.is_empty() {

@@ -26,7 +26,7 @@ async fn who_asks_twice_gets_the_same_informer() {
     factory.start().unwrap();
     factory.wait_for_cache_sync(LONG).await.unwrap();
     assert_eq!(network.requests().len(), 1, "{:?}", network.requests());
-    second.stop().await;
+    second.stop().await.unwrap();
     assert!(first.is_stopped());
 }
 
@@ -41,7 +41,7 @@ async fn another_choice_of_objects_is_another_informer() {
     let by_field = of(InformerOptions::all().fields("metadata.name=a"));
     // The order of the namespaces does not matter, nor that one is named twice.
     let same = of(InformerOptions::all().namespace("b").namespace("a").namespace("b"));
-    same.stop().await;
+    same.stop().await.unwrap();
     assert!(namespaced.is_stopped());
     assert!(!all.is_stopped() && !labelled.is_stopped() && !by_field.is_stopped());
 }
@@ -51,9 +51,9 @@ async fn two_factories_share_nothing() {
     let server = Embedded::start();
     let (informer, one, _) = maps_informer(&server).await;
     let (other, two, _) = maps_informer(&server).await;
-    one.shutdown().await;
+    one.shutdown().await.unwrap();
     assert!(informer.is_stopped() && !other.is_stopped());
-    two.shutdown().await;
+    two.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,11 +169,11 @@ async fn shutdown_stops_all_and_waits_for_their_handlers() {
     let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
     factory.start().unwrap();
     let (log, _) = listen(&maps);
-    factory.shutdown().await;
+    factory.shutdown().await.unwrap();
     assert_eq!(log.take(), ["add a initial"]);
     assert!(maps.is_stopped() && secrets.is_stopped());
     assert!(factory.status().is_empty());
-    factory.shutdown().await;
+    factory.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,15 +194,15 @@ async fn an_informer_that_was_stopped_is_not_waited_for_and_frees_its_objects() 
         // One stops while it is waited for.
         let (waited, ()) = tokio::join!(factory.wait_for_cache_sync(LONG), async {
             settle().await;
-            secrets.stop().await;
+            secrets.stop().await.unwrap();
         });
         waited.unwrap();
         assert_eq!(factory.status().len(), 1);
         if remove {
-            factory.remove(maps).await;
+            factory.remove(maps).await.unwrap();
             assert_eq!(object.strong_count(), 0, "its objects are still there");
         } else {
-            maps.stop().await;
+            maps.stop().await.unwrap();
             drop(maps);
         }
         assert!(factory.status().is_empty());
@@ -235,12 +235,12 @@ async fn one_informer_is_removed_and_others_stay() {
     let (maps, factory, _) = maps_informer(&server).await;
     let labelled = factory.informer::<ConfigMap>(InformerOptions::all().labels("app=web")).unwrap();
     let other = labelled.clone();
-    factory.remove(labelled).await;
+    factory.remove(labelled).await.unwrap();
     assert!(other.is_stopped() && !maps.is_stopped());
     assert_eq!(factory.status().len(), 1);
     // One of another factory is stopped, and nothing else happens.
     let (theirs, _factory, _) = maps_informer(&server).await;
-    factory.remove(theirs.clone()).await;
+    factory.remove(theirs.clone()).await.unwrap();
     assert!(theirs.is_stopped() && factory.lister::<ConfigMap>().is_ok());
 }
 
@@ -248,7 +248,7 @@ async fn one_informer_is_removed_and_others_stay() {
 async fn an_informer_is_stopped_at_run_time_and_another_started_for_the_kind() {
     let server = Embedded::start();
     let (old, factory, client) = maps_informer(&server).await;
-    old.stop().await;
+    old.stop().await.unwrap();
     assert!(factory.lister::<ConfigMap>().is_err(), "what is stopped is not kept any more");
     factory.start().unwrap();
     let new = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
@@ -281,7 +281,7 @@ async fn an_informer_that_is_forgotten_is_not_handed_out_again() {
     factory.forget(&old);
     let new = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
     factory.start().unwrap();
-    old.stop().await;
+    old.stop().await.unwrap();
     assert!(old.is_stopped() && !new.is_stopped());
     new.wait_for_sync(LONG).await.unwrap();
     assert_eq!(factory.status().len(), 1);

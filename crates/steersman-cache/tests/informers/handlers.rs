@@ -55,7 +55,7 @@ async fn what_was_there_from_the_start_is_marked_initial_for_early_handlers_too(
     let informer = factory.informer::<ConfigMap>(Default::default()).unwrap();
     let (log, handle) = listen(&informer);
     factory.start().unwrap();
-    assert!(handle.synced().await);
+    assert!(handle.wait_for_sync(LONG).await.is_ok());
     maps.create("b", "").await;
     settle().await;
     assert_eq!(log.take(), ["add a initial", "add b"]);
@@ -214,12 +214,12 @@ async fn a_handle_has_synced_when_its_initial_objects_were_delivered_and_not_bef
     assert!(!handle.has_synced() && !informer.has_synced());
     script.listed(3);
     informer.wait_for_sync(LONG).await.unwrap();
-    assert!(handle.synced().await && handle.has_synced());
+    assert!(handle.wait_for_sync(LONG).await.is_ok() && handle.has_synced());
     assert_eq!(log.take(), ["add a initial"]);
     // A late joiner has not been told of anything before it runs.
     let (log, late) = listen(&informer);
     assert!(!late.has_synced() && late.pending() == 1);
-    assert!(late.synced().await);
+    assert!(late.wait_for_sync(LONG).await.is_ok());
     assert_eq!(log.len(), 1);
 }
 
@@ -234,8 +234,8 @@ async fn a_handler_is_removed_once_and_the_removal_can_be_waited_for() {
     settle().await;
     handle.remove();
     handle.remove();
-    handle.remove_and_wait().await;
-    handle.clone().remove_and_wait().await;
+    handle.remove_and_wait().await.unwrap();
+    handle.clone().remove_and_wait().await.unwrap();
     maps.create("b", "").await;
     settle().await;
     assert_eq!((log.take(), handle.pending()), (vec!["add a".to_owned()], 0));
@@ -249,8 +249,8 @@ async fn a_removed_handler_is_not_told_what_it_was_sent_before() {
     let (informer, _factory, _) = maps_informer(&server).await;
     let (log, handle) = listen(&informer);
     assert_eq!(handle.pending(), 1);
-    handle.remove_and_wait().await;
-    assert!(log.take().is_empty() && !handle.synced().await);
+    handle.remove_and_wait().await.unwrap();
+    assert!(log.take().is_empty() && handle.wait_for_sync(LONG).await.is_err());
     assert_eq!(informer.metrics().events_pending, 0);
 }
 
@@ -346,7 +346,7 @@ async fn a_handler_of_two_namespaces_has_synced_when_both_are_listed() {
     assert_eq!(informer.lister().resource_version(), "", "of the other nothing is known yet");
     one.added(&map_json_in("one", "a", 5, ""));
     one.listed(6);
-    assert!(handle.synced().await && informer.has_synced());
+    assert!(handle.wait_for_sync(LONG).await.is_ok() && informer.has_synced());
     assert_eq!(log.take(), ["add b initial", "add a initial"]);
     assert_eq!(informer.lister().resource_version(), "6");
     one.bookmark(20);

@@ -52,7 +52,7 @@ async fn objects_enter_and_leave_a_label_selector() {
     let informer = factory.informer::<ConfigMap>(InformerOptions::all().labels("app=web")).unwrap();
     let (log, handle) = listen(&informer);
     factory.start().unwrap();
-    handle.synced().await;
+    handle.wait_for_sync(LONG).await.unwrap();
     maps.label("a", Some("web")).await;
     settle().await;
     assert_eq!(names(&informer.lister().list()), ["a", "b"]);
@@ -70,7 +70,7 @@ async fn objects_are_chosen_by_a_field_selector() {
     let informer = factory.informer::<ConfigMap>(InformerOptions::all().fields("metadata.name=a")).unwrap();
     let (log, handle) = listen(&informer);
     factory.start().unwrap();
-    handle.synced().await;
+    handle.wait_for_sync(LONG).await.unwrap();
     let maps = Maps::new(&client);
     maps.create("b", "").await;
     maps.create("a", "").await;
@@ -84,7 +84,7 @@ async fn is_kept<K: Object>(informer: Informer<K>, maps: &Maps) {
     informer.add_index("app", Index::label("app")).unwrap();
     let (log, handle) = listen(&informer);
     informer.start().unwrap();
-    assert!(handle.synced().await);
+    assert!(handle.wait_for_sync(LONG).await.is_ok());
     maps.label("a", Some("web")).await;
     settle().await;
     let lister = informer.lister();
@@ -95,7 +95,7 @@ async fn is_kept<K: Object>(informer: Informer<K>, maps: &Maps) {
     maps.label("a", None).await;
     settle().await;
     assert!(lister.by_index("app", "web").unwrap().is_empty());
-    informer.stop().await;
+    informer.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

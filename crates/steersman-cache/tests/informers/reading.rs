@@ -108,7 +108,7 @@ async fn a_subscriber_gets_the_newest_set_and_never_a_backlog() {
     assert_eq!(names(&subscription.changed().await.unwrap()), ["a", "c"]);
     maps.delete("a").await;
     settle().await;
-    informer.stop().await;
+    informer.stop().await.unwrap();
     assert_eq!(names(&subscription.changed().await.unwrap()), ["c"], "the last set is given before the end");
     assert!(subscription.changed().await.is_none());
     assert!(subscription.changed().await.is_none());

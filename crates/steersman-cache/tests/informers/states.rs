@@ -194,7 +194,7 @@ async fn a_relist_holds_nothing_twice_that_has_not_changed() {
         assert!((2 * objects..2 * objects + ON_THE_WAY).contains(&all), "{all} states, all have changed");
         assert_eq!(held(), objects);
         assert_eq!(informer.status()[0].lists, 3);
-        informer.stop().await;
+        informer.stop().await.unwrap();
     }
 }
 
@@ -214,5 +214,5 @@ async fn however_often_the_same_objects_change_there_are_no_more_states() {
         let metrics = informer.metrics();
         assert_eq!((metrics.storage.objects, metrics.deltas_pending, metrics.events_pending), (objects, 0, 0));
     }
-    informer.stop().await;
+    informer.stop().await.unwrap();
 }

@@ -17,8 +17,8 @@ async fn stopped_is_final() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, client) = maps_informer(&server).await;
-    informer.stop().await;
-    informer.stop().await;
+    informer.stop().await.unwrap();
+    informer.stop().await.unwrap();
     assert!(informer.is_stopped());
     assert!(matches!(informer.start(), Err(Error::Stopped { .. })));
     let error = informer.add_event_handler(noting(&Log::new())).unwrap_err().to_string();
@@ -36,8 +36,8 @@ async fn an_informer_that_never_started_can_be_stopped() {
     let (factory, _) = factory(&Embedded::start());
     let informer = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
     let (_, handle) = listen(&informer);
-    informer.stop().await;
-    assert!(!handle.synced().await);
+    informer.stop().await.unwrap();
+    assert!(handle.wait_for_sync(LONG).await.is_err());
     assert!(matches!(informer.start(), Err(Error::Stopped { .. })));
 }
 
@@ -51,7 +51,7 @@ async fn handlers_are_still_told_what_they_were_sent_and_the_stop_waits_for_it()
     informer.lister().wait_for_version(&version, LONG).await.unwrap();
     let (log, handle) = listen(&informer);
     assert_eq!(handle.pending(), 2);
-    informer.stop().await;
+    informer.stop().await.unwrap();
     assert_eq!(log.len(), 2);
 }
 
@@ -79,8 +79,64 @@ async fn a_handler_that_blocks_delays_only_the_waiting() {
     let mut stop = std::pin::pin!(async { tokio::join!(informer.stop(), factory.shutdown()) });
     assert!(is_pending(stop.as_mut()).await);
     go.send(()).unwrap();
-    stop.await;
+    let (stopped, shut_down) = stop.await;
+    assert!(stopped.is_ok() && shut_down.is_ok());
     assert_eq!(handle.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_stuck_handler_gets_an_error_that_names_it() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a", "").await;
+    let (informer, factory, _) = maps_informer(&server).await;
+    let ((entered, is_in), (go, wait)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    // On a thread of its own, because it blocks. Paused time goes on here.
+    let stuck_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let handle = {
+        let _in_runtime = stuck_runtime.enter();
+        let stuck = handler(move |_: &Event<ConfigMap>| {
+            entered.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        informer.add_event_handler(stuck).unwrap()
+    };
+    is_in.recv().unwrap();
+    let limit = std::time::Duration::from_secs(30);
+    let named = |error: Error| {
+        assert!(matches!(error, Error::NotEnded { waited, .. } if waited == limit), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("a handler of /api/v1/configmaps") && text.contains("must not block"), "{text}");
+    };
+    let started = tokio::time::Instant::now();
+    named(informer.stop().await.unwrap_err());
+    assert_eq!(started.elapsed().as_secs(), 30);
+    named(factory.shutdown().await.unwrap_err());
+    named(factory.remove(informer.clone()).await.unwrap_err());
+    named(handle.remove_and_wait().await.unwrap_err());
+    assert_eq!(started.elapsed().as_secs(), 120);
+    assert!(informer.is_stopped(), "only the waiting has ended");
+    drop(go);
+    // Called again, each goes on waiting; the time of the other thread is not paused.
+    while handle.remove_and_wait().await.is_err() {}
+    informer.stop().await.unwrap();
+    assert!(handle.wait_for_sync(LONG).await.is_err());
+    stuck_runtime.shutdown_background();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_removes_itself_holds_up_no_stop() {
+    let server = Embedded::start();
+    Maps::new(&client(&server)).create("a", "").await;
+    let (informer, _factory, _) = maps_informer(&server).await;
+    let (own, started) = (Log::new(), tokio::time::Instant::now());
+    let handles = own.clone();
+    let removes = handler(move |_: &Event<ConfigMap>| {
+        handles.all().iter().for_each(|handle: &steersman_cache::HandlerHandle| handle.remove());
+    });
+    own.push(informer.add_event_handler(removes).unwrap());
+    informer.stop().await.unwrap();
+    own.all()[0].remove_and_wait().await.unwrap();
+    assert!(started.elapsed() < std::time::Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +163,7 @@ async fn dropping_the_last_clone_ends_the_tasks_and_lets_go_of_the_handlers() {
     assert!(weak.upgrade().is_none(), "the handler is still there");
     assert!(!lister.is_empty());
     assert!(lister.wait_for_version("1000000", LONG).await.is_err());
-    handle.remove_and_wait().await;
+    handle.remove_and_wait().await.unwrap();
     let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     drop(client);
     assert!(alive <= 2, "{alive} tasks are alive: more than the client's own");
@@ -147,7 +203,7 @@ async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
         tokio::join!(
             informer.wait_for_sync(LONG),
             lister.wait_for_version("1", LONG),
-            handle.synced(),
+            handle.wait_for_sync(LONG),
             subscription.changed(),
         )
     };
@@ -155,7 +211,7 @@ async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
     assert!(started.elapsed() < std::time::Duration::from_secs(1));
     assert!(matches!(sync, Err(Error::Failed { .. })), "{sync:?}");
     assert!(matches!(reached, Err(Error::NotReached { stopped: true, .. })), "{reached:?}");
-    assert!(!synced && set.is_none());
+    assert!(synced.is_err() && set.is_none());
     assert!(informer.is_stopped() && informer.has_failed());
     let status = &informer.status()[0];
     assert_eq!(status.phase, Phase::Stopped);
@@ -164,7 +220,7 @@ async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
     assert!(
         informer.has_failed() && !informer.has_synced() && informer.add_event_handler(noting(&Log::new())).is_err()
     );
-    informer.stop().await;
+    informer.stop().await.unwrap();
 }
 
 #[test]

@@ -86,7 +86,7 @@ async fn transforms(server: Server) -> usize {
     for object in &informer.lister().list() {
         assert_eq!(object.get().unwrap().data, None);
     }
-    informer.stop().await;
+    informer.stop().await.unwrap();
     calls.load(Ordering::Relaxed)
 }
 

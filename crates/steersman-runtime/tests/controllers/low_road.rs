@@ -96,5 +96,5 @@ async fn a_controller_written_by_hand_needs_no_manager() {
     assert_eq!(log.take(), ["default/a is gone"]);
     stop.send(()).unwrap();
     running.await.unwrap().unwrap();
-    factory.shutdown().await;
+    factory.shutdown().await.unwrap();
 }

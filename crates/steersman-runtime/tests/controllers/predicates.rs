@@ -51,7 +51,7 @@ async fn life() -> Vec<Event<Deployment>> {
     log.push(Event::Update { old: new.clone(), new });
     api.delete("web", &DeleteParams::default()).await.unwrap();
     settle().await;
-    factory.shutdown().await;
+    factory.shutdown().await.unwrap();
     log.all()
 }
 

@@ -195,13 +195,13 @@ async fn a_watch_is_added_and_removed_while_the_manager_runs() {
     settle().await;
     assert_eq!(log.take(), [""; 0]);
     let watch = controller.watch(kind::<Secret>(), by_label).unwrap();
-    assert!(watch.synced().await);
+    assert!(watch.wait_for_sync(LONG).await.is_ok());
     settle().await;
     assert_eq!(log.take(), ["a"], "what is there already counts");
     create_secret(&client, "s", "b").await;
     settle().await;
     assert_eq!(log.take(), ["b"]);
-    watch.remove_and_wait().await;
+    watch.remove_and_wait().await.unwrap();
     create_secret(&client, "t", "c").await;
     settle().await;
     assert_eq!(log.take(), [""; 0], "it was taken away");
@@ -337,7 +337,7 @@ async fn a_watch_that_is_added_before_the_start_starts_nothing() {
     let status = manager.status();
     assert_eq!((status.len(), status.iter().map(|status| status.lists).sum::<u64>()), (2, 0), "{status:?}");
     let running = run(&manager).await;
-    assert!(watch.synced().await);
+    assert!(watch.wait_for_sync(LONG).await.is_ok());
     settle().await;
     assert_eq!(log.take(), ["a"]);
     running.stop().await.unwrap();
@@ -401,11 +401,11 @@ async fn a_kind_that_nobody_watches_any_more_is_undeclared() {
     assert!(error.contains("ConfigMap is watched by maps"), "while it runs: {error}");
 
     let watch = controller.watch(kind::<Secret>(), by_label).unwrap();
-    assert!(watch.synced().await);
+    assert!(watch.wait_for_sync(LONG).await.is_ok());
     let error = manager.undeclare(kind::<Secret>()).await.unwrap_err().to_string();
     assert!(error.contains("Secret is watched by maps") && error.contains("remove_and_wait()"), "{error}");
     assert_eq!(manager.status().len(), 2);
-    watch.remove_and_wait().await;
+    watch.remove_and_wait().await.unwrap();
     manager.undeclare(kind::<Secret>()).await.unwrap();
     assert_eq!(manager.status().len(), 1);
     let error = manager.client().get::<Secret>(&key("s")).await.unwrap_err().to_string();
@@ -415,7 +415,7 @@ async fn a_kind_that_nobody_watches_any_more_is_undeclared() {
     // Another begins from nothing, and may choose other objects.
     create_secret(&client, "s", "a").await;
     let watch = controller.watch(kind::<Secret>().namespace("default"), by_label).unwrap();
-    assert!(watch.synced().await);
+    assert!(watch.wait_for_sync(LONG).await.is_ok());
     manager.client().get::<Secret>(&key("s")).await.unwrap();
     settle().await;
     assert_eq!(log.take(), ["a"]);

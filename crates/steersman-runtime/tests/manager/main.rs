@@ -1,5 +1,6 @@
 //! The life of a manager, on the embedded server in process.
 
+mod durations;
 mod failing;
 mod kinds;
 mod namespaces;

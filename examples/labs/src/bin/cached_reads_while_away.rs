@@ -37,7 +37,7 @@ async fn a_cluster(client: &Client) -> Result<()> {
             () = &mut shutdown => break,
         }
     }
-    factory.shutdown().await;
+    factory.shutdown().await?;
     Ok(())
 }
 
@@ -79,7 +79,7 @@ async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
     let road = Road::open(server, address).await?;
     let is_there = |name| pods.get("default", name).is_some();
     pods.wait_until(PATIENCE, || is_there("demo") && !is_there("web-0")).await;
-    factory.shutdown().await;
+    factory.shutdown().await?;
     println!("cache:  it has web-0: {}", is_there("web-0"));
     road.close().await;
     serving.stop().await;

@@ -36,7 +36,7 @@ async fn main() -> Result<()> {
     })
     .await?;
     print_index(&pods, BY_NODE)?;
-    factory.shutdown().await;
+    factory.shutdown().await?;
     Ok(())
 }
 

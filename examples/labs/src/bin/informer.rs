@@ -34,7 +34,7 @@ async fn main() -> Result<()> {
     let handler = informer.add_event_handler(Print)?;
     factory.start()?;
     factory.wait_for_cache_sync(PATIENCE).await?;
-    handler.synced().await;
+    handler.wait_for_sync(PATIENCE).await?;
     println!("the cache has {} Pods", informer.lister().len());
 
     lab.play(async {
@@ -51,6 +51,6 @@ async fn main() -> Result<()> {
         Ok(())
     })
     .await?;
-    factory.shutdown().await;
+    factory.shutdown().await?;
     Ok(())
 }

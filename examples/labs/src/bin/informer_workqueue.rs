@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
     .await?;
     queue.shut_down();
     workers.join_all().await;
-    factory.shutdown().await;
+    factory.shutdown().await?;
     Ok(())
 }
 

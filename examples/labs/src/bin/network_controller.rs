@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
     let controller = Controller::new(factory.informer::<Network>(InformerOptions::all())?)?;
     factory.start()?;
     controller.run(2, lab.play(change_networks(&lab, &controller))).await?;
-    factory.shutdown().await;
+    factory.shutdown().await?;
     Ok(())
 }
 
