@@ -24,19 +24,30 @@ use crate::writes::{Sighting, Writes, Written};
 
 /// Reads from the manager's caches and writes to the server. Clones share the caches.
 ///
-/// **Read your writes** (contract 6). After a successful write through this client, a read that begins afterwards, from any cache of
-/// its manager, through a client or [`Context::object`](crate::Context::object), gives that state of the object or a later one, or waits for it, for at most the time that
-/// [`ManagerBuilder::read_your_writes`](crate::ManagerBuilder::read_your_writes) sets; then it is [`Error::Stale`]. What was deleted
-/// at once is not seen any more; nor is, in a cache that selects, what the write took out of its namespaces, labels or fields. Where
-/// a cache selects by a field that the answer did not have, the read waits until the cache has reached the version of the write. Not
-/// covered: dry runs, subresources that are created (`eviction`, `token`), collections that are deleted, writes past this client, and
-/// kinds whose versions do not compare, which is logged. Each of these sentences is a test in `tests/read_your_writes`; all at once is
-/// `no_read_is_stale_in_a_thousand_rounds_of_every_write`. In a cache of several namespaces, what somebody else deletes before it was
-/// read once after the write can be waited for in vain until the next bookmark of all of them, a minute at most.
+/// **Read your writes** (contract 6). After a successful write through this client, a read that begins afterwards returns
+/// that state of the object or a later one. This holds for every cache of the manager, through any of its clients and
+/// through [`Context::object`](crate::Context::object).
 ///
-/// A read never starts a watch: a kind that nobody declared is an error that says what to call (contract 11, test
-/// `reading_a_kind_that_nobody_declared_names_the_call_to_add`). Nor does it take a cache that is not filled yet for an empty one: it
-/// waits, and then says what is missing.
+/// - A read waits for a cache that is behind, at most for the time of
+///   [`ManagerBuilder::read_your_writes`](crate::ManagerBuilder::read_your_writes). Then it fails with [`Error::Stale`].
+/// - A deleted object is not seen any more. Nor is, in a cache that selects, an object that the write took out of the
+///   namespaces, labels or fields of that cache.
+/// - Where a cache selects by a field that the answer did not have, the read waits until the cache has reached the version
+///   of the write.
+///
+/// Not covered: dry runs, subresources that are created (`eviction`, `token`), collections that are deleted, writes past
+/// this client, and kinds whose versions do not compare, which is logged. Each of these sentences is a test in
+/// `tests/read_your_writes`. All at once is `no_read_is_stale_in_a_thousand_rounds_of_every_write`, and on several threads
+/// `reads_on_other_threads_show_what_was_answered_before_they_began`.
+///
+/// Two limits. If a cache of several namespaces has not shown a written object, and another client deletes it, reads wait
+/// for the next bookmark of all these namespaces, a minute at most. And a deletion of which nothing proves that a cache has
+/// passed it is remembered for 300 s, and until 1,024 later ones are: the cache has never shown the object, and another
+/// client made it; or the cache selects by labels or fields, and another client can have taken the object out and back in.
+///
+/// A read never starts a watch: a kind that is not declared is an error that names the call to add (contract 11, test
+/// `reading_a_kind_that_nobody_declared_names_the_call_to_add`). A cache that is not filled yet is not taken for an empty
+/// one: the read waits, and the error names what is missing.
 ///
 /// A cache that keeps only some namespaces, labels or fields answers for those alone. A read of an object or a namespace
 /// that it can never hold is [`Error::NotCached`], which names the selection and the fix; it is not "not found" (test
@@ -113,6 +124,11 @@ impl CachedClient {
         let identity = Identity::of::<DynamicObject, DynamicObject>(resource, call);
         let resource = resource.clone();
         Objects::new(self, identity, move |client, place| client.objects(resource.clone(), place))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn writes(&self) -> &Writes {
+        &self.shared.writes
     }
 
     /// How many written objects are remembered because a cache may not have seen them.
@@ -246,12 +262,13 @@ impl<K: Object + Resource> Objects<K> {
         &self.identity.kind
     }
 
-    fn api_of(&self, meta: &ObjectMeta) -> Result<(Api<K>, String), Error> {
-        let Some(name) = meta.name.clone() else {
+    fn api_of(&self, meta: &ObjectMeta) -> Result<(Api<K>, ObjectKey), Error> {
+        let Some(name) = &meta.name else {
             let problem = format!("a {} without a name cannot be written: set metadata.name", self.kind());
             return Err(Error::InvalidObject(problem));
         };
-        Ok((self.live(meta.namespace.as_deref()), name))
+        let key = ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), name);
+        Ok((self.live(meta.namespace.as_deref()), key))
     }
 
     /// What is not in the metadata would be lost.
@@ -347,8 +364,24 @@ impl<K: Object + Resource> Objects<K> {
         }
     }
 
+    /// Sends a write of an object that may exist, and notes the answer.
+    async fn write<T>(
+        &self,
+        key: &ObjectKey,
+        request: impl Future<Output = Result<T, steersman_client::Error>>,
+    ) -> Result<T, Error>
+    where
+        T: Resource + Serialize + 'static,
+    {
+        // Before it is sent: if it takes the last finalizer away, a cache may see the deletion before the answer comes.
+        let before = Sighting::of(&self.shared().caches.of(&self.identity.resource), key);
+        let answer = request.await?;
+        self.written(&answer, &before);
+        Ok(answer)
+    }
+
     /// Notes what the server has answered with: the object, or a part of it that has its version.
-    fn written<T: Resource + Serialize + 'static>(&self, answer: &T) {
+    fn written<T: Resource + Serialize + 'static>(&self, answer: &T, before: &Sighting) {
         self.shared().caches.hurry();
         let meta = answer.meta();
         let Some(name) = meta.name.as_deref().filter(|_| !self.client.dry_run) else { return };
@@ -358,10 +391,11 @@ impl<K: Object + Resource> Objects<K> {
         let is_whole = TypeId::of::<T>() == TypeId::of::<K>();
         if is_whole && is_finished(meta) {
             // With its last finalizer it went. The version in the answer is an older one.
-            writes.gone(&caches, resource, &key, meta.uid.clone(), Sighting::default());
+            let told = (meta.uid.as_deref(), meta.resource_version.as_deref());
+            writes.deleted(&caches, resource, &key, told, before);
         } else if let Some(written) = Written::new(meta) {
             let written = if is_whole { written.with_object(meta, answer, &caches) } else { written };
-            writes.written(&caches, resource, key, written);
+            writes.written(&caches, resource, &key, written);
         }
     }
 
@@ -369,24 +403,21 @@ impl<K: Object + Resource> Objects<K> {
     pub async fn create(&self, object: &K) -> Result<K, Error> {
         self.check_whole()?;
         let created = self.live(object.meta().namespace.as_deref()).create(&self.client.post_params(), object).await?;
-        self.written(&created);
+        self.written(&created, &Sighting::default());
         Ok(created)
     }
 
     /// Writes an object as a whole. Its version says which state it is meant to replace.
     pub async fn update(&self, object: &K) -> Result<K, Error> {
         self.check_whole()?;
-        let (api, name) = self.api_of(object.meta())?;
-        let updated = api.replace(&name, &self.client.post_params(), object).await?;
-        self.written(&updated);
-        Ok(updated)
+        let (api, key) = self.api_of(object.meta())?;
+        self.write(&key, api.replace(key.name(), &self.client.post_params(), object)).await
     }
 
     /// Writes the status of an object as a whole.
     pub async fn update_status(&self, object: &K) -> Result<K, Error> {
         self.check_whole()?;
-        let (_, name) = self.api_of(object.meta())?;
-        let key = ObjectKey::new(object.meta().namespace.as_deref().unwrap_or_default(), &name);
+        let (_, key) = self.api_of(object.meta())?;
         self.update_subresource(&key, "status", object).await
     }
 
@@ -396,9 +427,7 @@ impl<K: Object + Resource> Objects<K> {
         T: Resource + Serialize + DeserializeOwned + 'static,
     {
         let api = self.live(key.namespace());
-        let updated = api.subresource(subresource).replace(key.name(), &self.client.post_params(), body).await?;
-        self.written::<T>(&updated);
-        Ok(updated)
+        self.write(key, api.subresource(subresource).replace(key.name(), &self.client.post_params(), body)).await
     }
 
     /// Creates a part of an object, such as an `eviction` or a `token`. Reads do not wait for what follows from it.
@@ -414,9 +443,7 @@ impl<K: Object + Resource> Objects<K> {
 
     /// Changes part of an object.
     pub async fn patch<P: Serialize>(&self, key: &ObjectKey, patch: &Patch<P>) -> Result<K, Error> {
-        let patched = self.live(key.namespace()).patch(key.name(), &self.client.patch_params(), patch).await?;
-        self.written(&patched);
-        Ok(patched)
+        self.write(key, self.live(key.namespace()).patch(key.name(), &self.client.patch_params(), patch)).await
     }
 
     /// Changes part of the status of an object.
@@ -435,9 +462,7 @@ impl<K: Object + Resource> Objects<K> {
         T: Resource + Serialize + DeserializeOwned + 'static,
     {
         let api = self.live(key.namespace());
-        let patched = api.subresource(subresource).patch(key.name(), &self.client.patch_params(), patch).await?;
-        self.written::<T>(&patched);
-        Ok(patched)
+        self.write(key, api.subresource(subresource).patch(key.name(), &self.client.patch_params(), patch)).await
     }
 
     /// Server-side apply: says what this client's [field owner](CachedClient::field_owner) wants of the object, which is made if need
@@ -445,18 +470,14 @@ impl<K: Object + Resource> Objects<K> {
     /// `metadata.name`, as the server asks.
     pub async fn apply<P: Serialize>(&self, key: &ObjectKey, object: &P, force: bool) -> Result<K, Error> {
         let params = self.apply_params(force)?;
-        let applied = self.live(key.namespace()).patch(key.name(), &params, &Patch::Apply(object)).await?;
-        self.written(&applied);
-        Ok(applied)
+        self.write(key, self.live(key.namespace()).patch(key.name(), &params, &Patch::Apply(object))).await
     }
 
     /// Server-side apply of the status: as [`apply`](Self::apply), to an object that exists.
     pub async fn apply_status<P: Serialize>(&self, key: &ObjectKey, object: &P, force: bool) -> Result<K, Error> {
         let params = self.apply_params(force)?;
         let api = self.live(key.namespace());
-        let applied = api.status().patch(key.name(), &params, &Patch::Apply(object)).await?;
-        self.written::<K>(&applied);
-        Ok(applied)
+        self.write(key, api.status().patch(key.name(), &params, &Patch::Apply(object))).await
     }
 
     fn apply_params(&self, force: bool) -> Result<PatchParams, Error> {
@@ -482,14 +503,14 @@ impl<K: Object + Resource> Objects<K> {
         self.shared().caches.hurry();
         let told = match &answer {
             Deleted::Object(object) if object.meta().deletion_timestamp.is_some() && !is_finished(object.meta()) => {
-                self.written(&**object);
+                self.written(&**object, &before);
                 return Ok(answer);
             }
-            Deleted::Object(object) => object.meta().uid.clone(),
-            Deleted::Gone(status) => status.details.as_ref().map(|details| details.uid.clone()),
+            Deleted::Object(object) => (object.meta().uid.as_deref(), object.meta().resource_version.as_deref()),
+            Deleted::Gone(status) => (status.details.as_ref().map(|details| &*details.uid), None),
         };
-        let told = told.or_else(|| params.preconditions.and_then(|preconditions| preconditions.uid));
-        writes.gone(&caches, resource, key, told, before);
+        let expected = || params.preconditions.as_ref().and_then(|preconditions| preconditions.uid.as_deref());
+        writes.deleted(&caches, resource, key, (told.0.or_else(expected), told.1), &before);
         Ok(answer)
     }
 }

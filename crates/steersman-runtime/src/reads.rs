@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::caches::{Declared, Found};
-use crate::writes::{Pending, Which, Writes, outdated};
+use crate::writes::{Which, Writes};
 
 /// How long a read waits for a cache to be filled when it waits for nothing else.
 const SYNC_LIMIT: Duration = Duration::from_secs(10);
@@ -64,32 +64,32 @@ impl<K: Object> Reader<K> {
             return Ok(look(&self.lister));
         }
         let started = Instant::now();
+        let left = || limit.saturating_sub(started.elapsed());
+        let missing = || self.writes.missing(&pending, &self.declared);
+        if missing().is_some()
+            && !self.lister.wait_until(left(), || missing().is_none()).await
+            && let Some((key, wanted)) = missing()
+        {
+            return Err(self.stale(&key, wanted, limit));
+        }
         let mut stale = None;
         for _ in 0..READS_MAX {
-            self.caught_up(&pending, limit.saturating_sub(started.elapsed()), limit).await?;
-            let reached = self.lister.resource_version();
             let found = look(&self.lister);
-            let Some((key, wanted)) = outdated(&pending, objects(&found), &reached, &self.declared) else {
+            let Some(outdated) = self.writes.outdated(&pending, objects(&found), &self.declared) else {
                 return Ok(found);
             };
-            let (kind, waited) = (self.declared.identity.kind.clone(), started.elapsed());
-            stale = Some(Error::Stale { kind, key: key.to_string(), wanted, reached, waited });
+            if !self.lister.wait_until(left(), || !outdated.is_shown(&self.declared)).await {
+                return Err(self.stale(&outdated.key, outdated.wanted(), limit));
+            }
+            stale = Some(self.stale(&outdated.key, outdated.wanted(), started.elapsed()));
         }
         // What is known to be older than what was written is not given out.
         Err(stale.expect("it was read at least once"))
     }
 
-    /// Waits until the cache shows what is pending.
-    async fn caught_up(&self, pending: &[Pending], left: Duration, waited: Duration) -> Result<(), Error> {
-        let missing = || self.writes.missing(pending, &self.declared);
-        if missing().is_some()
-            && !self.lister.wait_until(left, || missing().is_none()).await
-            && let Some((key, wanted)) = missing()
-        {
-            let (kind, reached) = (self.declared.identity.kind.clone(), self.lister.resource_version());
-            return Err(Error::Stale { kind, key: key.to_string(), wanted, reached, waited });
-        }
-        Ok(())
+    fn stale(&self, key: &ObjectKey, wanted: String, waited: Duration) -> Error {
+        let (kind, reached) = (self.declared.identity.kind.clone(), self.lister.resource_version());
+        Error::Stale { kind, key: key.to_string(), wanted, reached, waited }
     }
 }
 

@@ -1,76 +1,82 @@
 //! What was written through a client and has to be seen in its caches.
 
-use std::cell::OnceCell;
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod wanted;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{self, AtomicBool};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use serde::Serialize;
 use steersman_cache::{Cached, ObjectKey};
-use steersman_client::ObjectMeta;
-use steersman_wire::{Metadata, ResourceVersion, compare_resource_version};
-use tokio::time::Instant;
+use steersman_wire::{ResourceVersion, compare_resource_version};
 
-use crate::caches::{Declared, Keeps, selected_values};
+use crate::caches::Declared;
+use wanted::{Deletion, Standing, Wanted};
 
-/// A deletion is remembered for so long, and longer where a cache still shows the object. The server does not tell its version, and
-/// so a cache that has not seen the object yet may show it later.
-const DELETIONS_KEPT: Duration = Duration::from_secs(300);
-/// So many objects are remembered before those that all caches have seen are looked for.
+pub(crate) use wanted::{Sighting, Written};
+
+/// How long a deletion is remembered of which nothing proves that a cache has passed it.
+const UNPROVEN_KEPT: Duration = Duration::from_secs(300);
+/// How many such deletions of a resource are remembered.
+const UNPROVEN_MAX: usize = 1_024;
+/// The number of remembered states from which on those are looked for that all caches have passed.
 const SWEEP: usize = 256;
 
-/// The last write of each object, by resource, as long as a cache may not have seen it.
+/// The last write of each object, and its deletion, by resource, as long as a cache may show something older.
 ///
-/// Its memory is bounded: it has at most twice as many objects as the caches lag behind, and 256 (test
-/// `what_all_caches_have_seen_is_forgotten`).
+/// **What a read costs.** Each cache has two sets of objects. It has not shown the *awaited* ones yet: a read waits for those
+/// that it covers. Of the *suspects* it may show a state that must not be seen any more: a read looks up in that set what it
+/// has found. So a list pays for writes that the cache has not shown and for its own result, and not for what was deleted
+/// (test `a_list_does_not_pay_for_finalizations_that_the_cache_has_shown`).
+///
+/// **When a deletion is settled.** The server does not tell the version of a deletion. A cache without selectors has passed
+/// it if it has once been at a time when the object existed, and does not show it now. From a cache that selects, an object
+/// can also be absent because others took it out of the selection, and it can come back before it is deleted. There, and
+/// where the object was never seen, the deletion stays *unproven*.
+///
+/// **Memory** is bounded, for each resource. At most these are remembered: twice the states that a cache has not reached or
+/// still shows although they are deleted, twice 1,024 unproven deletions, and 256 (tests
+/// `what_all_caches_have_seen_is_forgotten`, `a_list_does_not_pay_for_deletions_from_a_cache_that_selects`). An unproven
+/// deletion is forgotten after 300 s, or when 1,024 later ones are.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     /// Anything was ever written.
     any: AtomicBool,
     by_resource: Mutex<HashMap<String, Remembered>>,
+    /// How many times a read has looked for a remembered object.
+    #[cfg(test)]
+    looks: atomic::AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Remembered {
     objects: HashMap<ObjectKey, Wanted>,
-    /// When to look for what all caches have seen.
+    /// By their numbers.
+    caches: HashMap<usize, Open>,
+    /// How many states and deletions are remembered.
+    states: usize,
+    /// The number of the next write.
+    next: u64,
+    /// When to look for what all caches have passed.
     sweep_at: usize,
-    /// Somebody was told that versions of this resource do not compare.
-    told: bool,
+    /// A warning has been logged that versions of this resource do not compare.
+    warned: bool,
 }
 
-/// What a cache has to show of one object.
-#[derive(Debug, Default, Clone)]
-struct Wanted {
-    written: Option<Arc<Written>>,
-    /// The numbers of the caches that have shown it.
-    seen: Vec<usize>,
-    /// Objects of this name that are gone.
-    gone: Vec<Gone>,
-}
-
-/// A state that the server has answered with.
+/// What one cache may not show as it should.
 #[derive(Debug)]
-pub(crate) struct Written {
-    version: String,
-    uid: String,
-    /// `None` if the answer did not have them.
-    labels: Option<BTreeMap<String, String>>,
-    /// Those that a cache selects by and that are known.
-    fields: BTreeMap<String, String>,
+struct Open {
+    declared: Weak<Declared>,
+    /// Objects that the cache has to show, and has not.
+    awaited: HashSet<ObjectKey>,
+    /// Objects of which the cache may show what must not be seen any more.
+    suspects: HashSet<ObjectKey>,
 }
 
-#[derive(Debug, Clone)]
-struct Gone {
-    uid: String,
-    since: Instant,
-    /// Every cache had the object before it was deleted: it will not come any more where it is no longer.
-    was_everywhere: bool,
-}
-
-/// Which objects somebody is going to read.
+/// The objects that a read covers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Which<'a> {
     One(&'a ObjectKey),
@@ -78,61 +84,28 @@ pub(crate) enum Which<'a> {
     All,
 }
 
-/// What a read has to show of an object: it was written before the read began.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    key: ObjectKey,
-    wanted: Wanted,
-}
-
-/// What the caches know of an object before it is deleted.
+/// What a read has to show: it was written before the read began.
 #[derive(Debug, Default)]
-pub(crate) struct Sighting {
-    uids: BTreeSet<String>,
-    everywhere: bool,
+pub(crate) struct Pending {
+    /// The states that the cache has not shown.
+    awaited: Vec<(ObjectKey, Arc<Written>)>,
+    /// What the read finds is checked against writes with a number below.
+    below: Option<u64>,
 }
 
-/// Whether a cache shows what was written.
-#[derive(Debug, PartialEq, Eq)]
-enum Shown {
-    /// And it will go on doing so.
-    ForGood,
-    /// What it has is right, but something older may come.
-    ForNow,
-    /// It lacks this.
-    No(String),
+/// Something that a read has found and must not show.
+#[derive(Debug)]
+pub(crate) struct Outdated {
+    pub(crate) key: ObjectKey,
+    write: Write,
 }
 
-impl Sighting {
-    pub(crate) fn of(caches: &[Arc<Declared>], key: &ObjectKey) -> Self {
-        let mut uids = BTreeSet::new();
-        let mut everywhere = true;
-        for declared in caches {
-            let uid = declared.look().meta(key).map(|meta| meta.uid().to_owned());
-            everywhere &= !declared.can_hold(key) || (uid.is_some() && declared.is_unselective());
-            uids.extend(uid);
-        }
-        Self { everywhere: everywhere && uids.len() <= 1, uids }
-    }
-}
-
-impl Written {
-    /// Of an answer without a version nothing is to be remembered.
-    pub(crate) fn new(meta: &ObjectMeta) -> Option<Self> {
-        let version = meta.resource_version.clone()?;
-        Some(Self { version, uid: meta.uid.clone().unwrap_or_default(), labels: None, fields: BTreeMap::new() })
-    }
-
-    /// With what selectors look at, as the whole object has it.
-    pub(crate) fn with_object<K: Serialize>(mut self, meta: &ObjectMeta, object: &K, caches: &[Arc<Declared>]) -> Self {
-        self.labels = Some(meta.labels.clone().unwrap_or_default());
-        self.fields = selected_values(caches.iter().map(|declared| &**declared), object);
-        self
-    }
-
-    fn keeps(&self, key: &ObjectKey, declared: &Declared) -> Keeps {
-        declared.keeps(key, self.labels.as_ref(), |field| self.fields.get(field).map(String::as_str))
-    }
+#[derive(Debug)]
+enum Write {
+    /// The object with this uid is deleted.
+    Deletion(String),
+    /// The object was written at this version.
+    Version(String),
 }
 
 impl Which<'_> {
@@ -145,9 +118,38 @@ impl Which<'_> {
     }
 }
 
+impl Pending {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.awaited.is_empty() && self.below.is_none()
+    }
+}
+
+impl Outdated {
+    /// Whether the cache still shows it.
+    pub(crate) fn is_shown(&self, declared: &Declared) -> bool {
+        declared.look().meta(&self.key).is_some_and(|cached| match &self.write {
+            Write::Deletion(uid) => cached.uid() == uid,
+            Write::Version(version) => !has_reached(cached.resource_version(), version),
+        })
+    }
+
+    /// What the cache lacks, for an error.
+    pub(crate) fn wanted(&self) -> String {
+        match &self.write {
+            Write::Deletion(uid) => format!("the deletion of uid {uid}"),
+            Write::Version(version) => format!("version {version}"),
+        }
+    }
+}
+
 impl Writes {
     fn by_resource(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
         self.by_resource.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn looked_at(&self, _entries: usize) {
+        #[cfg(test)]
+        self.looks.fetch_add(_entries, atomic::Ordering::Relaxed);
     }
 
     /// How many objects are remembered.
@@ -156,12 +158,12 @@ impl Writes {
     }
 
     /// The server has answered with this state of an object.
-    pub(crate) fn written(&self, caches: &[Arc<Declared>], resource: &str, key: ObjectKey, written: Written) {
+    pub(crate) fn written(&self, caches: &[Arc<Declared>], resource: &str, key: &ObjectKey, written: Written) {
         let mut by_resource = self.by_resource();
         self.any.store(true, atomic::Ordering::Release);
         let remembered = by_resource.entry(resource.to_owned()).or_default();
         if ResourceVersion::parse(&written.version).is_err() {
-            if !std::mem::replace(&mut remembered.told, true) {
+            if !std::mem::replace(&mut remembered.warned, true) {
                 let version = &written.version;
                 tracing::warn!(
                     resource,
@@ -171,196 +173,240 @@ impl Writes {
             }
             return;
         }
-        let wanted = remembered.objects.entry(key).or_default();
-        // Two writers may be told in another order than the server wrote.
-        let newer = |before: &Arc<Written>| {
-            compare_resource_version(&before.version, &written.version).is_ok_and(Ordering::is_gt)
-        };
-        if !wanted.written.as_ref().is_some_and(newer) {
-            wanted.written = Some(Arc::new(written));
-            wanted.seen.clear();
-        }
-        remembered.sweep_if_due(caches);
+        remembered.enrol(caches);
+        remembered.written(key, written);
+        remembered.sweep_if_due();
     }
 
-    /// An object has been deleted: that with the uid that the server told, and whatever the caches knew before it was sent.
-    pub(crate) fn gone(
+    /// An object has been deleted: the one with the uid and the version in the answer, as far as the answer has them, and
+    /// those that the caches showed before the request was sent.
+    pub(crate) fn deleted(
         &self,
         caches: &[Arc<Declared>],
         resource: &str,
         key: &ObjectKey,
-        told: Option<String>,
-        mut before: Sighting,
+        (uid, version): (Option<&str>, Option<&str>),
+        before: &Sighting,
     ) {
         let mut by_resource = self.by_resource();
         self.any.store(true, atomic::Ordering::Release);
         let remembered = by_resource.entry(resource.to_owned()).or_default();
-        if let Some(told) = told.filter(|uid| !uid.is_empty()) {
-            before.everywhere &= before.uids.contains(&told);
-            before.uids.insert(told);
-        }
-        if before.uids.is_empty() {
-            return;
-        }
-        let wanted = remembered.objects.entry(key.clone()).or_default();
-        if before.everywhere && wanted.written.as_ref().is_some_and(|written| before.uids.contains(&written.uid)) {
-            wanted.written = None;
-        }
-        wanted.gone.retain(|gone| !before.uids.contains(&gone.uid));
-        let (since, was_everywhere) = (Instant::now(), before.everywhere);
-        wanted.gone.extend(before.uids.into_iter().map(|uid| Gone { uid, since, was_everywhere }));
-        remembered.sweep_if_due(caches);
+        remembered.enrol(caches);
+        let version = version.filter(|version| ResourceVersion::parse(version).is_ok());
+        remembered.deleted(key, uid.filter(|uid| !uid.is_empty()), version, before);
+        remembered.sweep_if_due();
     }
 
     /// What was written so far of the objects to be read, as far as this cache may not show it.
-    pub(crate) fn pending(&self, which: Which<'_>, declared: &Declared) -> Vec<Pending> {
-        // Most reads end here, or at one of the next two returns.
+    pub(crate) fn pending(&self, which: Which<'_>, declared: &Arc<Declared>) -> Pending {
+        // Most reads end here, or have nothing to look at below.
         if !self.any.load(atomic::Ordering::Acquire) {
-            return Vec::new();
+            return Pending::default();
         }
         let mut by_resource = self.by_resource();
-        let Some(remembered) = by_resource.get_mut(&declared.identity.resource) else { return Vec::new() };
-        let reached = OnceCell::new();
-        let mut pending = Vec::new();
-        let mut look = |key: &ObjectKey, wanted: &mut Wanted| {
-            if wanted.was_shown_for_good(declared) {
-                return;
-            }
-            let reached = reached.get_or_init(|| declared.look().resource_version());
-            if wanted.look(key, reached, declared) != Shown::ForGood {
-                pending.push(Pending { key: key.clone(), wanted: wanted.clone() });
-            }
+        let Some(remembered) = by_resource.get_mut(&declared.identity.resource) else { return Pending::default() };
+        remembered.enrol(std::slice::from_ref(declared));
+        let Some(open) = remembered.caches.get(&declared.number) else { return Pending::default() };
+        let is_suspect = match which {
+            Which::One(key) => open.suspects.contains(key),
+            Which::Namespace(_) | Which::All => !open.suspects.is_empty(),
         };
-        match which {
-            Which::One(key) => {
-                if let Some(wanted) = remembered.objects.get_mut(key) {
-                    look(key, wanted);
-                }
-            }
-            which => {
-                let chosen = remembered.objects.iter_mut().filter(|(key, _)| which.includes(key));
-                chosen.for_each(|(key, wanted)| look(key, wanted));
+        let unseen: Vec<ObjectKey> = match which {
+            Which::One(key) => open.awaited.get(key).cloned().into_iter().collect(),
+            which => open.awaited.iter().filter(|key| which.includes(key)).cloned().collect(),
+        };
+        self.looked_at(unseen.len());
+        let mut awaited = Vec::new();
+        if !unseen.is_empty() {
+            let reached = declared.look().resource_version();
+            for key in unseen {
+                let written = remembered.review(&key, declared, &reached);
+                awaited.extend(written.map(|written| (key, written)));
             }
         }
-        pending
+        // While a read waits for an object, that may become a suspect.
+        let below = (is_suspect || !awaited.is_empty()).then_some(remembered.next);
+        Pending { awaited, below }
     }
 
-    /// The first object of `pending` that the cache does not show as it should, and what it lacks. What was written since the read
-    /// began is not waited for, but will do.
-    pub(crate) fn missing(&self, pending: &[Pending], declared: &Declared) -> Option<(ObjectKey, String)> {
+    /// The first object that the cache has to show and does not, and what it lacks. A later write does as well, but is not
+    /// waited for.
+    pub(crate) fn missing(&self, pending: &Pending, declared: &Declared) -> Option<(ObjectKey, String)> {
+        if pending.awaited.is_empty() {
+            return None;
+        }
         let reached = declared.look().resource_version();
         let mut by_resource = self.by_resource();
-        let remembered = by_resource.get_mut(&declared.identity.resource);
-        let mut objects = remembered.map(|remembered| &mut remembered.objects);
-        pending.iter().find_map(|Pending { key, wanted }| {
-            // What is no longer remembered has been seen by all caches.
-            let now = objects.as_mut()?.get_mut(key)?;
-            if !matches!(now.look(key, &reached, declared), Shown::No(_)) {
-                return None;
+        let remembered = by_resource.get_mut(&declared.identity.resource)?;
+        pending.awaited.iter().find_map(|(key, written)| {
+            // Shown; or deleted or taken out of the selection by now, and then what the read finds is checked.
+            remembered.review(key, declared, &reached)?;
+            let is_missing = !written.is_seen(declared.look().meta(key).as_ref(), &reached);
+            is_missing.then(|| (key.clone(), format!("version {}", written.version)))
+        })
+    }
+
+    /// The first of the objects that a read has found that must not be seen any more.
+    pub(crate) fn outdated<K>(&self, pending: &Pending, found: &[Cached<K>], declared: &Declared) -> Option<Outdated> {
+        let below = pending.below?;
+        let by_resource = self.by_resource();
+        let remembered = by_resource.get(&declared.identity.resource)?;
+        let open = remembered.caches.get(&declared.number)?;
+        self.looked_at(found.len());
+        let mut key = String::new();
+        found.iter().map(Cached::meta).find_map(|meta| {
+            key.clear();
+            if !meta.namespace().is_empty() {
+                key.extend([meta.namespace(), "/"]);
             }
-            let cached = declared.look().meta(key);
-            let Shown::No(what) = wanted.shown(key, cached.as_ref(), &reached, declared) else { return None };
-            Some((key.clone(), what))
+            key.push_str(meta.name());
+            let key = open.suspects.get(&*key)?;
+            let write = remembered.objects.get(key)?.contradicts(meta, below, declared)?;
+            Some(Outdated { key: key.clone(), write })
         })
     }
 }
 
-/// Which of the objects that were read, when the cache had reached at least that version, is older than what was written, and what it
-/// lacks. It can have come between the look at the cache and the read.
-pub(crate) fn outdated<K>(
-    pending: &[Pending],
-    objects: &[Cached<K>],
-    reached: &str,
-    declared: &Declared,
-) -> Option<(ObjectKey, String)> {
-    let by_key: HashMap<_, _> = pending
-        .iter()
-        .map(|pending| ((pending.key.namespace().unwrap_or_default(), pending.key.name()), pending))
-        .collect();
-    objects.iter().map(Cached::meta).find_map(|meta| {
-        let Pending { key, wanted } = by_key.get(&(meta.namespace(), meta.name()))?;
-        let Shown::No(what) = wanted.shown(key, Some(meta), reached, declared) else { return None };
-        Some((key.clone(), what))
-    })
+impl Open {
+    fn set(&mut self, key: &ObjectKey, Standing { awaited, suspect }: Standing) {
+        for (is_in, set) in [(awaited, &mut self.awaited), (suspect, &mut self.suspects)] {
+            match is_in {
+                true if !set.contains(key) => drop(set.insert(key.clone())),
+                true => {}
+                false => drop(set.remove(key)),
+            }
+        }
+    }
 }
 
 impl Remembered {
-    /// Forgets what all caches have seen, once there is as much again as was left the last time.
-    fn sweep_if_due(&mut self, caches: &[Arc<Declared>]) {
-        if self.objects.len() <= self.sweep_at.max(SWEEP) {
+    /// Caches that come later may be behind what is remembered as well.
+    fn enrol(&mut self, caches: &[Arc<Declared>]) {
+        for declared in caches {
+            if self.caches.contains_key(&declared.number) {
+                continue;
+            }
+            let mut open =
+                Open { declared: Arc::downgrade(declared), awaited: HashSet::new(), suspects: HashSet::new() };
+            let reached = declared.look().resource_version();
+            for (key, wanted) in self.objects.iter_mut().filter(|(key, _)| declared.can_hold(key)) {
+                wanted.open_in(declared.number);
+                wanted.review(key, &reached, declared);
+                open.set(key, wanted.standing(key, declared));
+            }
+            self.caches.insert(declared.number, open);
+        }
+    }
+
+    /// The caches that are still declared.
+    fn enrolled(&self) -> Vec<Arc<Declared>> {
+        self.caches.values().filter_map(|open| open.declared.upgrade()).collect()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Looks at a cache again: the state of the object that it has to show and does not.
+    fn review(&mut self, key: &ObjectKey, declared: &Declared, reached: &str) -> Option<Arc<Written>> {
+        let open = self.caches.get_mut(&declared.number)?;
+        let Some(wanted) = self.objects.get_mut(key) else {
+            open.set(key, Standing::default());
+            return None;
+        };
+        wanted.review(key, reached, declared);
+        let standing = wanted.standing(key, declared);
+        open.set(key, standing);
+        wanted.written.clone().filter(|_| standing.awaited)
+    }
+
+    fn review_everywhere(&mut self, key: &ObjectKey, caches: &[Arc<Declared>]) {
+        for declared in caches {
+            let reached = declared.look().resource_version();
+            self.review(key, declared, &reached);
+        }
+    }
+
+    fn written(&mut self, key: &ObjectKey, written: Written) {
+        let (number, caches) = (self.number(), self.enrolled());
+        let wanted = self.objects.entry(key.clone()).or_default();
+        // Two answers may come in another order than the server wrote.
+        let is_older = |before: &Arc<Written>| {
+            compare_resource_version(&before.version, &written.version).is_ok_and(std::cmp::Ordering::is_gt)
+        };
+        if wanted.written.as_ref().is_some_and(is_older) || wanted.is_deleted(&written.uid) {
             return;
         }
-        let caches: Vec<_> = caches.iter().map(|declared| (declared, declared.look().resource_version())).collect();
-        self.objects.retain(|key, wanted| {
-            let shown = caches.iter().map(|(declared, reached)| wanted.look(key, reached, declared));
-            let shown: Vec<_> = shown.collect();
-            if !shown.iter().any(|shown| matches!(shown, Shown::No(_))) {
-                wanted.forget_old_deletions();
+        self.states += usize::from(wanted.written.is_none());
+        let holders = caches.iter().filter(|declared| declared.can_hold(key)).map(|declared| declared.number);
+        wanted.set_written(written, number, holders.collect());
+        self.review_everywhere(key, &caches);
+    }
+
+    fn deleted(&mut self, key: &ObjectKey, told: Option<&str>, version: Option<&str>, before: &Sighting) {
+        // An object that a cache showed before, and that is another one, was deleted before this one came.
+        let uids: BTreeSet<&str> = before.uids().chain(told).collect();
+        if uids.is_empty() {
+            return;
+        }
+        let (number, caches) = (self.number(), self.enrolled());
+        // Which caches have shown the last state that was written.
+        self.review_everywhere(key, &caches);
+        let holders: Vec<_> =
+            caches.iter().filter(|declared| declared.can_hold(key)).map(|declared| declared.number).collect();
+        let wanted = self.objects.entry(key.clone()).or_default();
+        let mut last = wanted.take_written_of(&uids);
+        self.states -= usize::from(last.is_some());
+        for uid in uids {
+            if wanted.is_deleted(uid) {
+                continue;
             }
-            !wanted.is_empty() && shown.iter().any(|shown| *shown != Shown::ForGood)
+            let version = version.filter(|_| told == Some(uid));
+            let last = last.take_if(|last| last.written.uid == uid);
+            let deletion = Deletion::new(uid, number, version, last, &holders, before);
+            wanted.deletions.push(deletion);
+            self.states += 1;
+        }
+        self.review_everywhere(key, &caches);
+    }
+
+    /// Forgets what all caches have passed, once there is as much again as was left the last time.
+    fn sweep_if_due(&mut self) {
+        if self.states <= self.sweep_at.max(SWEEP) {
+            return;
+        }
+        self.caches.retain(|_, open| open.declared.strong_count() > 0);
+        let caches = self.enrolled();
+        for declared in &caches {
+            let reached = declared.look().resource_version();
+            self.objects.iter_mut().for_each(|(key, wanted)| wanted.review(key, &reached, declared));
+        }
+        let deletions = self.objects.values().flat_map(|wanted| &wanted.deletions);
+        let mut unproven: Vec<_> = deletions.filter(|deletion| deletion.is_unproven()).map(|it| it.number).collect();
+        unproven.sort_unstable();
+        let excess = unproven.len().saturating_sub(UNPROVEN_MAX);
+        let oldest_kept = unproven.get(excess).copied().unwrap_or(u64::MAX);
+        let is_enrolled = |cache: usize| self.caches.contains_key(&cache);
+        self.objects.retain(|_, wanted| {
+            wanted.close(is_enrolled);
+            wanted.deletions.retain(|deletion| {
+                let is_old = deletion.number < oldest_kept || deletion.since.elapsed() >= UNPROVEN_KEPT;
+                deletion.is_open() && !(is_old && deletion.is_unproven())
+            });
+            !wanted.is_settled()
         });
-        self.sweep_at = self.objects.len() * 2;
+        for declared in &caches {
+            let Some(open) = self.caches.get_mut(&declared.number) else { continue };
+            (open.awaited, open.suspects) = Default::default();
+            self.objects.iter().for_each(|(key, wanted)| open.set(key, wanted.standing(key, declared)));
+        }
+        self.states = self.objects.values().map(Wanted::states).sum();
+        self.sweep_at = self.states * 2;
     }
 }
 
 /// Whether a version is at least the one that is wanted. Versions that do not compare are not waited for: there is no way to know.
 fn has_reached(version: &str, wanted: &str) -> bool {
-    compare_resource_version(version, wanted).map_or(!version.is_empty(), Ordering::is_ge)
-}
-
-impl Wanted {
-    fn is_empty(&self) -> bool {
-        self.written.is_none() && self.gone.is_empty()
-    }
-
-    fn is_gone(&self, uid: &str) -> bool {
-        self.gone.iter().any(|gone| gone.uid == uid)
-    }
-
-    /// What was written of them is forgotten with them.
-    fn forget_old_deletions(&mut self) {
-        let is_old = |gone: &Gone| gone.since.elapsed() >= DELETIONS_KEPT;
-        self.written.take_if(|written| self.gone.iter().any(|gone| gone.uid == written.uid && is_old(gone)));
-        self.gone.retain(|gone| !is_old(gone));
-    }
-
-    /// Whether a cache shows it. A state that a cache has shown is remembered: it will not go back behind it.
-    fn look(&mut self, key: &ObjectKey, reached: &str, declared: &Declared) -> Shown {
-        let cached = declared.look().meta(key);
-        if self.is_seen(cached.as_ref(), reached, declared) && !self.seen.contains(&declared.number) {
-            self.seen.push(declared.number);
-        }
-        self.shown(key, cached.as_ref(), reached, declared)
-    }
-
-    /// Whether a cache has shown it once, and nothing can come in between: no look at the cache is needed to know.
-    fn was_shown_for_good(&self, declared: &Declared) -> bool {
-        self.gone.is_empty() && self.seen.contains(&declared.number)
-    }
-
-    /// Whether the cache has, or once had, the state that was written or a later one.
-    fn is_seen(&self, cached: Option<&Metadata>, reached: &str, declared: &Declared) -> bool {
-        self.written.as_ref().is_none_or(|written| {
-            self.seen.contains(&declared.number)
-                || has_reached(reached, &written.version)
-                || cached.is_some_and(|cached| has_reached(cached.resource_version(), &written.version))
-        })
-    }
-
-    /// Whether a cache that has reached at least this version, and has this state of the object, shows it.
-    fn shown(&self, key: &ObjectKey, cached: Option<&Metadata>, reached: &str, declared: &Declared) -> Shown {
-        if let Some(uid) = cached.map(Metadata::uid).filter(|uid| self.is_gone(uid)) {
-            return Shown::No(format!("the deletion of uid {uid}"));
-        }
-        let written = match &self.written {
-            Some(written) if !self.is_seen(cached, reached, declared) => written,
-            _ if self.gone.iter().all(|gone| gone.was_everywhere) => return Shown::ForGood,
-            _ => return Shown::ForNow,
-        };
-        let keeps = if self.is_gone(&written.uid) { Keeps::No } else { written.keeps(key, declared) };
-        if keeps == Keeps::No && cached.is_none() {
-            return Shown::ForNow;
-        }
-        Shown::No(format!("version {}", written.version))
-    }
+    compare_resource_version(version, wanted).map_or(!version.is_empty(), std::cmp::Ordering::is_ge)
 }

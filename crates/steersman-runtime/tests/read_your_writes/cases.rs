@@ -8,7 +8,7 @@ use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
 use serde_json::json;
-use steersman_client::{ApiResource, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, Status};
+use steersman_client::{ApiResource, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Status};
 use steersman_runtime::{CachedClient, Error, ListQuery, dynamic, kind, metadata};
 use tokio::time::Instant;
 
@@ -38,6 +38,31 @@ async fn a_read_waits_for_the_version_that_was_written() {
     assert!(!read.is_finished(), "the cache does not have it yet");
     world.network.let_go();
     assert_eq!(read.await.unwrap(), "2");
+}
+
+/// The later write is not waited for, but the earlier one is.
+#[tokio::test(start_paused = true)]
+async fn a_read_that_waits_is_not_released_by_a_later_write() {
+    for later in ["patch", "delete"] {
+        let world = World::new(|manager| manager.declare(kind::<ConfigMap>()).unwrap()).await;
+        let maps = world.client.objects::<ConfigMap>();
+        maps.create(&map("a/m", "1")).await.unwrap();
+        maps.get(&key("a/m")).await.unwrap();
+        world.network.delay(Duration::from_millis(300));
+        // Another event comes before the first write, and after the second is answered.
+        world.other.namespaced::<ConfigMap>("b").create(&PostParams::default(), &map("b/n", "9")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        maps.patch(&key("a/m"), &Patch::Merge(set_value("2"))).await.unwrap();
+        let reads = world.client.objects::<ConfigMap>();
+        let read = tokio::spawn(async move { reads.list().await });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        match later {
+            "patch" => drop(maps.patch(&key("a/m"), &Patch::Merge(set_value("3"))).await.unwrap()),
+            _ => drop(maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap()),
+        }
+        let found: Vec<_> = read.await.unwrap().unwrap().iter().map(value).collect();
+        assert!(!found.contains(&"1".to_owned()), "{later}: {found:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

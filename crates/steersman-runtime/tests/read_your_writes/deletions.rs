@@ -155,3 +155,33 @@ async fn what_a_cache_has_not_seen_is_not_forgotten() {
     let names = names(&maps.list().await.unwrap());
     assert!(!names.contains(&"deleted".to_owned()));
 }
+
+/// However many deletions there are, and however often what is settled is forgotten.
+#[tokio::test(start_paused = true)]
+async fn objects_that_were_made_and_deleted_unseen_never_appear() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    let (was_seen, _looking) = looks_for_any(&world.client);
+    world.network.hold("watch=true");
+    for number in 0..1_500 {
+        let name = format!("a/{number}");
+        maps.create(&map(&name, "1")).await.unwrap();
+        maps.delete(&key(&name), &DeleteParams::default()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(maps.list().await.unwrap().is_empty());
+    assert_eq!(world.client.remembered_writes(), 1_500, "the cache has passed none of them");
+    world.network.delay(Duration::from_secs(2));
+    world.network.let_go();
+    for _ in 0..400 {
+        assert!(maps.list().await.unwrap().is_empty());
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
+    assert!(*was_seen.borrow(), "the cache had some for a while");
+    // The cache has passed all of them.
+    for number in 0..3_000 {
+        maps.create(&map(&format!("b/{number}"), "1")).await.unwrap();
+        maps.get(&key(&format!("b/{number}"))).await.unwrap();
+    }
+    assert!(world.client.remembered_writes() <= 512, "{}", world.client.remembered_writes());
+}

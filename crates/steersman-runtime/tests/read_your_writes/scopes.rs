@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde_json::{Value, json};
-use steersman_client::{DeleteParams, ObjectMeta, Patch, PostParams};
+use steersman_client::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use steersman_runtime::kind;
 use tokio::time::Instant;
 
@@ -160,4 +160,32 @@ async fn deletions_are_waited_for_where_another_namespace_is_idle() {
     let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     maps.patch(&key("b/m"), &none).await.unwrap();
     assert!(maps.list().await.unwrap().is_empty());
+}
+
+/// From a cache that selects, an object can be absent although its deletion is yet to come.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_left_the_labels_and_came_back_before_it_was_deleted_never_appears() {
+    let world = World::new(|manager| manager.declare(kind::<ConfigMap>().labels("app=web")).unwrap()).await;
+    let maps = world.client.objects::<ConfigMap>();
+    maps.create(&labelled("a/m", "app=web")).await.unwrap();
+    maps.get(&key("a/m")).await.unwrap();
+    world.network.delay(Duration::from_millis(300));
+    let others = world.other.namespaced::<ConfigMap>("a");
+    others.patch("m", &PatchParams::default(), &label("other")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    others.patch("m", &PatchParams::default(), &label("web")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
+    assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
+    // The object is absent from the cache, and what is settled is forgotten.
+    for number in 0..600 {
+        maps.create(&labelled(&format!("b/{number}"), "app=other")).await.unwrap();
+    }
+    let (was_seen, _looking) = looks_for_any(&world.client);
+    for _ in 0..500 {
+        assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
+        assert!(maps.list().await.unwrap().is_empty());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(*was_seen.borrow(), "it was back for a while");
 }
