@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use steersman_runtime::{Manager, kind};
+use steersman_runtime::{Action, Context, Failure, Index, Manager, ObjectKey, kind, reconcile_fn};
 use steersman_testing::Embedded;
+use steersman_wire::LabelSelector;
 use tokio::time::{Instant, sleep};
 
 use crate::support::network::{Fault, Network};
@@ -90,5 +91,54 @@ async fn a_read_that_waits_for_the_first_list_shortens_the_back_off() {
     let back = Instant::now();
     manager.client().objects::<Secret>().list().await.unwrap();
     assert!(back.elapsed() <= SOON, "the list succeeded after {:?}", back.elapsed());
+    running.stop().await.unwrap();
+}
+
+/// Contract 9, for the client and for a reconciler.
+#[tokio::test(start_paused = true)]
+async fn cached_reads_go_on_while_the_server_is_away() {
+    let server = Embedded::start();
+    let (network, client) = Network::new(&server);
+    let manager = Manager::new(client);
+    let log = Log::new();
+    let notes = log.clone();
+    // Reconciled again and again, because of the resync.
+    let maps = kind::<ConfigMap>().index("app", Index::label("app")).resync(Duration::from_secs(10));
+    let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
+        let notes = notes.clone();
+        async move {
+            let value = ctx.object(&key).await?.map(|map| map.meta().name().to_owned());
+            let listed = ctx.client().objects::<ConfigMap>().list().await?.len();
+            notes.note(format!("{value:?} of {listed}"));
+            Ok::<_, Failure>(Action::done())
+        }
+    });
+    manager.controller(maps).complete(reconciler).unwrap();
+    let running = run(&manager).await;
+    let mut labelled = map("a", "1");
+    labelled.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    manager.client().create(&labelled).await.unwrap();
+    let maps = manager.client().objects::<ConfigMap>();
+    maps.get(&key("a")).await.unwrap();
+
+    network.fail("", Fault::Refused);
+    network.cut();
+    sleep(OUTAGE).await;
+    log.take();
+    for _ in 0..10 {
+        sleep(Duration::from_secs(60)).await;
+        let started = Instant::now();
+        assert_eq!(maps.get(&key("a")).await.unwrap().meta().name(), "a");
+        assert!(maps.get_opt(&key("none")).await.unwrap().is_none());
+        assert_eq!(maps.list().await.unwrap().len(), 1);
+        assert_eq!(maps.list_in("default").await.unwrap().len(), 1);
+        assert_eq!(maps.select(None, &LabelSelector::parse("app=web").unwrap()).await.unwrap().len(), 1);
+        assert_eq!(maps.by_index("app", "web").await.unwrap().len(), 1);
+        assert_eq!(started.elapsed(), Duration::ZERO, "nothing was waited for");
+    }
+    assert!(maps.live(Some("default")).get("a").await.is_err(), "the server is away");
+    let reconciled = log.all();
+    assert!(reconciled.len() >= 50, "{reconciled:?}");
+    assert!(reconciled.iter().all(|note| note == "Some(\"a\") of 1"), "{reconciled:?}");
     running.stop().await.unwrap();
 }
