@@ -19,6 +19,8 @@ use crate::{docs, process, provide, tidy};
 const REAL_SERVER_PREFIX: &str = "real_";
 /// Set for the long version. Tests that try many seeds try many more.
 const SOAK_VARIABLE: &str = "STEERSMAN_SOAK";
+/// How long the load on the embedded server and a manager lasts, in minutes.
+const SOAK_MINUTES_VARIABLE: &str = "STEERSMAN_SOAK_MINUTES";
 
 /// Swaps the work queue's mutex for the model checker's, and turns its tests on.
 const MODEL_CHECKER_FLAGS: &str = "--cfg steersman_loom";
@@ -29,9 +31,13 @@ pub(crate) struct Args {
     /// Only what needs nothing but Rust: no real servers, no browser, no cargo-deny
     #[arg(long, conflicts_with = "soak")]
     fast: bool,
-    /// The long version: many more seeds
+    /// The long version: many more seeds, and minutes of load with faults on the embedded server
+    /// and a manager
     #[arg(long)]
     soak: bool,
+    /// How long the load lasts
+    #[arg(long, requires = "soak", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    soak_minutes: u32,
 }
 
 /// Runs it all. Closes with what was left out, and with a line that counts the tests.
@@ -64,6 +70,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut command = test(&["--package", "steersman-workqueue", "--test", "loom"]);
         count(command.env("RUSTFLAGS", MODEL_CHECKER_FLAGS).env("CARGO_TARGET_DIR", target_directory.join("loom")))
     })?;
+    if args.soak {
+        counts += steps.run("load with faults", || {
+            let mut command = test(&["--package", "steersman-runtime", "--test", "soak", "--", "--nocapture"]);
+            count(command.env(SOAK_MINUTES_VARIABLE, args.soak_minutes.to_string()))
+        })?;
+    }
     counts += steps.run("documentation tests", || count(&mut test(&["--workspace", "--doc"])))?;
 
     if args.fast {
