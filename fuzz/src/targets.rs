@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use steersman_apiserver::{ApiServer, Cost};
+use steersman_apiserver::{ApiServer, Cost, Identity};
 use tower::Service;
 
 /// The limit of the server, and a tenth for the operation that reaches it.
@@ -184,6 +184,33 @@ pub(crate) fn kinds(data: &[u8]) {
         let body = [b"k8s\0".to_vec(), field(1, &of_type), field(2, message)].concat();
         expect_json(send(server, "POST", path, b"application/vnd.kubernetes.protobuf", &body));
     });
+}
+
+/// An `Accept` header, wherever answers are negotiated: each is an answer in JSON or YAML, or a refusal.
+pub(crate) fn accept(data: &[u8]) {
+    with_server(|server| {
+        let maps = "/api/v1/namespaces/default/configmaps";
+        for path in [MAP, maps, &format!("{maps}?watch=1&timeoutSeconds=1"), "/api", "/apis", "/api/v1", "/version"] {
+            let request = http::Request::get(path).header("accept", data);
+            // What is no header does not get to a server.
+            let Ok(request) = request.body(Full::<Bytes>::default()) else { return };
+            let Ok(answer) = server.clone().call(request).now_or_never().expect("an answer waits for nothing");
+            assert!(matches!(answer.status().as_u16(), 200 | 406), "{path}: {}", answer.status());
+            let cost: &Cost = answer.extensions().get().expect("each answer has its cost");
+            assert!(cost.steps <= STEPS_MAX, "{} steps for {} bytes", cost.steps, data.len());
+        }
+    });
+}
+
+/// A client certificate, as DER: an identity has a name, and is about as long as the certificate.
+pub(crate) fn certificate(data: &[u8]) {
+    let Some(identity) = Identity::of_certificate(data) else { return };
+    assert!(!identity.name().is_empty());
+    assert!(identity.groups().iter().any(|group| group == "system:authenticated"), "{identity:?}");
+    let groups: usize = identity.groups().iter().map(|group| group.len()).sum();
+    // Bytes that are not UTF-8 become three.
+    assert!(identity.name().len() + groups <= 3 * data.len() + "system:authenticated".len());
+    assert_eq!(Identity::of_certificate(data), Some(identity));
 }
 
 /// The kinds that can be created and have a message: where, their version and their name.

@@ -9,6 +9,9 @@ use crate::status::Status;
 /// What refusals say that is understood, in the words of the real server. We speak the first two.
 pub(crate) const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
+/// So many clauses of an `Accept` header are read. Clients send about five.
+const CLAUSES_MAX: usize = 256;
+
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -109,10 +112,10 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses of a header, the best first.
+/// The clauses of a header, the best first. Sorting takes the square of their number, which is limited therefore.
 fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut sorted: Vec<Clause<'_>> = Vec::new();
-    for clause in header.split(',').filter_map(Clause::parse) {
+    for clause in header.split(',').filter_map(Clause::parse).take(CLAUSES_MAX) {
         // Its order is not a total one, so that the way of sorting is part of the rule.
         let place = sorted.iter().rposition(|other| !clause.precedes(other)).map_or(0, |last| last + 1);
         sorted.insert(place, clause);
@@ -206,6 +209,16 @@ mod tests {
         let wanted = Conversion { group: "a.b".to_owned(), version: "v2".to_owned(), kind: "C".to_owned() };
         assert_eq!((agreed.conversion.as_ref(), agreed.pretty), (Some(&wanted), true));
         assert!(is_pretty(&Query::default(), &HeaderMap::new(), &agreed));
+    }
+
+    /// Each clause here goes before all others: without a limit, the time grows with the square of their number.
+    #[test]
+    fn a_header_with_many_clauses_is_read_in_part() {
+        let header: Vec<String> = (0..10_000).map(|quality| format!("a/b;q=0.{quality:05}")).collect();
+        assert_eq!(clauses(&header.join(",")).len(), CLAUSES_MAX);
+        let last = format!("{},application/yaml", "a/b,".repeat(CLAUSES_MAX - 1));
+        assert_eq!(plain(&last), Some(Encoding::Yaml));
+        assert_eq!(plain(&format!("a/b,{last}")), None);
     }
 
     #[test]

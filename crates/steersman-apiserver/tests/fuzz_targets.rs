@@ -7,6 +7,7 @@ mod bounded;
 mod targets;
 
 use bounded::within_memory;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
 /// Where inputs begin.
 const SEEDS: [&[u8]; 17] = [
@@ -98,7 +99,7 @@ fn feed_with(seeds: &[Vec<u8>], target: fn(&[u8]), few: usize) {
     for round in 0..rounds {
         let input = random.input(seeds);
         let failed = std::panic::catch_unwind(|| target(&input)).is_err();
-        assert!(!failed, "round {round}: {:?}", String::from_utf8_lossy(&input));
+        assert!(!failed, "round {round}: {}", input.escape_ascii());
     }
 }
 
@@ -178,4 +179,42 @@ fn protobuf_of_every_kind() {
         })
         .collect();
     within_memory("protobuf_of_every_kind", 600, || feed_with(&seeds, targets::kinds, 600));
+}
+
+#[test]
+fn accept_headers() {
+    let seeds = [
+        "application/json, application/yaml;q=0.9, */*;q=0.1",
+        "application/json;as=Table;g=meta.k8s.io;v=v1,application/json",
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        "application/vnd.kubernetes.protobuf;stream=watch,application/json;stream=watch",
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "*;q=1e999,a/b;q=NaN,text/*;pretty=1;sv=1;;=;q",
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+    within_memory("accept_headers", 600, || feed_with(&seeds, targets::accept, 600));
+}
+
+#[test]
+fn certificates() {
+    let certificate = |names: &[(DnType, &str)]| {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, name) in names {
+            params.distinguished_name.push(kind.clone(), *name);
+        }
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    };
+    // Keys are random, so that a failure is printed with its input and not found again by its round.
+    let long = "x".repeat(300);
+    let (name, group) = (DnType::CommonName, DnType::OrganizationName);
+    let seeds = [
+        certificate(&[(name.clone(), "jane"), (group.clone(), "developers")]),
+        certificate(&[(DnType::CountryName, "CH"), (group, &long), (name, "j\u{e4}ne")]),
+        certificate(&[]),
+    ];
+    for seed in &seeds[..2] {
+        assert!(steersman_apiserver::Identity::of_certificate(seed).is_some());
+    }
+    within_memory("certificates", 600, || feed_with(&seeds, targets::certificate, 20_000));
 }
