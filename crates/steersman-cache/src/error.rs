@@ -10,7 +10,8 @@ use crate::ObjectKey;
 
 /// Why something in this crate failed.
 ///
-/// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main` returns.
+/// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main`
+/// returns.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

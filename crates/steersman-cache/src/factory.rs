@@ -455,15 +455,16 @@ impl SharedInformerFactory {
         informer.stop().await
     }
 
-    /// Lets go of an informer that is about to be stopped: from now on a request for the same objects gives a new one.
+    /// Lets go of an informer that is about to be stopped: from now on a request for the same
+    /// objects gives a new one.
     pub fn forget<K: Object>(&self, informer: &Informer<K>) {
         let removed: Vec<_> = self.informers().extract_if(|_, entry| entry.holds(informer)).collect();
         // With the lock, others would wait while a cache is freed.
         drop(removed);
     }
 
-    /// Waits until an informer of this factory [fails](Informer::has_failed), and returns an [`Error::Failed`] that names it. The
-    /// first failure is returned again to those who ask later.
+    /// Waits until an informer of this factory [fails](Informer::has_failed), and returns an
+    /// [`Error::Failed`] that names it. The first failure is returned again to those who ask later.
     pub async fn failed(&self) -> Error {
         let mut failure = self.failure.subscribe();
         match failure.wait_for(Option::is_some).await.map(|first| first.clone()) {
@@ -508,14 +509,16 @@ impl SharedInformerFactory {
         self.informers().values().for_each(|entry| entry.informer.hurry_once());
     }
 
-    /// The reflectors whose first list is not in the cache yet; none once all informers have synced.
+    /// The reflectors whose first list is not in the cache yet; none once all informers have
+    /// synced.
     pub fn waiting(&self) -> Vec<ReflectorStatus> {
         let mut waiting: Vec<_> = self.wanted().iter().flat_map(|entry| entry.informer.waiting()).collect();
         waiting.sort_by(|a, b| a.what.cmp(&b.what));
         waiting
     }
 
-    /// Waits until every informer has synced, or has found that the server does not serve its kind. There is no limit.
+    /// Waits until every informer has synced, or has found that the server does not serve its kind.
+    /// There is no limit.
     pub async fn synced_or_missing(&self) {
         loop {
             let settled = |informer: &dyn AnyInformer| informer.waiting().is_empty() || informer.is_missing();

@@ -31,7 +31,8 @@ use crate::reflector::{Phase, Reason, Reflector, ReflectorOptions, ReflectorStat
 use crate::source::{Intake, Source};
 use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions, Subscription};
 
-/// If objects change faster than the function of a new index reads them, the last round holds up the changes.
+/// If objects change faster than the function of a new index reads them, the last round holds up
+/// the changes.
 const UNLOCKED_ROUNDS_MAX: u32 = 16;
 
 /// Keeps the objects of one kind in a cache and tells handlers what changes. Clones are the same informer.
@@ -275,7 +276,8 @@ impl<K: Object> Informer<K> {
         matches!(*self.life.state(), LifeState::Failed)
     }
 
-    /// Calls a function with the message of the panic when the informer [fails](Self::has_failed). The first function counts.
+    /// Calls a function with the message of the panic when the informer [fails](Self::has_failed).
+    /// The first function counts.
     pub(crate) fn on_failure(&self, function: impl Fn(&str) + Send + Sync + 'static) {
         let _ = self.life.on_failure.set(Box::new(function));
     }
@@ -304,8 +306,9 @@ impl<K: Object> Informer<K> {
         Ok(handle)
     }
 
-    /// Adds an index, also when there are objects already. The cache can be read and goes on to change while their values are
-    /// gathered: the function of an index runs without any lock (test `an_index_function_holds_up_neither_reads_nor_events`).
+    /// Adds an index, also when there are objects already. The cache can be read and goes on to
+    /// change while their values are gathered: the function of an index runs without any lock (test
+    /// `an_index_function_holds_up_neither_reads_nor_events`).
     ///
     /// If there is the same index under that name, all is well: two who share an informer need not know of each other. Functions
     /// cannot be compared, so share a clone of the [`Index`] there.
@@ -315,7 +318,8 @@ impl<K: Object> Informer<K> {
             Some(_) => Some(Err(Error::IndexExists { name: name.to_owned() })),
             None => None,
         };
-        // The objects stay here until the end, so that no later one can have the address of one of them.
+        // The objects stay here until the end, so that no later one can have the address of one of
+        // them.
         let mut ready: HashMap<_, (Cached<K>, Values)> = HashMap::new();
         let read = |ready: &mut HashMap<_, _>, object: &Cached<K>| {
             ready.entry(object.address()).or_insert_with(|| {
@@ -372,15 +376,15 @@ impl<K: Object> Informer<K> {
         Subscription::new(self.lister(), self.inner.progress.subscribe())
     }
 
-    /// Whether everything that was there from the start is in the cache. It is `false` once the informer has
-    /// [failed](Self::has_failed), because the cache does not follow the server any more. Handlers may be told of it a little later:
-    /// see [`HandlerHandle::has_synced`].
+    /// Whether everything that was there from the start is in the cache. It is `false` once the
+    /// informer has [failed](Self::has_failed), because the cache does not follow the server any
+    /// more. Handlers may be told of it a little later: see [`HandlerHandle::has_synced`].
     pub fn has_synced(&self) -> bool {
         self.inner.progress.borrow().synced && self.inner.failure.get().is_none()
     }
 
-    /// Waits until everything that was there from the start is in the cache. The error says what the reflector is waiting for, or
-    /// at once that the informer is stopped or has failed.
+    /// Waits until everything that was there from the start is in the cache. The error says what
+    /// the reflector is waiting for, or at once that the informer is stopped or has failed.
     pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), Error> {
         let mut progress = self.inner.progress.subscribe();
         let ended = timeout(limit, progress.wait_for(|progress| progress.synced || progress.stopped)).await;
@@ -404,7 +408,8 @@ impl<K: Object> Informer<K> {
         self.inner.haste.hurry_once();
     }
 
-    /// The reflectors whose first list is not in the cache yet; none once the informer has [synced](Self::has_synced).
+    /// The reflectors whose first list is not in the cache yet; none once the informer has
+    /// [synced](Self::has_synced).
     pub fn waiting(&self) -> Vec<ReflectorStatus> {
         if self.has_synced() {
             return Vec::new();
@@ -493,7 +498,8 @@ impl<K> Life<K> {
         self.end_from(before)
     }
 
-    /// A task has ended, perhaps with a panic. Unless the informer was stopped, its other tasks end as well.
+    /// A task has ended, perhaps with a panic. Unless the informer was stopped, its other tasks end
+    /// as well.
     fn task_ended(&self, panic: Option<String>) {
         let mut state = self.state();
         if matches!(*state, LifeState::Stopped | LifeState::Failed) {

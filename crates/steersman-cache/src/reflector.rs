@@ -93,7 +93,8 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 const WATCH_FAILURES_MAX: u32 = 5;
 /// The longest wait for a kind that is not installed. The shortest is half of it.
 const MISSING_MAX: Duration = Duration::from_secs(3);
-/// The same kind of failure is a warning in the log once in this time; the others are at the level DEBUG.
+/// The same kind of failure is a warning in the log once in this time; the others are at the level
+/// DEBUG.
 const WARNING_EVERY: Duration = Duration::from_secs(60);
 /// The longest Retry-After that is honoured: as long as the longest back-off.
 const RETRY_AFTER_MAX: Duration = JITTERED_MAX;

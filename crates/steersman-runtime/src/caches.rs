@@ -188,9 +188,10 @@ impl Caches {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The informer for a kind, and, for a controller, the mark that it is in use; the caller adds the indexes. The first who asks says which objects are kept, and
-    /// how. To say something else is an error. Those who say nothing share it if it was declared for all; if a controller declared it
-    /// for itself, only where they still see all objects, and the whole of them.
+    /// The informer for a kind, and, for a controller, the mark that it is in use; the caller adds
+    /// the indexes. The first who asks says which objects are kept, and how. To say something else
+    /// is an error. Those who say nothing share it if it was declared for all; if a controller
+    /// declared it for itself, only where they still see all objects, and the whole of them.
     pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>, user: User<'_>) -> Result<Declaration<K>, Error> {
         let options = std::mem::take(&mut kind.options);
         let scope = Scope::of(&options);
@@ -285,8 +286,8 @@ impl Caches {
         })
     }
 
-    /// Forgets a kind that no controller watches any more, and gives its informer, which is to be stopped. A declaration that comes
-    /// before it has stopped makes a new informer.
+    /// Forgets a kind that no controller watches any more, and gives its informer, which is to be
+    /// stopped. A declaration that comes before it has stopped makes a new informer.
     pub(crate) fn remove<K: Object>(&self, identity: &Identity) -> Result<Informer<K>, Error> {
         let mut declared = self.declared();
         let index = declared.iter().position(|declared| declared.identity.is_same(identity));

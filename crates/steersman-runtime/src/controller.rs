@@ -93,8 +93,8 @@ impl<K: Object> ControllerBuilder<K> {
     /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled, also when it was
     /// deleted while nobody looked. Its owner is the one that controls it, or [every one](Kind::every_owner) of the kind.
     ///
-    /// Owners of a dynamic kind are in namespaces or not as discovery shows, which is asked before the controller starts, unless
-    /// [`in_no_namespace`](Kind::in_no_namespace) was called.
+    /// Owners of a dynamic kind are in namespaces or not as discovery shows, which is asked before
+    /// the controller starts, unless [`in_no_namespace`](Kind::in_no_namespace) was called.
     pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
         let scope = self.owner_scope.get_or_insert_with(|| OwnerScope::of(&self.primary.identity));
         let concerned = Concerned::Mapped(Arc::new(owners(scope.clone(), kind.owners)));
@@ -369,8 +369,9 @@ impl<K: Object> Run<K> {
         Ok(result?)
     }
 
-    /// Waits for the caches of this controller, and then until the queue has everything that was there from the start. For one that
-    /// is not `late`, the manager logs what is missing, and ends the wait if there is a limit.
+    /// Waits for the caches of this controller, and then until the queue has everything that was
+    /// there from the start. For one that is not `late`, the manager logs what is missing, and ends
+    /// the wait if there is a limit.
     async fn prepare(&mut self, late: bool, attached: &mut Attached) -> Result<(), Error> {
         let controller = &*self.shared.name;
         let synced = try_join_all(self.sources.iter().map(|source| source.synced())).map_ok(drop);

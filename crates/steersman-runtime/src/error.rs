@@ -6,7 +6,8 @@ use std::time::Duration;
 
 /// Why something in this crate failed.
 ///
-/// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main` returns.
+/// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main`
+/// returns.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

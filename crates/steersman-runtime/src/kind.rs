@@ -198,8 +198,10 @@ impl<K> Kind<K> {
         self
     }
 
-    /// Its objects are in no namespace. A Rust type has its scope, and the scope of a dynamic kind comes from discovery where a
-    /// controller needs it (test `the_scope_of_a_dynamic_owner_comes_from_discovery`); this is for servers without discovery, and wins.
+    /// Its objects are in no namespace. A Rust type has its scope, and the scope of a dynamic kind
+    /// comes from discovery where a controller needs it (test
+    /// `the_scope_of_a_dynamic_owner_comes_from_discovery`); this is for servers without discovery,
+    /// and wins.
     #[must_use]
     pub fn in_no_namespace(mut self) -> Self {
         self.identity.namespaced = false;

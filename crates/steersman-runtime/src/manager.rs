@@ -29,20 +29,26 @@ pub(crate) use waiting::wait_with_reminders;
 /// Runs controllers, which share its client and one cache for each kind. Clones are the same manager.
 ///
 /// **What is promised** (the tests of these names are in `tests/manager`).
-/// - [Servers](Self::add_server) start first and run while caches wait (`a_server_runs_while_caches_wait_and_stops_last`).
+/// - [Servers](Self::add_server) start first and run while caches wait
+///   (`a_server_runs_while_caches_wait_and_stops_last`).
 /// - A controller starts when its own caches have synced, however long others wait
 ///   (`a_kind_that_is_not_installed_holds_up_its_own_controllers_only`,
-///   `a_kind_that_is_forbidden_holds_up_its_own_controllers_and_the_runnables`). A kind that the server does not serve yet is looked
-///   for every few seconds (`a_kind_that_is_installed_while_the_manager_waits_is_noticed_within_five_seconds`).
-/// - [Runnables](Self::add) start when all caches have synced, except those of kinds that the server does not serve.
+///   `a_kind_that_is_forbidden_holds_up_its_own_controllers_and_the_runnables`). A kind that the
+///   server does not serve yet is looked for every few seconds
+///   (`a_kind_that_is_installed_while_the_manager_waits_is_noticed_within_five_seconds`).
+/// - [Runnables](Self::add) start when all caches have synced, except those of kinds that the
+///   server does not serve.
 /// - The log shows what the manager waits for and why: after three seconds, and then every ten
 ///   (`what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten`).
-/// - It stops in reverse: controllers finish what they are doing, within the grace period; then runnables; then the caches; then
-///   servers (contract 10, `it_stops_in_reverse`). None is cut off that could have finished
-///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`); what has not ended by then is cut off and
-///   named in the error (`what_overstays_the_grace_period_is_cut_off_and_named`).
-/// - A part that fails, or panics, stops all, and the error names it (`a_part_that_fails_stops_all_and_is_named`). So does an informer
-///   that panics, and reads of its cache are errors
+/// - It stops in reverse: controllers finish what they are doing, within the grace period; then
+///   runnables; then the caches; then servers (contract 10, `it_stops_in_reverse`). None is cut off
+///   that could have finished
+///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`); what has
+///   not ended by then is cut off and named in the error
+///   (`what_overstays_the_grace_period_is_cut_off_and_named`).
+/// - A part that fails, or panics, stops all, and the error names it
+///   (`a_part_that_fails_stops_all_and_is_named`). So does an informer that panics, and reads of
+///   its cache are errors
 ///   (`an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_are_errors`).
 /// - Dropping the future of [`start`](Self::start) cuts everything off at once
 ///   (`dropping_the_start_future_ends_everything`).
@@ -101,8 +107,8 @@ impl ManagerBuilder {
         self
     }
 
-    /// Fails when the caches have not synced after this time; the error names the kinds. Without it the manager waits, and logs for
-    /// what.
+    /// Fails when the caches have not synced after this time; the error names the kinds. Without it
+    /// the manager waits, and logs for what.
     pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
         self.sync_timeout = Some(limit);
         self
@@ -162,8 +168,8 @@ impl Manager {
         self.inner.sync_timeout
     }
 
-    /// Whether all its caches have synced and all its controllers and runnables have started. It stays so until the manager stops,
-    /// whatever is added later.
+    /// Whether all its caches have synced and all its controllers and runnables have started. It
+    /// stays so until the manager stops, whatever is added later.
     pub fn is_ready(&self) -> bool {
         self.inner.ready.load(Ordering::Acquire)
     }
@@ -173,8 +179,9 @@ impl Manager {
         self.inner.caches.status()
     }
 
-    /// The figures of all informers, each with what it is for: `/api/v1/pods`, `/api/v1/pods in a, b where app=web`. Typed, dynamic and
-    /// metadata-only informers of the same objects have the same name.
+    /// The figures of all informers, each with what it is for: `/api/v1/pods`, `/api/v1/pods in a,
+    /// b where app=web`. Typed, dynamic and metadata-only informers of the same objects have the
+    /// same name.
     pub fn informer_metrics(&self) -> Vec<(String, InformerMetrics)> {
         self.inner.caches.metrics()
     }
@@ -219,7 +226,8 @@ impl Manager {
         Ok(self.declare_for(&mut kind, User::Manager)?.0.informer.lister())
     }
 
-    /// Declares a kind, and starts its cache if the manager runs. Functions of indexes run with nothing locked.
+    /// Declares a kind, and starts its cache if the manager runs. Functions of indexes run with
+    /// nothing locked.
     pub(crate) fn declare_for<K: Object>(
         &self,
         kind: &mut Kind<K>,
@@ -233,8 +241,9 @@ impl Manager {
     /// watching it again begins with a new cache. Only the kind itself counts: not its indexes, nor which objects it chooses. Listers
     /// of the old cache show what was in it at the end.
     ///
-    /// It waits until the cache has stopped, for the grace period of the manager and 30 s at most: a function of an index or a transform
-    /// that never returns is [`Error::NotStopped`]. The cache is forgotten in either case.
+    /// It waits until the cache has stopped, for the grace period of the manager and 30 s at most: a
+    /// function of an index or a transform that never returns is [`Error::NotStopped`]. The cache
+    /// is forgotten in either case.
     pub async fn undeclare<K: Object>(&self, kind: Kind<K>) -> Result<(), Error> {
         let informer = self.inner.caches.remove::<K>(&kind.identity)?;
         let waited = self.inner.grace;
@@ -264,8 +273,9 @@ impl Manager {
         WeakManager(Arc::downgrade(&self.inner))
     }
 
-    /// Adds a runnable. It starts when all caches have synced, except those of kinds that the server does not serve, and stops after
-    /// the controllers. [`Stop`] shows when. It may end before without an error. While the manager runs, it starts at once.
+    /// Adds a runnable. It starts when all caches have synced, except those of kinds that the
+    /// server does not serve, and stops after the controllers. [`Stop`] shows when. It may end
+    /// before without an error. While the manager runs, it starts at once.
     pub fn add<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
     where
         F: FnOnce(Stop) -> R + Send + 'static,
@@ -275,8 +285,9 @@ impl Manager {
         self.add_to(Group::Runnables, name, run)
     }
 
-    /// Adds a server, such as one for `/readyz` or metrics. It starts first, before the caches have synced, and stops last, after
-    /// controllers, runnables and caches. Otherwise it is a runnable like those of [`add`](Self::add).
+    /// Adds a server, such as one for `/readyz` or metrics. It starts first, before the caches have
+    /// synced, and stops last, after controllers, runnables and caches. Otherwise it is a runnable
+    /// like those of [`add`](Self::add).
     ///
     /// ```no_run
     /// # use steersman_runtime::{Error, Manager, Stop};

@@ -15,8 +15,9 @@ const DISCOVERY_MAX: Duration = Duration::from_secs(30);
 /// The time between two questions.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The scope of the kind that a controller reconciles, for the functions that find owners. A Rust type has it, and so has a dynamic
-/// kind with [`in_no_namespace`](crate::Kind::in_no_namespace); of another dynamic kind discovery knows it.
+/// The scope of the kind that a controller reconciles, for the functions that find owners. A Rust
+/// type has it, and so has a dynamic kind with [`in_no_namespace`](crate::Kind::in_no_namespace);
+/// of another dynamic kind discovery knows it.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnerScope {
     owner: Identity,
@@ -36,7 +37,8 @@ impl OwnerScope {
         self.namespaced.load(Ordering::Relaxed)
     }
 
-    /// Asks discovery if the scope is not known. Without an answer, the owners are taken to be in namespaces, as most are.
+    /// Asks discovery if the scope is not known. Without an answer, the owners are taken to be in
+    /// namespaces, as most are.
     pub(crate) async fn discover(&self, client: &Client, controller: &str) {
         if self.owner.scope_known {
             return;

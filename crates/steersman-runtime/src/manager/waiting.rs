@@ -18,8 +18,9 @@ const CAUSE_MAX: usize = 160;
 /// The number of caches that a reminder names.
 const NAMED_MAX: usize = 3;
 
-/// Waits until caches have synced. While `waiting` is not empty, `remind` gets a short text that names the caches and the reasons:
-/// after three seconds, and then every ten. After `limit` that is an error.
+/// Waits until caches have synced. While `waiting` is not empty, `remind` gets a short text that
+/// names the caches and the reasons: after three seconds, and then every ten. After `limit` that is
+/// an error.
 pub(crate) async fn wait_with_reminders(
     limit: Option<Duration>,
     synced: impl Future<Output = Result<(), Error>>,
