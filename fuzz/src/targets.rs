@@ -207,7 +207,7 @@ pub(crate) fn certificate(data: &[u8]) {
     let Some(identity) = Identity::of_certificate(data) else { return };
     assert!(!identity.name().is_empty());
     assert!(identity.groups().iter().any(|group| group == "system:authenticated"), "{identity:?}");
-    let groups: usize = identity.groups().iter().map(|group| group.len()).sum();
+    let groups: usize = identity.groups().iter().map(String::len).sum();
     // Bytes that are not UTF-8 become three.
     assert!(identity.name().len() + groups <= 3 * data.len() + "system:authenticated".len());
     assert_eq!(Identity::of_certificate(data), Some(identity));
