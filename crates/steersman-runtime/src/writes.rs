@@ -24,13 +24,15 @@ const UNPROVEN_KEPT: Duration = Duration::from_secs(300);
 const UNPROVEN_MAX: usize = 1_024;
 /// The number of remembered states from which on those are looked for that all caches have passed.
 const SWEEP: usize = 256;
+/// How many suspects a list looks at again.
+const SETTLED_BY_A_LIST: usize = 8;
 
 /// The last write of each object, and its deletion, by resource, as long as a cache may show something older.
 ///
 /// **What a read costs.** Each cache has two sets of objects. It has not shown the *awaited* ones yet: a read waits for those
 /// that it covers. Of the *suspects* it may show a state that must not be seen any more: a read looks up in that set what it
-/// has found. So a list pays for writes that the cache has not shown and for its own result, and not for what was deleted
-/// (test `a_list_does_not_pay_for_finalizations_that_the_cache_has_shown`).
+/// has found. So a list pays for writes that the cache has not shown and for its own result, and not for what was deleted.
+/// A cache without selectors that has caught up has no suspects (test `a_list_does_not_pay_for_finalizations_that_the_cache_has_shown`).
 ///
 /// **When a deletion is settled.** The server does not tell the version of a deletion. A cache without selectors has passed
 /// it if it has once been at a time when the object existed, and does not show it now. From a cache that selects, an object
@@ -206,6 +208,9 @@ impl Writes {
         let mut by_resource = self.by_resource();
         let Some(remembered) = by_resource.get_mut(&declared.identity.resource) else { return Pending::default() };
         remembered.enrol(std::slice::from_ref(declared));
+        if !matches!(which, Which::One(_)) {
+            self.looked_at(remembered.settle_some(declared));
+        }
         let Some(open) = remembered.caches.get(&declared.number) else { return Pending::default() };
         let is_suspect = match which {
             Which::One(key) => open.suspects.contains(key),
@@ -319,6 +324,18 @@ impl Remembered {
         let standing = wanted.standing(key, declared);
         open.set(key, standing);
         wanted.written.clone().filter(|_| standing.awaited)
+    }
+
+    /// Looks at some suspects again, so that a cache that has caught up soon has none. A cache that selects would keep them.
+    fn settle_some(&mut self, declared: &Declared) -> usize {
+        let open = self.caches.get(&declared.number).filter(|_| declared.is_unselective());
+        let suspects = open.into_iter().flat_map(|open| &open.suspects).take(SETTLED_BY_A_LIST);
+        let suspects: Vec<_> = suspects.cloned().collect();
+        if !suspects.is_empty() {
+            let reached = declared.look().resource_version();
+            suspects.iter().for_each(|key| drop(self.review(key, declared, &reached)));
+        }
+        suspects.len()
     }
 
     fn review_everywhere(&mut self, key: &ObjectKey, caches: &[Arc<Declared>]) {
