@@ -239,8 +239,8 @@ impl Stopped {
 ///   `silent_connections_lock_no_client_out`).
 /// - A client that leaves its answers unread keeps its connection for a bounded time only (test:
 ///   `a_client_that_reads_nothing_loses_its_connection`).
-/// - A request with a body of 16 KiB or more, or a patch of 2 KiB, is answered on a thread of its own, one at a time for
-///   each processor, so that health checks and small requests do not wait for it
+/// - A request with a body of 16 KiB or more, a patch of 2 KiB, or one that asks for YAML or indented JSON is answered on a
+///   thread of its own, one at a time for each processor, so that health checks and small requests do not wait for it
 ///   (test: `health_checks_are_answered_while_heavy_requests_run`). More than 200 of them are refused with 429.
 /// - A panic in a handler is a bug of this server. It is answered with 500 and logged with its number
 ///   (test: `a_panic_is_answered_and_logged_with_its_number`).

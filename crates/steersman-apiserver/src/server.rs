@@ -151,7 +151,10 @@ impl Received {
     pub(crate) fn is_heavy(&self) -> bool {
         let body = self.body.as_ref().map_or(0, Bytes::len);
         let is_patch = self.parts.method == Method::PATCH;
-        body >= if is_patch { HEAVY_PATCH } else { HEAVY_BODY }
+        // An answer in another form than the stored one is made of the whole answer, which may be a long list.
+        let is_rewritten = negotiation::accept(&self.parts.headers).is_some_and(|accept| accept.contains("yaml"))
+            || self.parts.uri.query().is_some_and(|query| query.contains("pretty"));
+        is_rewritten || body >= if is_patch { HEAVY_PATCH } else { HEAVY_BODY }
     }
 }
 

@@ -50,13 +50,13 @@ pub(super) struct Connections {
 pub(super) struct Heavy {
     /// Room for those that are under way or wait for it, as the real server has for writes.
     waiting: Semaphore,
-    /// Room for those that are under way: one for each processor, as each may take some hundred megabytes.
+    /// Room for those that are under way: one for each processor and at least two, as each may take some hundred megabytes.
     running: Arc<Semaphore>,
 }
 
 impl Heavy {
     pub(super) fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get);
+        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get).max(2);
         Self { waiting: Semaphore::new(HEAVY_MAX), running: Arc::new(Semaphore::new(processors)) }
     }
 }
