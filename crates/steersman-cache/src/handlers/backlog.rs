@@ -9,8 +9,12 @@ use crate::{Cached, ObjectKey};
 /// objects and not by the number of changes.
 ///
 /// For each object, what comes out is what a handler could have seen that looked less often: an update follows from the last state
-/// that came out before it, an object that came and went in between is left out, and no deletion of a known object is missing.
-/// Objects come out in the order in which their first waiting event came.
+/// that came out before it, and no deletion of a known object is missing. Objects come out in the order in which their first
+/// waiting event came.
+///
+/// An object that came and went while the handler was behind comes out as an addition and a deletion, because a handler may know
+/// it from elsewhere: a controller that has created it restores it. Of these, [`VISITS_MAX`] are kept; further ones are left out
+/// and counted.
 pub(super) struct Backlog<K> {
     /// By the number of their first event.
     entries: BTreeMap<u64, Entry<K>>,
@@ -18,6 +22,10 @@ pub(super) struct Backlog<K> {
     next: u64,
     /// How many events are in the entries.
     events: usize,
+    /// How many entries have an object that came and went.
+    visits: usize,
+    /// How many objects that came and went were left out.
+    left_out: u64,
     /// Marks come out after the entries with smaller numbers.
     marks: Vec<(u64, Mark)>,
 }
@@ -29,6 +37,9 @@ pub(super) enum Mark {
     Resynced,
 }
 
+/// The number of objects that came and went of which the handler is still informed. Their number has no other bound.
+pub(super) const VISITS_MAX: usize = 1_024;
+
 /// The events of one object, which come out in the order of the fields.
 struct Entry<K> {
     key: ObjectKey,
@@ -36,13 +47,27 @@ struct Entry<K> {
     update: Option<(Cached<K>, Cached<K>)>,
     /// Of the object that the handler knows, with whether its final state is unknown.
     delete: Option<(Cached<K>, bool)>,
+    /// The last object of this name that came and went since.
+    visit: Option<Visit<K>>,
     /// Of one that the handler does not know, with whether it is initial.
     add: Option<(Cached<K>, bool)>,
 }
 
+/// An object that was added and deleted.
+struct Visit<K> {
+    added: Cached<K>,
+    initial: bool,
+    deleted: Cached<K>,
+    final_state_unknown: bool,
+}
+
 impl<K> Entry<K> {
     fn len(&self) -> usize {
-        usize::from(self.update.is_some()) + usize::from(self.delete.is_some()) + usize::from(self.add.is_some())
+        let visit = if self.visit.is_some() { 2 } else { 0 };
+        usize::from(self.update.is_some())
+            + usize::from(self.delete.is_some())
+            + visit
+            + usize::from(self.add.is_some())
     }
 
     fn merge(&mut self, event: Event<K>) {
@@ -54,30 +79,46 @@ impl<K> Entry<K> {
                 (None, None) => self.update = Some((old, new)),
             },
             // The update before it stays: a handler with a filter may know the object only by its older state.
-            Event::Delete { object, final_state_unknown } => {
-                if self.add.take().is_none() {
-                    self.delete = Some((object, final_state_unknown));
-                }
-            }
+            Event::Delete { object: deleted, final_state_unknown } => match self.add.take() {
+                Some((added, initial)) => self.visit = Some(Visit { added, initial, deleted, final_state_unknown }),
+                None => self.delete = Some((deleted, final_state_unknown)),
+            },
         }
     }
 
     fn into_events(self) -> impl Iterator<Item = Event<K>> {
         let update = self.update.map(|(old, new)| Event::Update { old, new });
         let delete = self.delete.map(|(object, final_state_unknown)| Event::Delete { object, final_state_unknown });
+        let visit = self.visit.into_iter().flat_map(|visit| {
+            let Visit { added, initial, deleted, final_state_unknown } = visit;
+            [Event::Add { object: added, initial }, Event::Delete { object: deleted, final_state_unknown }]
+        });
         let add = self.add.map(|(object, initial)| Event::Add { object, initial });
-        [update, delete, add].into_iter().flatten()
+        update.into_iter().chain(delete).chain(visit).chain(add)
     }
 }
 
 impl<K> Backlog<K> {
     pub(super) fn new() -> Self {
-        Self { entries: BTreeMap::new(), numbers: HashMap::new(), next: 0, events: 0, marks: Vec::new() }
+        Self {
+            entries: BTreeMap::new(),
+            numbers: HashMap::new(),
+            next: 0,
+            events: 0,
+            visits: 0,
+            left_out: 0,
+            marks: Vec::new(),
+        }
     }
 
     /// How many events wait.
     pub(super) fn len(&self) -> usize {
         self.events
+    }
+
+    /// How many objects came and went of which the handler is never informed.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -89,10 +130,16 @@ impl<K> Backlog<K> {
         let number = *self.numbers.entry(key.clone()).or_insert(self.next);
         let entry = self.entries.entry(number).or_insert_with(|| {
             self.next += 1;
-            Entry { key, update: None, delete: None, add: None }
+            Entry { key, update: None, delete: None, visit: None, add: None }
         });
         self.events -= entry.len();
+        self.visits -= usize::from(entry.visit.is_some());
         entry.merge(event);
+        if entry.visit.is_some() && self.visits == VISITS_MAX {
+            entry.visit = None;
+            self.left_out += 1;
+        }
+        self.visits += usize::from(entry.visit.is_some());
         self.events += entry.len();
         if entry.len() == 0
             && let Some(entry) = self.entries.remove(&number)
@@ -116,6 +163,7 @@ impl<K> Backlog<K> {
             }
             let entry = first.remove();
             self.numbers.remove(&entry.key);
+            self.visits -= usize::from(entry.visit.is_some());
             events.extend(entry.into_events());
         }
         self.events -= events.len();
@@ -174,14 +222,15 @@ mod tests {
             ("+1i 1>2", "+2i"),
             ("1>2 2>3 3>3", "1>3"),
             ("1>1 1>2", "1>2"),
-            ("+1 -2", ""),
-            ("+1 1>2 -3", ""),
+            ("+1 -2", "+1 -2"),
+            ("+1 1>2 -3", "+2 -3"),
             ("1>2 -3", "1>2 -3"),
             ("1>2 2>3 -4?", "1>3 -4?"),
             ("-3 +4", "-3 +4"),
-            ("-3 +4 4>5 -6", "-3"),
+            ("-3 +4 4>5 -6", "-3 +5 -6"),
             ("1>2 -3 +4 4>5", "1>2 -3 +5"),
-            ("1>2 -3 +4 -5 +6", "1>2 -3 +6"),
+            ("1>2 -3 +4 -5 +6", "1>2 -3 +4 -5 +6"),
+            ("1>2 -3 +4 -5 +6 -7", "1>2 -3 +6 -7"),
         ] {
             let mut backlog = Backlog::new();
             events.split_whitespace().map(event).for_each(|event| backlog.push(event));
@@ -211,14 +260,16 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_come_and_go_leave_nothing_behind() {
+    fn of_objects_that_come_and_go_a_bounded_number_is_kept_and_the_others_are_counted() {
         let mut backlog = Backlog::new();
         for number in 0..10_000 {
             let name = format!("n{number}");
             backlog.push(Event::Add { object: object(&name, number, 1), initial: false });
             backlog.push(Event::Delete { object: object(&name, number, 2), final_state_unknown: false });
         }
-        assert!(backlog.is_empty() && backlog.numbers.is_empty());
+        assert_eq!((backlog.len(), backlog.left_out()), (2 * VISITS_MAX, 10_000 - VISITS_MAX as u64));
+        assert_eq!(backlog.pop(10_000).0.len(), 2 * VISITS_MAX);
+        assert!(backlog.is_empty() && backlog.numbers.is_empty() && backlog.visits == 0);
     }
 
     /// What a handler knows, and whether that fits what comes next.
@@ -258,7 +309,7 @@ mod tests {
                     }
                 };
                 backlog.push(event);
-                assert!(backlog.len() <= 3 * 5);
+                assert!(backlog.len() <= 5 * 5);
                 if below(10) == 0 {
                     backlog.pop(1 + below(3)).0.iter().for_each(|event| deliver(&mut known, event));
                 }

@@ -12,8 +12,8 @@ use steersman_cache::{
 use crate::common::script::{Script, map_json, scripted};
 use crate::common::*;
 
-/// More than a handler has waiting for it before its events are merged, with a batch on top.
-const UNMERGED_MAX: usize = 3_000;
+/// More than a handler has waiting for it before its events are merged, with a batch on top and with objects that came and went.
+const UNMERGED_MAX: usize = 5_100;
 
 /// What a handler knows of each object: its uid and version.
 type Known = BTreeMap<String, (String, u64)>;
@@ -191,6 +191,70 @@ async fn a_stuck_handler_costs_a_few_entries_for_each_object_and_then_sees_how_i
     sender.applied().await;
     let last = seen.recv_timeout(Duration::from_secs(60)).unwrap();
     assert_eq!(last["map-0"].1, sender.version);
+    runtime.shutdown_background();
+}
+
+/// Follows the events, each of which needs a permit.
+struct Gated {
+    witness: Witness,
+    permits: mpsc::Receiver<()>,
+}
+
+impl EventHandler<ConfigMap> for Gated {
+    fn on_add(&mut self, object: &Cached<ConfigMap>, initial: bool) {
+        self.permits.recv().unwrap();
+        self.witness.on_add(object, initial);
+    }
+
+    fn on_update(&mut self, old: &Cached<ConfigMap>, new: &Cached<ConfigMap>) {
+        self.permits.recv().unwrap();
+        self.witness.on_update(old, new);
+    }
+
+    fn on_delete(&mut self, object: &Cached<ConfigMap>, final_state_unknown: bool) {
+        self.permits.recv().unwrap();
+        self.witness.on_delete(object, final_state_unknown);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_falls_behind_twice_sees_every_object_in_order() {
+    let names: Vec<_> = (0..100).map(|number| format!("map-{number}")).collect();
+    let (informer, script) = informer(names.clone()).await;
+    let ((permit, permits), (sent, seen), log) = (mpsc::channel(), mpsc::channel(), Log::new());
+    let runtime = other_thread();
+    let witness = Witness { known: Known::new(), log: log.clone(), sent, gate: None };
+    let handle = {
+        let _in_runtime = runtime.enter();
+        informer.add_event_handler(Gated { witness, permits }).unwrap()
+    };
+    let allow = |events: usize| (0..events).for_each(|_| permit.send(()).unwrap());
+    let wait_for_pending = async |pending: usize| {
+        let started = std::time::Instant::now();
+        while handle.pending() > pending {
+            assert!(started.elapsed() < Duration::from_secs(60), "{} events still wait", handle.pending());
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut sender = Sender { script, informer: informer.clone(), version: 1_000 };
+    // Each object is in the backlog, which is taken out in more than one piece.
+    for _ in 0..40 {
+        names.iter().for_each(|name| sender.modify(name));
+        sender.applied().await;
+    }
+    let pending = handle.pending();
+    allow(pending - 3);
+    wait_for_pending(3).await;
+    // The last piece is taken out, and the handler is stuck again: what comes now is in the channel first, then in the backlog.
+    for _ in 0..40 {
+        names.iter().for_each(|name| sender.modify(name));
+        sender.applied().await;
+    }
+    allow(handle.pending());
+    wait_for_pending(0).await;
+    assert_eq!(log.all(), Vec::<String>::new());
+    let known = seen.try_iter().last().unwrap();
+    assert!(known.values().all(|(_, version)| *version > sender.version - 100), "{known:?}");
     runtime.shutdown_background();
 }
 
