@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cached::Object;
-use crate::handlers::ended_or;
+use crate::handlers::{ENDS_WITHIN, ended_or};
 use crate::informer::InformerConfig;
 use crate::{
     ApiListerWatcher, Error, Index, Informer, InformerMetrics, Lister, ReflectorOptions, ReflectorStatus,
@@ -210,7 +210,7 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// What the factory does with informers of all types.
 trait AnyInformer: Any + Send + Sync {
     fn start(&self) -> Result<(), Error>;
-    fn stop(&self) -> BoxFuture<'_, Result<(), Error>>;
+    fn stop(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
     fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
     fn is_stopped(&self) -> bool;
     fn has_failed(&self) -> bool;
@@ -227,8 +227,8 @@ impl<K: Object> AnyInformer for Informer<K> {
         self.start()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.stop())
+    fn stop(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.stop_within(limit))
     }
 
     fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
@@ -534,9 +534,14 @@ impl SharedInformerFactory {
     /// Stops all informers and waits until no handler is called any more, for at most 30 s. The error names the handlers that are
     /// still in a call; the informers are stopped nevertheless.
     pub async fn shutdown(&self) -> Result<(), Error> {
+        self.shutdown_within(ENDS_WITHIN).await
+    }
+
+    /// As [`shutdown`](Self::shutdown), with another limit.
+    pub async fn shutdown_within(&self, limit: Duration) -> Result<(), Error> {
         let entries: Vec<_> = self.informers().drain().collect();
         // One whose handler takes its time does not keep the others from stopping.
-        let stopped = join_all(entries.iter().map(|(_, entry)| entry.informer.stop())).await;
+        let stopped = join_all(entries.iter().map(|(_, entry)| entry.informer.stop(limit))).await;
         let mut waiting = Vec::new();
         for error in stopped.into_iter().filter_map(Result::err) {
             match error {
@@ -545,7 +550,7 @@ impl SharedInformerFactory {
             }
         }
         waiting.sort();
-        ended_or(waiting)
+        ended_or(limit, waiting)
     }
 
     /// What all reflectors are doing, but for those of informers that somebody has stopped.

@@ -458,7 +458,7 @@ impl HandlerHandle {
     pub async fn remove_and_wait(&self) -> Result<(), Error> {
         self.remove();
         let _ = timeout(ENDS_WITHIN, self.ended()).await;
-        ended_or(self.unended().into_iter().collect())
+        ended_or(ENDS_WITHIN, self.unended().into_iter().collect())
     }
 
     /// Waits until the handler will not be called any more.
@@ -478,8 +478,8 @@ impl HandlerHandle {
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// The result of a wait for the end of these.
-pub(crate) fn ended_or(waiting: Vec<String>) -> Result<(), Error> {
-    if waiting.is_empty() { Ok(()) } else { Err(Error::NotEnded { waited: ENDS_WITHIN, waiting }) }
+pub(crate) fn ended_or(waited: Duration, waiting: Vec<String>) -> Result<(), Error> {
+    if waiting.is_empty() { Ok(()) } else { Err(Error::NotEnded { waited, waiting }) }
 }
 
 impl<K> fmt::Debug for Listener<K> {

@@ -245,9 +245,13 @@ impl<K: Object> Informer<K> {
     /// Ends it for good and waits until no handler is called any more, for at most 30 s. Handlers are still told what they have been
     /// sent. The cache can be read as it was at the end. The error names the handlers that are still in a call.
     ///
-    /// It ends with the first poll, whatever happens to the future then; only the waiting takes as long as the handlers do. So a shorter
-    /// limit around it does no harm, and it can be called again to go on waiting.
+    /// It ends with the first poll, whatever happens to the future then; only the waiting takes as long as the handlers do.
     pub async fn stop(&self) -> Result<(), Error> {
+        self.stop_within(ENDS_WITHIN).await
+    }
+
+    /// As [`stop`](Self::stop), with another limit. It can be called again to go on waiting for the handlers.
+    pub async fn stop_within(&self, limit: Duration) -> Result<(), Error> {
         let mut tasks = self.life.end();
         let handlers = self.inner.processor().ending();
         let end = async {
@@ -259,10 +263,11 @@ impl<K: Object> Informer<K> {
                 handler.ended().await;
             }
         };
-        let _ = timeout(ENDS_WITHIN, end).await;
+        let _ = timeout(limit, end).await;
         let unfinished = tasks.iter().any(|task| !task.is_finished());
         let task = unfinished.then(|| format!("a task of the informer for {}", self.inner.kind));
-        ended_or(task.into_iter().chain(handlers.iter().filter_map(HandlerHandle::unended)).collect())
+        let waiting = task.into_iter().chain(handlers.iter().filter_map(HandlerHandle::unended)).collect();
+        ended_or(limit, waiting)
     }
 
     /// Whether it was stopped, or has [failed](Self::has_failed).

@@ -255,7 +255,7 @@ impl Caches {
         let lossy = |storage: &StorageOptions<K>| storage.transform.is_some() || storage.strip != Strip::default();
         let hint = (!scope.namespaces.is_empty()).then(|| {
             let (kind, namespaces) = (kind.identity.kind.clone(), scope.namespaces.clone());
-            missing_namespaces::warn(self.client.clone(), informer.lister(), kind, namespaces).boxed()
+            missing_namespaces::warn(self.client.clone(), informer.subscribe(), kind, namespaces).boxed()
         });
         let declared = Arc::new(Declared {
             hint: Mutex::new(hint),
@@ -344,8 +344,12 @@ impl Caches {
     }
 
     /// Stops all. The error names the handlers that do not end.
-    pub(crate) async fn shutdown(&self) -> Result<(), Error> {
-        Ok(self.factory.shutdown().await?)
+    /// Stops all informers. What has not ended after `limit` is returned by name.
+    pub(crate) async fn shutdown(&self, limit: Duration) -> Vec<String> {
+        match self.factory.shutdown_within(limit).await {
+            Err(steersman_cache::Error::NotEnded { waiting, .. }) => waiting,
+            Ok(()) | Err(_) => Vec::new(),
+        }
     }
 
     /// A request has just succeeded: caches that back off try again soon.

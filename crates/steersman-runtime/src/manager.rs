@@ -14,7 +14,7 @@ use futures::FutureExt;
 use steersman_cache::{InformerMetrics, Lister, Object, ReflectorStatus};
 use steersman_client::Client;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use crate::caches::{Caches, FOR_EVER, Found, InUse, User};
 use crate::kind::Kind;
@@ -377,11 +377,10 @@ impl Manager {
         running.stop(Group::Controllers, deadline).await;
         running.stop(Group::Runnables, deadline).await;
         // It has ended with the first poll; only handlers that take their time are waited for.
-        if let Ok(Err(error)) = timeout_at(at_least_a_moment(deadline), self.inner.caches.shutdown()).await {
-            tracing::error!(%error, "caches did not stop");
-        }
+        let left = at_least_a_moment(deadline).saturating_duration_since(Instant::now());
+        let mut cut_off = self.inner.caches.shutdown(left).await;
         running.stop(Group::Servers, deadline).await;
-        let cut_off = running.cut_off();
+        cut_off.extend(running.cut_off());
         if cut_off.is_empty() {
             return ended;
         }
@@ -491,7 +490,7 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.nothing_more();
         // The caches end with the first poll.
-        let _ = self.0.inner.caches.shutdown().now_or_never();
+        let _ = self.0.inner.caches.shutdown(Duration::ZERO).now_or_never();
     }
 }
 

@@ -70,21 +70,37 @@ impl<K: Object> Reader<K> {
             && !self.lister.wait_until(left(), || missing().is_none()).await
             && let Some((key, wanted)) = missing()
         {
-            return Err(self.stale(&key, wanted, limit));
+            return Err(self.late(&key, wanted, started.elapsed()).await);
         }
-        let mut stale = None;
-        for _ in 0..READS_MAX {
+        let mut rereads = 0;
+        loop {
             let found = look(&self.lister);
             let Some(outdated) = self.writes.outdated(&pending, objects(&found), &self.declared) else {
                 return Ok(found);
             };
-            if !self.lister.wait_until(left(), || !outdated.is_shown(&self.declared)).await {
-                return Err(self.stale(&outdated.key, outdated.wanted(), limit));
+            if outdated.is_shown(&self.declared) {
+                // Each of these rounds ends with one object less that must not be seen, or with the time that is left.
+                if !self.lister.wait_until(left(), || !outdated.is_shown(&self.declared)).await {
+                    return Err(self.late(&outdated.key, outdated.wanted(), started.elapsed()).await);
+                }
+                continue;
             }
-            stale = Some(self.stale(&outdated.key, outdated.wanted(), started.elapsed()));
+            rereads += 1;
+            if rereads == READS_MAX {
+                // What is known to be older than what was written is not given out.
+                return Err(self.stale(&outdated.key, outdated.wanted(), started.elapsed()));
+            }
         }
-        // What is known to be older than what was written is not given out.
-        Err(stale.expect("it was read at least once"))
+    }
+
+    /// Why a wait has ended without what was waited for: the informer has ended, or the time is over.
+    async fn late(&self, key: &ObjectKey, wanted: String, waited: Duration) -> Error {
+        if self.informer.is_stopped() {
+            let stopped = || steersman_cache::Error::Stopped { kind: self.declared.identity.kind.clone() };
+            // Names the panic if there was one.
+            return self.informer.wait_for_sync(Duration::ZERO).await.err().unwrap_or_else(stopped).into();
+        }
+        self.stale(key, wanted, waited)
     }
 
     fn stale(&self, key: &ObjectKey, wanted: String, waited: Duration) -> Error {
@@ -124,7 +140,8 @@ mod tests {
         let reader = manager.client().reader(manager.caches().find(maps.identity()).unwrap());
         let error = reader.read(Which::One(&key), look, Option::as_slice).await.unwrap_err();
         assert!(error.is_stale() && error.to_string().contains("default/m"), "{error}");
-        assert_eq!(reads.get(), READS_MAX);
+        // The first of them waited until the cache no longer showed the object.
+        assert_eq!(reads.get(), READS_MAX + 1);
         assert!(maps.get_opt(&key).await.unwrap().is_none());
     }
 }

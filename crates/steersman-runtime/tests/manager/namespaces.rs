@@ -1,8 +1,13 @@
 //! Namespaces that are declared and do not exist.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use steersman_runtime::kind;
+use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman_runtime::{Manager, kind};
+use steersman_testing::Embedded;
+use tokio::time::sleep;
+
+use crate::support::network::{Fault, Network};
 use crate::support::*;
 
 fn lines<'a>(text: &'a str, namespace: &str) -> Vec<&'a str> {
@@ -27,4 +32,19 @@ async fn a_declared_namespace_that_does_not_exist_is_logged_once() {
     assert!(secrets[0].contains("Secret"), "{text}");
     assert!(lines(&text, "default").is_empty(), "{text}");
     running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_look_for_missing_namespaces_leaves_the_back_off_as_it_is() {
+    let server = Embedded::start();
+    let (network, client) = Network::new(&server);
+    network.fail("configmaps", Fault::Refused);
+    let manager = Manager::new(client);
+    manager.declare(kind::<ConfigMap>().namespace("default")).unwrap();
+    let running = manager.clone();
+    tokio::spawn(async move { running.start(std::future::pending()).await });
+    sleep(Duration::from_secs(600)).await;
+    let requests = network.requests().len();
+    // A back-off of 30 to 60 s, after the first minute.
+    assert!(requests < 60, "{requests} requests in ten minutes");
 }

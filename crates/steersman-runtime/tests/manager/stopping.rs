@@ -210,3 +210,25 @@ async fn dropping_the_start_future_ends_everything() {
     assert!(keys.is_closed());
     assert!(!manager.is_ready());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_does_not_end_in_time_is_named() {
+    let server = Embedded::start();
+    let (_network, client) = Network::new(&server);
+    Maps::new(&client).create("a").await;
+    let manager = Manager::builder(client).grace_period(Duration::from_millis(200)).build();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let (entered, mut is_entered) = mpsc::unbounded_channel();
+    let stuck = move |_: &steersman_cache::Cached<ConfigMap>| {
+        let _ = entered.send(());
+        let _ = gate.lock().unwrap().recv();
+        Vec::new()
+    };
+    let reconciler = reconcile_fn(async |_: Context<Secret>, _: ObjectKey| Ok::<_, Failure>(Action::done()));
+    manager.controller(kind::<Secret>()).watches(kind::<ConfigMap>(), stuck).complete(reconciler).unwrap();
+    let error = manager.start(async move { is_entered.recv().await.unwrap() }).await.unwrap_err();
+    drop(go);
+    let text = error.to_string();
+    assert!(matches!(error, Error::Grace { .. }) && text.contains("configmaps"), "{text}");
+}

@@ -185,3 +185,20 @@ async fn objects_that_were_made_and_deleted_unseen_never_appear() {
     }
     assert!(world.client.remembered_writes() <= 512, "{}", world.client.remembered_writes());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_waits_for_many_deletions_that_come_one_by_one() {
+    let world = world().await;
+    let maps = world.client.objects::<ConfigMap>();
+    for number in 0..40 {
+        world.client.create(&map(&format!("a/m{number:02}"), "1")).await.unwrap();
+    }
+    let there = maps.list().await.unwrap();
+    assert_eq!(there.len(), 40);
+    // In the order of the list, so that each wait ends with one deletion.
+    for map in &there {
+        world.client.delete::<ConfigMap>(&map.key()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert!(maps.list().await.unwrap().is_empty());
+}
