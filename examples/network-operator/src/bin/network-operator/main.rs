@@ -76,7 +76,7 @@ async fn run(args: &Args) -> Result<()> {
         }
     };
     operator.run(told).await?;
-    watching.shutdown().await;
+    watching.shutdown().await?;
     cluster.stop().await;
     screen.print(&format!("\n{}", operator.summary()));
     Ok(())
