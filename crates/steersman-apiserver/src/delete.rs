@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer, Form, Warnings};
+use crate::budget;
 use crate::builtin;
 use crate::clock;
 use crate::convert;
@@ -91,8 +92,19 @@ impl Shared {
         Ok(form.list(kind, &metadata, objects).warning(&options.warnings(kind)))
     }
 
-    /// Deletes an object as far as that goes at once. What follows from it is left in `work`.
+    /// Deletes an object as far as that goes at once. What follows from it is left in `work`. The work is bounded by what is stored,
+    /// and is not charged to the request: one of many deletions must not be refused half-way.
     pub(crate) fn delete_one(
+        &self,
+        kind: &Kind,
+        key: &Key,
+        options: &DeleteOptions,
+        work: &mut Work,
+    ) -> Result<Deleted, Status> {
+        budget::unmetered(|| self.delete_stored(kind, key, options, work))
+    }
+
+    fn delete_stored(
         &self,
         kind: &Kind,
         key: &Key,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::budget;
 use crate::delete::{finalizers, set_finalizers};
 use crate::delete_options::{DeleteOptions, ORPHAN, Propagation};
 use crate::dependents::is_collected;
@@ -176,8 +177,13 @@ impl Work {
 }
 
 impl Shared {
-    /// Does all work that there is, and the work that comes of it.
-    pub(crate) fn collect(&self, mut work: Work) {
+    /// Does all work that there is, and the work that comes of it. It follows from a write that is done, and so it is not charged to
+    /// the request: a refusal would leave objects behind that nothing deletes any more.
+    pub(crate) fn collect(&self, work: Work) {
+        budget::unmetered(|| self.collect_all(work));
+    }
+
+    fn collect_all(&self, mut work: Work) {
         while let Some(task) = work.next() {
             match task {
                 Task::CheckOwners(subject) => self.with(&subject, |kind, object| {

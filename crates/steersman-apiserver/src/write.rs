@@ -329,8 +329,12 @@ impl Shared {
         let status = self.customs.establish(&value, &self.now());
         if status != value["status"] {
             value["status"] = status;
-            // Somebody who wrote meanwhile has come here by himself.
-            let _ = self.store.put(&kind.id(), key, Some(object), |revision| Object::new(&value, revision, Vec::new()));
+            let put =
+                self.store.put(&kind.id(), key, Some(object), |revision| Object::new(&value, revision, Vec::new()));
+            // A definition that was written in between is established by that write; one that was deleted must not be served.
+            if put.is_err() {
+                return;
+            }
         }
         if crd::has_condition(&value, "Established") {
             let text = |name: &str| value["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();

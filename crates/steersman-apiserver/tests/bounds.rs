@@ -125,3 +125,56 @@ fn definition(schema: &Value) -> Value {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
     }})
 }
+
+/// A definition of `widgets`, whose field `text` has this default, if any.
+fn widgets(default: Option<&str>) -> Value {
+    let mut text = json!({"type": "string"});
+    if let Some(default) = default {
+        text["default"] = default.into();
+    }
+    let spec = json!({"type": "object", "properties": {"text": text}, "default": {}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+#[test]
+fn reads_and_deletions_of_many_objects_are_not_cut_short() {
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+    const OBJECTS: usize = 200;
+    within_memory("reads_and_deletions_of_many_objects_are_not_cut_short", 1_500, || {
+        let server = ApiServer::new();
+        let send = |method: &str, path: &str, body: &Value| {
+            let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+            let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+            let sent = Sent::send(&server, method, path, content_type, body);
+            assert!(sent.status < 300, "{method} {path}: {} {}", sent.status, message(&sent));
+            sent.body
+        };
+        send("POST", DEFINITIONS, &widgets(None));
+        for name in 0..OBJECTS {
+            let metadata = json!({"name": format!("w{name}"), "finalizers": ["example.com/held"]});
+            send("POST", WIDGETS, &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}));
+        }
+        // All defaults together are more than one request may make.
+        let default = "x".repeat(400_000);
+        let patch = json!({"spec": widgets(Some(&default))["spec"]});
+        send("PATCH", &format!("{DEFINITIONS}/widgets.example.com"), &patch);
+        let list = send("GET", WIDGETS, &Value::Null);
+        let items = list["items"].as_array().unwrap();
+        assert_eq!(items.len(), OBJECTS);
+        assert!(items.iter().all(|item| item["spec"]["text"] == *default), "an object of the list lacks its default");
+        drop(list);
+        send("DELETE", &format!("{DEFINITIONS}/widgets.example.com"), &Value::Null);
+        for name in [0, OBJECTS / 2, OBJECTS - 1] {
+            let widget = send("GET", &format!("{WIDGETS}/w{name}"), &Value::Null);
+            assert!(widget["metadata"]["deletionTimestamp"].is_string(), "w{name} is not deleted");
+        }
+    });
+}

@@ -16,6 +16,9 @@ const SIZES: [usize; 6] = [2 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 4 <
 /// So many bytes of a compiled pattern take a step to make.
 const COMPILE_STEP: usize = 8;
 
+/// A class has a name of at most this many characters, and what ends it.
+const CLASS_NAME_MAX: usize = 16;
+
 /// A pattern that can be matched.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
@@ -81,7 +84,10 @@ fn translate(pattern: &str) -> String {
                 None => translated.push('\\'),
             },
             '[' if in_class && rest.as_str().starts_with(':') => {
-                let (name, _) = rest.as_str().split_once(":]").unwrap_or_default();
+                let ahead = rest.as_str();
+                // No class has a longer name: a search to the end of the pattern, for each of them, would be quadratic.
+                let end = ahead.char_indices().nth(CLASS_NAME_MAX).map_or(ahead.len(), |(end, _)| end);
+                let (name, _) = ahead[..end].split_once(":]").unwrap_or_default();
                 translated.push_str(&format!("[{name}:]"));
                 rest.by_ref().take(name.chars().count() + 2).for_each(drop);
             }
@@ -110,17 +116,35 @@ fn translate(pattern: &str) -> String {
     translated
 }
 
-/// Whether what follows a brace is `n}`, `n,}` or `n,m}`.
+/// Whether what follows a brace is `n}`, `n,}` or `n,m}`. Looks no further than the digits.
 fn is_repetition(rest: &str) -> bool {
-    let Some((inside, _)) = rest.split_once('}') else { return false };
-    let (least, most) = inside.split_once(',').unwrap_or((inside, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    !least.is_empty() && digits(least) && digits(most)
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let least = digits(rest);
+    let rest = &rest[least..];
+    let most = rest.strip_prefix(',').map_or(rest, |rest| &rest[digits(rest)..]);
+    least > 0 && most.starts_with('}')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{budget, compile};
+    use super::{budget, compile, is_repetition, translate};
+
+    #[test]
+    fn a_brace_begins_a_repetition_or_is_one() {
+        for (rest, expected) in
+            [("2}", true), ("2,}x", true), ("2,30}", true), ("}", false), (",2}", false), ("2,a}", false)]
+        {
+            assert_eq!(is_repetition(rest), expected, "{rest}");
+        }
+        assert!(!is_repetition(&"{".repeat(100)));
+    }
+
+    #[test]
+    fn a_class_that_does_not_end_is_not_looked_for_to_the_end() {
+        assert_eq!(translate("[[:alpha:]x]"), "[[:alpha:]x]");
+        let long = format!("[[:{}:]]", "a".repeat(40));
+        assert!(translate(&long).starts_with("[[:]"), "{}", translate(&long));
+    }
 
     #[test]
     fn patterns_match_what_they_match_in_go() {

@@ -42,11 +42,15 @@ impl View<'_> {
         if revision > custom.shaped_at && custom.as_stored.contains(&self.kind.version) {
             return Arc::clone(object);
         }
-        let mut value = object.value();
-        custom.store(&mut value);
-        if let Some(version) = custom.version(&self.kind.version).filter(|version| !version.storage) {
-            version.schema.prune(&mut value);
-        }
+        // Bounded by the objects that are stored. A read must not lose defaults because the request has used up its budget.
+        let value = budget::unmetered(|| {
+            let mut value = object.value();
+            custom.store(&mut value);
+            if let Some(version) = custom.version(&self.kind.version).filter(|version| !version.storage) {
+                version.schema.prune(&mut value);
+            }
+            value
+        });
         let fields = metadata::selectable(self.kind, &value);
         Arc::new(Object::new(&value, object.revision(), fields))
     }
