@@ -43,6 +43,44 @@ type ObjectsFn<K> = dyn Fn(&CachedClient) -> Objects<K> + Send + Sync;
 /// state, which is in the cache as well. The finalizer is taken away when all hooks have succeeded, and not before; hooks are called
 /// again otherwise, and so must not mind. Finalizers of others are not touched. The tests of these sentences are in
 /// `tests/finalizers.rs`.
+///
+/// The reconciler keeps the finalizer, calls [`ensure`](Self::ensure) first, and ends when the object is on its way out.
+/// [`GenerationChanged`](crate::GenerationChanged) lets a deletion through.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// # use steersman_runtime::{Action, Context, Error, Failure, Finalizer, FinalizerState, ObjectKey, Reconciler};
+/// struct MapReconciler {
+///     cleanup: Finalizer<ConfigMap>,
+/// }
+///
+/// impl MapReconciler {
+///     fn new() -> Result<Self, Error> {
+///         let cleanup = Finalizer::new("example.com/cleanup")?.hook("secret", |ctx: Context<ConfigMap>, map| async move {
+///             match ctx.client().delete::<Secret>(&map.key()).await {
+///                 // It is called again after a failure: the Secret may be gone already.
+///                 Err(error) if error.is_not_found() => Ok(()),
+///                 deleted => deleted,
+///             }
+///         });
+///         Ok(Self { cleanup })
+///     }
+/// }
+///
+/// impl Reconciler<ConfigMap> for MapReconciler {
+///     type Error = Failure;
+///
+///     async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, Failure> {
+///         let Some(map) = ctx.object(key).await? else { return Ok(Action::done()) };
+///         if self.cleanup.ensure(ctx, &map).await? == FinalizerState::Finalized {
+///             return Ok(Action::done());
+///         }
+///         // The object stays: reconcile it.
+///         Ok(Action::done())
+///     }
+/// }
+/// # assert!(MapReconciler::new().is_ok());
+/// ```
 pub struct Finalizer<K: Resource> {
     name: String,
     objects: Box<ObjectsFn<K>>,
