@@ -12,6 +12,7 @@ pub mod cache;
 pub mod cache_memory;
 pub mod clients;
 pub mod contestant;
+pub mod instructions;
 pub mod kinds;
 pub mod latency;
 pub mod own;

@@ -50,7 +50,7 @@ pub fn run(ask: &Ask, contestant: &str) -> Result<Outcome> {
 }
 
 /// A list of Pods, in one piece and in chunks.
-struct Body {
+pub(crate) struct Body {
     encoding: Encoding,
     bytes: Bytes,
     chunks: Vec<Bytes>,
@@ -59,7 +59,7 @@ struct Body {
 }
 
 impl Body {
-    fn new(size: u64) -> Self {
+    pub(crate) fn new(size: u64) -> Self {
         let pods = Pods::new(Shape::Plain);
         let mut text = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":["#.to_vec();
         let mut places = Vec::new();
@@ -76,21 +76,38 @@ impl Body {
     }
 
     /// The same list as a server sends it in protobuf.
-    fn in_protobuf(&self) -> Result<Self> {
+    pub(crate) fn in_protobuf(&self) -> Result<Self> {
         let mut list = Vec::new();
         push(&mut list, 1, b"\x12\x011");
         for place in &self.pods {
             let pod = protobuf::from_json(&self.bytes[place.clone()]).context("a Pod has only fields of Pods")?;
-            // Without its envelope, which has a head of 4 bytes, the type in 11, and the field of the message.
-            let message = &pod[4 + 11 + 1..];
-            let length = message.iter().position(|byte| *byte < 0x80).context("the message has a length")?;
-            push(&mut list, 2, &message[length + 1..]);
+            push(&mut list, 2, message(&pod)?);
         }
         let mut text = b"k8s\0".to_vec();
         push(&mut text, 1, b"\x0a\x02v1\x12\x07PodList");
         push(&mut text, 2, &list);
         Ok(Self { encoding: Encoding::Protobuf, chunks: chunks(&text), bytes: text.into(), pods: Vec::new() })
     }
+}
+
+/// A Pod in protobuf without its envelope, which has a head of 4 bytes, the type in 11, and the field of the message.
+fn message(pod: &[u8]) -> Result<&[u8]> {
+    let message = &pod[4 + 11 + 1..];
+    let length = message.iter().position(|byte| *byte < 0x80).context("the message has a length")?;
+    Ok(&message[length + 1..])
+}
+
+/// The event that a Pod has changed, as a watch in protobuf sends it: a frame with its length.
+pub(crate) fn protobuf_event(pod: &[u8]) -> Result<Bytes> {
+    let pod = protobuf::from_json(pod).context("a Pod has only fields of Pods")?;
+    let mut object = Vec::new();
+    push(&mut object, 1, &pod);
+    let mut event = Vec::new();
+    push(&mut event, 1, b"MODIFIED");
+    push(&mut event, 2, &object);
+    let mut frame = u32::try_from(event.len())?.to_be_bytes().to_vec();
+    frame.extend_from_slice(&event);
+    Ok(frame.into())
 }
 
 fn chunks(text: &[u8]) -> Vec<Bytes> {
@@ -110,7 +127,7 @@ fn push(to: &mut Vec<u8>, number: u8, bytes: &[u8]) {
 }
 
 /// Ours: metadata read, `managedFields` left out, the rest copied into an allocation of its own.
-fn scan(body: &Body) -> Result<u64> {
+pub(crate) fn scan(body: &Body) -> Result<u64> {
     let (mut count, strip) = (0, Strip::default());
     let mut list = body.encoding.split_list(Limits::default());
     let mut item_type = None;

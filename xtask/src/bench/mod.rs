@@ -12,6 +12,7 @@ mod busy;
 mod checks;
 mod contestants;
 mod figures;
+pub(crate) mod instructions;
 mod jobs;
 mod plan;
 mod plot;
@@ -66,11 +67,20 @@ pub(crate) struct Args {
     /// Measure these contestants only
     #[arg(long = "contestant", value_name = "NAME", num_args = 1..)]
     contestants: Vec<String>,
+    /// Count the instructions of the hot paths instead, and compare them with the recorded ones
+    #[arg(long, conflicts_with_all = ["jobs", "quick", "rounds", "json", "report", "plot", "kubeconfig", "contestants"])]
+    instructions: bool,
+    /// Accept the counted instructions for this reason
+    #[arg(long, value_name = "REASON", requires = "instructions")]
+    accept: Option<String>,
 }
 
 /// Measures, prints a table per job and size, and writes the files that were asked for. Any run that goes wrong ends all
 /// of it, without files.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.instructions {
+        return instructions::run(args.accept.as_deref());
+    }
     let started = Instant::now();
     contestants::check_names(&args.contestants)?;
     let plan = Plan::new(&args.jobs, &args.contestants)?;

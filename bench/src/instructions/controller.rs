@@ -1,0 +1,134 @@
+//! A manager with one controller, on a server that only plays back.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use futures::channel::mpsc;
+use futures::{StreamExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use k8s_openapi::api::core::v1::Pod;
+use steersman_client::Client;
+use steersman_runtime::{Action, Context, Controller, Failure, Manager, ObjectKey, Reconciler, kind};
+use tokio::runtime::{Builder, Runtime};
+use tower::service_fn;
+
+use super::{event_line, measured, pod};
+use crate::contestant::{Counter, FIRST_VERSION};
+
+/// How many keys or events are measured.
+const OPERATIONS: u64 = 200;
+
+/// The body of a watch.
+type Watch = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Counts reconciles, and reads the Pod if asked to.
+struct Counting {
+    reads: bool,
+    reconciles: Arc<Counter>,
+}
+
+impl Reconciler<Pod> for Counting {
+    type Error = Failure;
+
+    async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, Failure> {
+        if self.reads {
+            let pod = ctx.object(key).await?.ok_or_else(|| Failure::message("the Pod is not in the cache"))?;
+            std::hint::black_box(pod.get()?);
+        }
+        self.reconciles.add();
+        Ok(Action::done())
+    }
+}
+
+/// A controller whose cache holds one Pod, and the other end of its watch.
+struct Running {
+    runtime: Runtime,
+    controller: Controller,
+    reconciles: Arc<Counter>,
+    events: mpsc::UnboundedSender<Bytes>,
+}
+
+impl Running {
+    fn start(reads: bool) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (events, watch) = mpsc::unbounded();
+        let reconciles = Arc::new(Counter::new(1));
+        let controller = runtime.block_on(async {
+            let manager = Manager::new(Client::from(playback(watch)));
+            let reconciler = Counting { reads, reconciles: Arc::clone(&reconciles) };
+            let controller = manager.controller(kind::<Pod>()).complete(reconciler)?;
+            tokio::spawn(async move { manager.start(std::future::pending()).await });
+            reconciles.reached().await;
+            anyhow::Ok(controller)
+        })?;
+        Ok(Self { runtime, controller, reconciles, events })
+    }
+
+    /// Does `act` with each number, and waits each time for the reconcile that follows.
+    fn each(&self, numbers: std::ops::Range<u64>, act: impl Fn(u64)) {
+        self.runtime.block_on(async {
+            for number in numbers {
+                self.reconciles.go_on(1);
+                act(number);
+                self.reconciles.reached().await;
+            }
+        });
+    }
+
+    fn finish(self, expected: u64) -> Result<u64> {
+        let reconciles = self.reconciles.value();
+        ensure!(reconciles == expected, "there were {reconciles} reconciles instead of {expected}");
+        let errors = self.controller.metrics().errors_total;
+        ensure!(errors == 0, "{errors} reconciles failed");
+        Ok(OPERATIONS)
+    }
+}
+
+/// A client of a server that begins its only watch with one Pod and goes on with what comes from `watch`.
+fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
+    let bookmark = format!(
+        r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{FIRST_VERSION}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}{}"#,
+        '\n'
+    );
+    let first = [event_line("ADDED", &pod(0, FIRST_VERSION)), Bytes::from(bookmark)];
+    let frames = stream::iter(first).chain(watch).map(|line| Ok::<_, Infallible>(Frame::data(line)));
+    let body: Pin<Box<Watch>> = Box::pin(StreamBody::new(frames).boxed_unsync());
+    let body = Arc::new(Mutex::new(Some(*Pin::into_inner(body))));
+    let service = service_fn(move |_: Request<kube_client::client::Body>| {
+        let body = body.lock().ok().and_then(|mut body| body.take());
+        async move {
+            let body = body.context("the reflector asks once")?;
+            let response = Response::builder().header(http::header::CONTENT_TYPE, "application/json").body(body)?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(response)
+        }
+    });
+    kube_client::Client::new(service, "default")
+}
+
+/// From a key that is added by hand to the end of a reconcile that does nothing.
+pub(super) fn empty() -> Result<u64> {
+    let running = Running::start(false)?;
+    let key = ObjectKey::new("team-0", "web-0-6f7c9b8d54-00000");
+    let enqueue = |_| running.controller.enqueue(key.clone());
+    running.each(0..OPERATIONS, enqueue);
+    measured(&mut || running.each(0..OPERATIONS, enqueue));
+    running.finish(1 + 2 * OPERATIONS)
+}
+
+/// From a watch event to the end of a reconcile that reads its 6 KB Pod.
+pub(super) fn event() -> Result<u64> {
+    let running = Running::start(true)?;
+    let versions = FIRST_VERSION + 1..FIRST_VERSION + 1 + 2 * OPERATIONS;
+    let events: Vec<Bytes> = versions.map(|version| event_line("MODIFIED", &pod(0, version))).collect();
+    // The channel ends with the receiver, and then the next wait for a reconcile would not end: the count shows it.
+    let send = |number: u64| drop(running.events.unbounded_send(events[number as usize].clone()));
+    running.each(0..OPERATIONS, send);
+    measured(&mut || running.each(OPERATIONS..2 * OPERATIONS, send));
+    running.finish(1 + 2 * OPERATIONS)
+}
