@@ -66,48 +66,29 @@
 //! What is accepted, what it means and every error text are those of apimachinery v0.36, because people and programs know
 //! them and the servers they talk to use them. `tests/apimachinery.rs` holds this crate to a table of its answers.
 
-pub mod base64;
-pub mod calendar;
+mod apimachinery;
 mod codec;
-mod encoding;
-mod field_path;
-mod field_selector;
-mod hidden;
-mod json;
-mod json_selector;
-mod label_parser;
-mod label_selector;
-mod metadata;
-mod names;
-mod object_error;
-mod outline;
-pub mod protobuf;
-mod quantity;
-mod quote;
-mod resource_version;
-mod selector;
-mod shared_texts;
-mod status;
-mod strip;
 
-pub use codec::{
-    Codec, Item, Limits, ListMeta, ListSplitter, Scanned, TypeMeta, Value, WatchEvent, WatchSplitter, WireError,
-};
-pub use encoding::{Encoding, ListBody, WatchBody};
-pub use field_path::{FieldPath, InvalidFieldPath};
-pub use field_selector::{FieldRequirement, FieldSelector};
-pub use json::{Json, JsonListSplitter, JsonWatchSplitter};
-pub use label_selector::{LabelRequirement, LabelSelector};
-pub use metadata::{Metadata, OwnerReference};
-pub use names::{
+pub use apimachinery::calendar;
+pub use apimachinery::field_path::{FieldPath, InvalidFieldPath};
+pub use apimachinery::names::{
     NameFormat, is_dns1035_label, is_dns1123_label, is_dns1123_subdomain, is_path_segment_name, is_path_segment_prefix,
     is_qualified_name, is_valid_label_value,
 };
-pub use object_error::{Fault, ObjectError};
-pub use quantity::canonical_quantity;
-pub use quote::quote;
-pub use resource_version::{InvalidResourceVersion, ResourceVersion, compare_resource_version};
-pub use selector::{Operator, SelectorError};
-pub use shared_texts::SharedTexts;
-pub use status::Status;
-pub use strip::Strip;
+pub use apimachinery::quantity::canonical_quantity;
+pub use apimachinery::quote::quote;
+pub use apimachinery::resource_version::{InvalidResourceVersion, ResourceVersion, compare_resource_version};
+pub use apimachinery::selector::{
+    FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError,
+};
+pub use codec::encoding::{Encoding, ListBody, WatchBody};
+pub use codec::json::{Json, JsonListSplitter, JsonWatchSplitter};
+pub use codec::metadata::{Metadata, OwnerReference};
+pub use codec::object_error::{Fault, ObjectError};
+pub use codec::shared_texts::SharedTexts;
+pub use codec::status::Status;
+pub use codec::strip::Strip;
+pub use codec::{
+    Codec, Item, Limits, ListMeta, ListSplitter, Scanned, TypeMeta, Value, WatchEvent, WatchSplitter, WireError,
+    base64, protobuf,
+};

@@ -1,0 +1,141 @@
+//! Selectors on the fields of an object.
+
+use std::fmt;
+
+use super::{Operator, SelectorError};
+
+/// Says which objects are meant by their fields: `metadata.name=web,spec.nodeName!=`.
+///
+/// All requirements must hold. Parsing accepts any field; which fields can be selected is for the server to say.
+/// [`Display`](fmt::Display) writes a selector that is parsed to one that matches the same objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector {
+    requirements: Vec<FieldRequirement>,
+}
+
+/// One requirement of a [`FieldSelector`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FieldRequirement {
+    /// The field, in the words of the API: `metadata.name`.
+    pub field: String,
+    /// [`Operator::Equals`] or [`Operator::NotEquals`].
+    pub operator: Operator,
+    /// What the field is compared to.
+    pub value: String,
+}
+
+impl FieldSelector {
+    /// Parses the text of a `fieldSelector` parameter. The empty text matches everything.
+    ///
+    /// Requirements are separated by commas and ordered by their text. In a value, a backslash stands before each backslash,
+    /// comma and equals sign; in a field there is no escaping, and white space is nowhere ignored. Empty requirements are
+    /// passed over.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let mut terms = split_terms(text);
+        terms.sort_unstable();
+        let mut requirements = Vec::new();
+        for term in terms.into_iter().filter(|term| !term.is_empty()) {
+            let Some((field, operator, value)) = split_term(term) else {
+                return Err(SelectorError::new(format!("invalid selector: '{text}'; can't understand '{term}'")));
+            };
+            let value = unescape(value)?;
+            if !field.is_empty() || !value.is_empty() {
+                requirements.push(FieldRequirement { field: field.to_owned(), operator, value });
+            }
+        }
+        Ok(FieldSelector { requirements })
+    }
+
+    /// Whether an object matches. `get` looks up one of its fields; one that it does not know counts as empty.
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let equal = get(&requirement.field).unwrap_or_default() == requirement.value;
+            equal == (requirement.operator == Operator::Equals)
+        })
+    }
+
+    /// The requirements, so that a server can refuse fields that it does not select by.
+    pub fn requirements(&self) -> &[FieldRequirement] {
+        &self.requirements
+    }
+
+    /// Whether everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The one value that `field` must have, if the selector asks for one: with it, a server can look instead of search.
+    pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
+        let asks =
+            |requirement: &&FieldRequirement| requirement.operator == Operator::Equals && requirement.field == field;
+        self.requirements.iter().find(asks).map(|requirement| requirement.value.as_str())
+    }
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FieldRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.field, self.operator)?;
+        for part in self.value.split_inclusive(['\\', ',', '=']) {
+            match part.strip_suffix(['\\', ',', '=']) {
+                Some(before) => write!(f, "{before}\\{}", &part[before.len()..])?,
+                None => f.write_str(part)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts between commas that no backslash precedes, with their backslashes.
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut escaped = false;
+    text.split(|character| {
+        let separates = character == ',' && !escaped;
+        escaped = character == '\\' && !escaped;
+        separates
+    })
+    .collect()
+}
+
+/// The field, the operator and the value (still escaped): the first operator separates them.
+fn split_term(term: &str) -> Option<(&str, Operator, &str)> {
+    let equals = term.find('=')?;
+    let (field, value) = (&term[..equals], &term[equals + 1..]);
+    if let Some(field) = field.strip_suffix('!') {
+        return Some((field, Operator::NotEquals, value));
+    }
+    Some((field, Operator::Equals, value.strip_prefix('=').unwrap_or(value)))
+}
+
+fn unescape(value: &str) -> Result<String, SelectorError> {
+    let mut unescaped = String::with_capacity(value.len());
+    let mut characters = value.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => unescaped.push(escaped),
+                other => {
+                    let sequence = String::from_iter(other);
+                    let message = format!("invalid field selector: invalid escape sequence: \\{sequence}");
+                    return Err(SelectorError::new(message));
+                }
+            },
+            ',' | '=' => {
+                let code = u32::from(character);
+                let message = format!("invalid field selector: unescaped character in value: {code}");
+                return Err(SelectorError::new(message));
+            }
+            _ => unescaped.push(character),
+        }
+    }
+    Ok(unescaped)
+}

@@ -1,0 +1,217 @@
+//! Selectors on the labels of an object.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Operator, SelectorError};
+use super::{label_json, label_parser};
+use crate::apimachinery::names::{is_qualified_name, is_valid_label_value};
+use crate::apimachinery::quote::{json_list, quote};
+
+/// Says which objects are meant by their labels: `app=web,tier in (front,back),!canary`.
+///
+/// All requirements must hold; without any, everything matches. They are kept in the order of their keys, those of one key
+/// as they were given. [`Display`](fmt::Display) writes the canonical text, which is parsed to a selector that matches the
+/// same objects (except for [`LabelSelector::nothing`], which has no text).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// None if nothing matches.
+    requirements: Option<Vec<LabelRequirement>>,
+}
+
+/// One requirement of a [`LabelSelector`], with a valid key and valid values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LabelRequirement {
+    key: String,
+    operator: Operator,
+    /// Sorted.
+    values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// The selector that matches everything.
+    pub fn everything() -> Self {
+        LabelSelector { requirements: Some(Vec::new()) }
+    }
+
+    /// The selector that matches nothing: what a structured selector that is absent stands for.
+    pub fn nothing() -> Self {
+        LabelSelector { requirements: None }
+    }
+
+    /// The selector that asks for all of `requirements`.
+    pub fn new(mut requirements: Vec<LabelRequirement>) -> Self {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        LabelSelector { requirements: Some(requirements) }
+    }
+
+    /// Parses the text of a `labelSelector` parameter. The empty text matches everything.
+    ///
+    /// Requirements are separated by commas and may have white space anywhere between words:
+    /// `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key` (exists), `!key` (does not exist),
+    /// `key>1`, `key<1`. A value may be left out, and is then empty.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        Ok(LabelSelector::new(label_parser::parse(text)?))
+    }
+
+    /// Reads the structured form, a `metav1.LabelSelector` with `matchLabels` and `matchExpressions`, as it stands in an
+    /// object's spec. Null matches nothing, an empty selector everything; unknown fields are ignored.
+    pub fn from_json(selector: &Value) -> Result<Self, SelectorError> {
+        label_json::read(selector)
+    }
+
+    /// Whether an object matches. `get` looks up one of its labels.
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let Some(requirements) = &self.requirements else { return false };
+        requirements.iter().all(|requirement| requirement.matches(get(&requirement.key)))
+    }
+
+    /// The requirements, ordered by key. There are none in a selector that matches everything, nor in one that matches
+    /// nothing.
+    pub fn requirements(&self) -> &[LabelRequirement] {
+        self.requirements.as_deref().unwrap_or_default()
+    }
+
+    /// Whether everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Whether this is [`LabelSelector::nothing`]. Requirements that contradict each other are not noticed.
+    pub fn is_nothing(&self) -> bool {
+        self.requirements.is_none()
+    }
+
+    /// The one value that the label `key` must have, if the first requirement on that label asks for one.
+    pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
+        let requirement = self.requirements().iter().find(|requirement| requirement.key == key)?;
+        match (requirement.operator, requirement.values.as_slice()) {
+            (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl Default for LabelSelector {
+    fn default() -> Self {
+        LabelSelector::everything()
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements().iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl LabelRequirement {
+    /// Checks the key, the values, and that the operator has as many values as it takes: one or more for `In` and `NotIn`,
+    /// none for `Exists` and `DoesNotExist`, one for the others, which for `GreaterThan` and `LessThan` is an integer of
+    /// 64 bits. The error tells everything that is wrong.
+    pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, SelectorError> {
+        let mut errors = Vec::new();
+        errors.extend(check_key("key", key).err());
+        if let Some(message) = check_count(operator, values.len()) {
+            errors.push(format!("values: Invalid value: {}: {message}", json_list(&values)));
+        }
+        if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
+            for (index, value) in values.iter().enumerate().filter(|(_, value)| value.parse::<i64>().is_err()) {
+                let message = "for 'Gt', 'Lt' operators, the value must be an integer";
+                errors.push(invalid(&format!("values[{index}]"), value, message));
+            }
+        }
+        for (index, value) in values.iter().enumerate() {
+            let messages = is_valid_label_value(value);
+            if !messages.is_empty() {
+                errors.push(invalid(&format!("values[{index}][{key}]"), value, &messages.join("; ")));
+            }
+        }
+        if !errors.is_empty() {
+            return Err(SelectorError::aggregate(errors));
+        }
+        values.sort_unstable();
+        Ok(LabelRequirement { key: key.to_owned(), operator, values })
+    }
+
+    /// The label's key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// How the label relates to the values.
+    pub fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    /// The values, sorted.
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    /// Whether a label with this value, or a missing one, satisfies the requirement.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let among = |value: &str| self.values.binary_search_by(|candidate| candidate.as_str().cmp(value)).is_ok();
+        match self.operator {
+            Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(among),
+            Operator::NotIn | Operator::NotEquals => !value.is_some_and(among),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => self.compare(value, |label, bound| label > bound),
+            Operator::LessThan => self.compare(value, |label, bound| label < bound),
+        }
+    }
+
+    /// A label that is not an integer compares to none.
+    fn compare(&self, value: Option<&str>, satisfies: impl Fn(i64, i64) -> bool) -> bool {
+        let label = value.and_then(|value| value.parse().ok());
+        let bound = self.values.first().and_then(|value| value.parse().ok());
+        label.zip(bound).is_some_and(|(label, bound)| satisfies(label, bound))
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator {
+            Operator::Exists => write!(f, "{key}"),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::In | Operator::NotIn => write!(f, "{key} {} ({values})", self.operator),
+            Operator::GreaterThan => write!(f, "{key}>{values}"),
+            Operator::LessThan => write!(f, "{key}<{values}"),
+            Operator::Equals | Operator::DoubleEquals | Operator::NotEquals => {
+                write!(f, "{key}{}{values}", self.operator)
+            }
+        }
+    }
+}
+
+/// The error, if `key` is no label key, with the path at which messages place it.
+pub(crate) fn check_key(path: &str, key: &str) -> Result<(), String> {
+    let messages = is_qualified_name(key);
+    if messages.is_empty() { Ok(()) } else { Err(invalid(path, key, &messages.join("; "))) }
+}
+
+fn check_count(operator: Operator, count: usize) -> Option<&'static str> {
+    let (fits, message) = match operator {
+        Operator::In | Operator::NotIn => (count > 0, "for 'in', 'notin' operators, values set can't be empty"),
+        Operator::Equals | Operator::DoubleEquals | Operator::NotEquals => {
+            (count == 1, "exact-match compatibility requires one single value")
+        }
+        Operator::Exists | Operator::DoesNotExist => {
+            (count == 0, "values set must be empty for exists and does not exist")
+        }
+        Operator::GreaterThan | Operator::LessThan => {
+            (count == 1, "for 'Gt', 'Lt' operators, exactly one value is required")
+        }
+    };
+    (!fits).then_some(message)
+}
+
+fn invalid(path: &str, value: &str, message: &str) -> String {
+    format!("{path}: Invalid value: {}: {message}", quote(value))
+}

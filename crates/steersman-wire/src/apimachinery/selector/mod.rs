@@ -1,0 +1,87 @@
+//! What label selectors and field selectors share.
+
+mod field;
+mod label;
+mod label_json;
+mod label_parser;
+
+use std::fmt;
+
+pub use self::field::{FieldRequirement, FieldSelector};
+pub use self::label::{LabelRequirement, LabelSelector};
+
+/// How a requirement of a selector relates a key to its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// The label is absent: `!key`.
+    DoesNotExist,
+    /// `key=value`.
+    Equals,
+    /// `key==value`, which means the same as [`Operator::Equals`].
+    DoubleEquals,
+    /// The label is present, with one of the values: `key in (a,b)`.
+    In,
+    /// `key!=value`. A label that is absent is different.
+    NotEquals,
+    /// The label is absent, or has none of the values: `key notin (a,b)`.
+    NotIn,
+    /// The label is present: `key`.
+    Exists,
+    /// The label is an integer above the value: `key>1`.
+    GreaterThan,
+    /// The label is an integer below the value: `key<1`.
+    LessThan,
+}
+
+impl Operator {
+    /// Those that take values, in the order in which error messages list them.
+    pub(crate) const BINARY: [Operator; 7] = [
+        Operator::In,
+        Operator::NotIn,
+        Operator::Equals,
+        Operator::DoubleEquals,
+        Operator::NotEquals,
+        Operator::GreaterThan,
+        Operator::LessThan,
+    ];
+
+    /// The operator's name in messages: `gt` for [`Operator::GreaterThan`], which a selector spells `>`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Operator::DoesNotExist => "!",
+            Operator::Equals => "=",
+            Operator::DoubleEquals => "==",
+            Operator::In => "in",
+            Operator::NotEquals => "!=",
+            Operator::NotIn => "notin",
+            Operator::Exists => "exists",
+            Operator::GreaterThan => "gt",
+            Operator::LessThan => "lt",
+        }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a selector was refused. Its text is the one that apimachinery gives, fit to be the message of a Status.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectorError(String);
+
+impl SelectorError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        SelectorError(message.into())
+    }
+
+    /// All of several errors (at least one), written as Go writes an aggregate.
+    pub(crate) fn aggregate(mut messages: Vec<String>) -> Self {
+        if messages.len() == 1 {
+            return SelectorError(messages.remove(0));
+        }
+        SelectorError(format!("[{}]", messages.join(", ")))
+    }
+}

@@ -1,0 +1,165 @@
+//! Watch streams, split into events.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::cursor::Cursor;
+use super::gather::{Gather, Gathered, Wanted};
+use super::scan;
+use super::text::unescape;
+use crate::codec::object_error::{Fault, ObjectError};
+use crate::codec::outline::{EVENT_LEVELS, Outline};
+use crate::codec::status::Status;
+use crate::codec::{Form, Item, Limits, WatchEvent, WatchSplitter, WireError};
+
+/// The annotation of the bookmark that ends the objects that existed when the watch began.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Splits a watch stream in JSON into its events; made by [`Codec::split_watch`](crate::Codec::split_watch).
+///
+/// An event is one object of JSON. Servers write each on a line of its own; here lines matter only where something is no
+/// object at all, which is then passed over up to the end of its line.
+#[derive(Debug)]
+pub struct JsonWatchSplitter {
+    gather: Gather,
+    /// How many events have been seen.
+    events: usize,
+    /// Within a line that is no event.
+    in_garbage: bool,
+}
+
+impl JsonWatchSplitter {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { gather: Gather::new(limits), events: 0, in_garbage: false }
+    }
+
+    fn advance(&mut self) -> Option<Result<WatchEvent, Whose>> {
+        if self.in_garbage {
+            self.in_garbage = !self.gather.skip_line();
+        }
+        if !self.gather.is_within() {
+            let first = self.gather.peek()?;
+            if first != b'{' {
+                self.in_garbage = true;
+                return Some(Err(Whose::nobody(Fault::Syntax { offset: 0, expected: "an event, which is an object" })));
+            }
+            self.gather.begin(first, Wanted::Outlined(EVENT_LEVELS));
+        }
+        Some(match self.gather.proceed()? {
+            Gathered::Whole(event, outline) => read_event(&event, outline, self.events),
+            Gathered::TooLarge(beginning) => {
+                let mut parts = Parts::default();
+                // It is cut off, so this fails; what has begun before that is known.
+                let _ = parts.find(&beginning, &Outline::default());
+                let object = parts.object.map(|place| scan::key(&beginning[place.start..]));
+                Err(Whose { key: object.flatten(), fault: Fault::TooLarge { limit: self.gather.limit() } })
+            }
+            Gathered::PassedOver => Err(Whose::nobody(Fault::Event { found: "nothing".to_owned() })),
+        })
+    }
+}
+
+impl WatchSplitter for JsonWatchSplitter {
+    fn push(&mut self, chunk: Bytes) {
+        self.gather.push(chunk);
+    }
+
+    fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError> {
+        let Some(event) = self.advance() else { return Ok(None) };
+        let index = self.events;
+        self.events += 1;
+        Ok(Some(event.map_err(|Whose { key, fault }| ObjectError { index: Some(index), key, fault })))
+    }
+
+    fn finish(mut self) -> Result<(), WireError> {
+        while self.next_event()?.is_some() {}
+        if self.gather.is_within() {
+            return Err(WireError::Truncated { length: self.gather.offset(), within: "an event" });
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with an event, and with whose.
+struct Whose {
+    key: Option<String>,
+    fault: Fault,
+}
+
+impl Whose {
+    fn nobody(fault: Fault) -> Self {
+        Self { key: None, fault }
+    }
+}
+
+/// Where the parts of an event are.
+#[derive(Debug, Default)]
+struct Parts {
+    kind: Option<Range<usize>>,
+    object: Option<Range<usize>>,
+}
+
+impl Parts {
+    fn find(&mut self, event: &[u8], outline: &Outline) -> Result<(), Fault> {
+        let mut cursor = Cursor::with_outline(event, outline);
+        let mut members = cursor.object()?;
+        while let Some(member) = cursor.member(&mut members)? {
+            let name = member.name.text()?;
+            let start = cursor.at();
+            if &*name == b"object" {
+                self.object = Some(start..start);
+            }
+            let value = cursor.skip()?;
+            match &*name {
+                b"type" => self.kind = Some(value),
+                b"object" => self.object = Some(value),
+                _ => {}
+            }
+        }
+        cursor.end()
+    }
+}
+
+fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEvent, Whose> {
+    let mut parts = Parts::default();
+    let found = parts.find(event, &outline);
+    let key = |parts: &Parts| parts.object.as_ref().and_then(|place| scan::key(&event[place.start..]));
+    found.map_err(|fault| Whose { key: key(&parts), fault })?;
+    let fault = |fault| Whose { key: key(&parts), fault };
+    let Parts { kind: Some(kind), object: Some(object) } = &parts else {
+        let found = if parts.object.is_some() { "no type" } else { "no object" };
+        return Err(fault(Fault::Event { found: found.to_owned() }));
+    };
+    let item = || Item { index, object: event.slice(object.clone()), form: Form::Json(outline.into_part(object)) };
+    let object = || &event[object.clone()];
+    match &event[kind.clone()] {
+        br#""ADDED""# => Ok(WatchEvent::Added(item())),
+        br#""MODIFIED""# => Ok(WatchEvent::Modified(item())),
+        br#""DELETED""# => Ok(WatchEvent::Deleted(item())),
+        other => {
+            let kind = match other {
+                [b'"', kind @ .., b'"'] => unescape(kind).map_err(fault)?,
+                _ => return Err(fault(Fault::Event { found: "a type that is no text".to_owned() })),
+            };
+            match &*kind {
+                "ADDED" => Ok(WatchEvent::Added(item())),
+                "MODIFIED" => Ok(WatchEvent::Modified(item())),
+                "DELETED" => Ok(WatchEvent::Deleted(item())),
+                "BOOKMARK" => bookmark(object()).map_err(fault),
+                "ERROR" => Status::from_json(object()).map(WatchEvent::Error).map_err(|error| {
+                    fault(Fault::Decode { message: error.to_string(), line: error.line(), column: error.column() })
+                }),
+                other => Err(fault(Fault::Event { found: format!("the type {other:?}") })),
+            }
+        }
+    }
+}
+
+pub(crate) fn bookmark(object: &[u8]) -> Result<WatchEvent, Fault> {
+    let metadata = scan::metadata(object)?;
+    Ok(WatchEvent::Bookmark {
+        resource_version: metadata.resource_version().to_owned(),
+        initial_events_end: metadata.annotation(INITIAL_EVENTS_END) == Some("true"),
+    })
+}

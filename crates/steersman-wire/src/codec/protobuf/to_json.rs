@@ -1,0 +1,376 @@
+//! Messages, written as the JSON that Go would have written.
+
+use super::reader::{Reader, Value};
+use super::table::{Count, Field, Message, Type};
+use super::time;
+use crate::codec::TypeMeta;
+use crate::codec::base64;
+use crate::codec::json::push_text;
+use crate::codec::object_error::Fault;
+use crate::codec::outline::{LEVELS, Outline};
+use crate::codec::strip::{Cut, Node, Strip};
+
+/// Writes an object as JSON, without what `strip` names, and with its type if that is given. Where its parts are is noted on the way.
+///
+/// What comes out is what the server would have sent as JSON, but for the order of fields: what is empty is there, or not, as Go
+/// does it. Fields that are not in the table, which a newer server may send, are left out.
+pub(super) fn object(
+    message: &'static Message,
+    bytes: &[u8],
+    type_meta: Option<&TypeMeta>,
+    strip: &Strip,
+) -> Result<(Vec<u8>, Outline), Fault> {
+    object_within(message, bytes, type_meta, strip, usize::MAX)
+}
+
+/// The same, unless it takes more than about so many bytes.
+pub(super) fn object_within(
+    message: &'static Message,
+    bytes: &[u8],
+    type_meta: Option<&TypeMeta>,
+    strip: &Strip,
+    bytes_max: usize,
+) -> Result<(Vec<u8>, Outline), Fault> {
+    let out = Vec::with_capacity(bytes.len() * 2);
+    let mut outline = Outline::default();
+    outline.is_ascii = true;
+    let mut writer = Writer { bytes, out, bytes_max, depth: 0, outline };
+    writer.open(b'{');
+    if let Some(TypeMeta { api_version, kind }) = type_meta {
+        writer.name(r#","apiVersion":"#);
+        writer.text(api_version.as_bytes());
+        writer.name(r#","kind":"#);
+        writer.text(kind.as_bytes());
+    }
+    writer.members(message, bytes, Some(strip.root()))?;
+    writer.close(b'}');
+    Ok((writer.out, writer.outline))
+}
+
+struct Writer<'a> {
+    /// The object.
+    bytes: &'a [u8],
+    out: Vec<u8>,
+    /// More is not written.
+    bytes_max: usize,
+    /// How many objects and lists have begun and not ended.
+    depth: usize,
+    outline: Outline,
+}
+
+impl<'a> Writer<'a> {
+    /// Begins an object or a list.
+    #[inline]
+    fn open(&mut self, bracket: u8) {
+        // The object's own bracket is on no level.
+        let level = self.depth.wrapping_sub(1);
+        if level < LEVELS {
+            self.outline.begin(level, self.out.len());
+        }
+        self.depth += 1;
+        self.out.push(bracket);
+    }
+
+    /// Ends it.
+    #[inline]
+    fn close(&mut self, bracket: u8) {
+        self.out.push(bracket);
+        self.depth -= 1;
+        let level = self.depth.wrapping_sub(1);
+        if level < LEVELS {
+            self.outline.end(level, self.out.len());
+        }
+    }
+
+    fn message(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
+        self.open(b'{');
+        self.members(message, bytes, strip)?;
+        self.close(b'}');
+        Ok(())
+    }
+
+    /// The fields of a message, as members of the object that has begun.
+    fn members(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
+        let mut reader = Reader::within(self.bytes, bytes);
+        if self.out.len() > self.bytes_max {
+            return Err(reader.fault("an object that is smaller as JSON"));
+        }
+        let mut seen = 0_u64;
+        while let Some((number, value)) = reader.field()? {
+            let Some(place) = message.place(number) else { continue };
+            let field = &message.fields[place];
+            if seen >> place & 1 == 1 {
+                // Go writes the values of a field one after the other, and only it writes these messages.
+                return Err(reader.fault("each field once"));
+            }
+            seen |= 1 << place;
+            let cut = strip.and_then(|node| node.at(field.name().as_bytes()));
+            let within = if let Some(Cut::Within(node)) = cut { Some(node) } else { None };
+            if matches!(cut, Some(Cut::Whole)) {
+                while reader.again(number)?.is_some() {}
+                continue;
+            }
+            match field.count {
+                Count::One if field.omit_empty && is_empty(value) => {}
+                Count::One | Count::Optional => {
+                    self.name(field.member);
+                    self.value(field.kind, value, within)?;
+                }
+                Count::List => self.list(field, value, &mut reader)?,
+                Count::Map => self.map(field, value, &mut reader, within)?,
+                Count::Inline => self.inline(field.kind, value, strip)?,
+            }
+        }
+        self.absent(message, message.always & !seen, strip)
+    }
+
+    /// The members of a message that in JSON belong to the one around it.
+    fn inline(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), Fault> {
+        let (Type::Message(within), Value::Bytes(bytes)) = (kind, value) else { return Err(wrong()) };
+        self.members(within, bytes, strip)
+    }
+
+    /// Fields that are not in the message, and yet are in JSON.
+    fn absent(&mut self, message: &Message, mut places: u64, strip: Option<&Node>) -> Result<(), Fault> {
+        while places != 0 {
+            let place = places.trailing_zeros() as usize;
+            places &= places - 1;
+            let field = &message.fields[place];
+            if field.count == Count::Inline {
+                self.inline(field.kind, Value::Bytes(b""), strip)?;
+                continue;
+            }
+            if matches!(strip.and_then(|node| node.at(field.name().as_bytes())), Some(Cut::Whole)) {
+                continue;
+            }
+            self.name(field.member);
+            match (field.count, field.kind) {
+                (Count::One, Type::Bool | Type::Int32 | Type::Int64) => {
+                    self.value(field.kind, Value::Varint(0), None)?;
+                }
+                (Count::One, Type::Bytes | Type::Strings) => self.out.extend_from_slice(b"null"),
+                (Count::One, _) => self.value(field.kind, Value::Bytes(b""), None)?,
+                _ => self.out.extend_from_slice(b"null"),
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, field: &Field, first: Value<'a>, reader: &mut Reader<'a>) -> Result<(), Fault> {
+        self.name(field.member);
+        self.open(b'[');
+        let mut next = Some(first);
+        while let Some(value) = next {
+            match (field.kind, value) {
+                // Numbers may come all in one.
+                (Type::Bool | Type::Int32 | Type::Int64, Value::Bytes(bytes)) => {
+                    let mut numbers = Reader::within(self.bytes, bytes);
+                    while !numbers.rest().is_empty() {
+                        self.separate();
+                        self.value(field.kind, Value::Varint(numbers.varint()?), None)?;
+                    }
+                }
+                (kind, value) => {
+                    self.separate();
+                    self.value(kind, value, None)?;
+                }
+            }
+            next = reader.again(field.number)?;
+        }
+        self.close(b']');
+        Ok(())
+    }
+
+    fn map(
+        &mut self,
+        field: &Field,
+        first: Value<'a>,
+        reader: &mut Reader<'a>,
+        strip: Option<&Node>,
+    ) -> Result<(), Fault> {
+        self.name(field.member);
+        self.open(b'{');
+        let mut next = Some(first);
+        while let Some(entry) = next {
+            let Value::Bytes(entry) = entry else { return Err(wrong()) };
+            let (mut key, mut value) = (&b""[..], None);
+            let mut entry = Reader::within(self.bytes, entry);
+            while let Some(found) = entry.field()? {
+                match found {
+                    (1, Value::Bytes(bytes)) => key = bytes,
+                    (2, found) => value = Some(found),
+                    _ => {}
+                }
+            }
+            let cut = strip.and_then(|node| node.at(key));
+            if !matches!(cut, Some(Cut::Whole)) {
+                let within = if let Some(Cut::Within(node)) = cut { Some(node) } else { None };
+                self.separate();
+                self.text(key);
+                self.out.push(b':');
+                self.value(field.kind, value.unwrap_or_else(|| empty(field.kind)), within)?;
+            }
+            next = reader.again(field.number)?;
+        }
+        self.close(b'}');
+        Ok(())
+    }
+
+    fn value(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), Fault> {
+        match (kind, value) {
+            (Type::Bool, Value::Varint(number)) => {
+                self.out.extend_from_slice(if number == 0 { b"false" } else { b"true" });
+            }
+            (Type::Int32, Value::Varint(number)) => self.number(i64::from(number as i32)),
+            (Type::Int64, Value::Varint(number)) => self.number(number as i64),
+            (Type::String, Value::Bytes(text)) => self.text(text),
+            (Type::Bytes, Value::Bytes(bytes)) => self.text(base64::encode(bytes).as_bytes()),
+            (Type::Time, Value::Bytes(message)) => self.time(message, false)?,
+            (Type::MicroTime, Value::Bytes(message)) => self.time(message, true)?,
+            (Type::Quantity, Value::Bytes(message)) => match self.first_bytes(message)? {
+                b"" => self.out.extend_from_slice(br#""0""#),
+                text => self.text(text),
+            },
+            (Type::IntOrString, Value::Bytes(message)) => self.int_or_string(message)?,
+            (Type::Raw, Value::Bytes(message)) => self.raw(message)?,
+            (Type::Strings, Value::Bytes(message)) => {
+                let mut reader = Reader::within(self.bytes, message);
+                self.open(b'[');
+                while let Some(field) = reader.field()? {
+                    if let (1, Value::Bytes(text)) = field {
+                        self.separate();
+                        self.text(text);
+                    }
+                }
+                self.close(b']');
+            }
+            (Type::Message(within), Value::Bytes(message)) => {
+                self.message(within, message, strip)?;
+            }
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+
+    /// The first field of a message, which is a text or bytes.
+    fn first_bytes(&self, message: &'a [u8]) -> Result<&'a [u8], Fault> {
+        let mut reader = Reader::within(self.bytes, message);
+        let mut found = &b""[..];
+        while let Some(field) = reader.field()? {
+            if let (1, Value::Bytes(bytes)) = field {
+                found = bytes;
+            }
+        }
+        Ok(found)
+    }
+
+    fn time(&mut self, message: &[u8], with_micros: bool) -> Result<(), Fault> {
+        let mut reader = Reader::within(self.bytes, message);
+        let (mut seconds, mut nanos) = (0, 0_i32);
+        while let Some(field) = reader.field()? {
+            match field {
+                (1, Value::Varint(number)) => seconds = number as i64,
+                (2, Value::Varint(number)) => nanos = number as i32,
+                _ => {}
+            }
+        }
+        if message.is_empty() || seconds == time::ZERO {
+            // Go's time that is no time.
+            self.out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        let micros = with_micros.then(|| nanos.clamp(0, 999_999_999) as u32 / 1_000);
+        let Some(text) = time::format(seconds, micros) else { return Err(reader.fault("a time of our calendar")) };
+        self.text(&text);
+        Ok(())
+    }
+
+    fn int_or_string(&mut self, message: &[u8]) -> Result<(), Fault> {
+        let mut reader = Reader::within(self.bytes, message);
+        let (mut is_text, mut number, mut text) = (false, 0, &b""[..]);
+        while let Some(field) = reader.field()? {
+            match field {
+                (1, Value::Varint(kind)) => is_text = kind == 1,
+                (2, Value::Varint(found)) => number = found as i32,
+                (3, Value::Bytes(bytes)) => text = bytes,
+                _ => {}
+            }
+        }
+        if is_text {
+            self.text(text);
+        } else {
+            self.number(number.into());
+        }
+        Ok(())
+    }
+
+    /// JSON that is part of a message. It must be JSON, or what is around it would be none either.
+    fn raw(&mut self, message: &'a [u8]) -> Result<(), Fault> {
+        let raw = self.first_bytes(message)?;
+        if raw.is_empty() {
+            self.out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        if serde_json::from_slice::<serde::de::IgnoredAny>(raw).is_err() {
+            return Err(Reader::within(self.bytes, raw).fault("JSON"));
+        }
+        self.outline.is_ascii &= raw.is_ascii();
+        self.out.extend_from_slice(raw);
+        Ok(())
+    }
+
+    /// The name of a member, with the comma before it unless it is the first.
+    #[inline]
+    fn name(&mut self, member: &str) {
+        let from = usize::from(self.out.last() == Some(&b'{'));
+        self.out.extend_from_slice(&member.as_bytes()[from..]);
+    }
+
+    /// A comma, unless what comes next is the first.
+    fn separate(&mut self) {
+        if !matches!(self.out.last(), Some(b'{' | b'[')) {
+            self.out.push(b',');
+        }
+    }
+
+    fn number(&mut self, number: i64) {
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut self.out, &number);
+    }
+
+    /// A text, in which what is no UTF-8 is replaced, as it is when Go writes JSON.
+    fn text(&mut self, text: &[u8]) {
+        // Without stopping at the first, so that the compiler can look at many at once.
+        let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\' || byte > 0x7e;
+        if text.iter().fold(false, |found, byte| found | is_special(*byte)) {
+            self.outline.is_ascii &= text.is_ascii();
+            push_text(&mut self.out, &String::from_utf8_lossy(text));
+            return;
+        }
+        self.out.reserve(text.len() + 2);
+        self.out.push(b'"');
+        self.out.extend_from_slice(text);
+        self.out.push(b'"');
+    }
+}
+
+/// Whether Go takes the value for empty.
+fn is_empty(value: Value<'_>) -> bool {
+    match value {
+        Value::Varint(number) => number == 0,
+        Value::Bytes(bytes) => bytes.is_empty(),
+        Value::Fixed => false,
+    }
+}
+
+/// The value of a map's entry that has none.
+fn empty(kind: Type) -> Value<'static> {
+    match kind {
+        Type::Bool | Type::Int32 | Type::Int64 => Value::Varint(0),
+        _ => Value::Bytes(b""),
+    }
+}
+
+fn wrong() -> Fault {
+    Fault::Syntax { offset: 0, expected: "a value of the field's type" }
+}
