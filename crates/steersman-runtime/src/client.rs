@@ -37,7 +37,8 @@ use crate::writes::{Sighting, Writes, Written};
 ///
 /// Not covered: dry runs, subresources that are created (`eviction`, `token`), collections that are deleted, writes past
 /// this client, and kinds whose versions do not compare, which is logged. Each of these sentences is a test in
-/// `tests/read_your_writes`. All at once is `no_read_is_stale_in_a_thousand_rounds_of_every_write`.
+/// `tests/read_your_writes`. All at once is `no_read_is_stale_in_a_thousand_rounds_of_every_write`, and on several threads
+/// `reads_on_other_threads_show_what_was_answered_before_they_began`.
 ///
 /// Two limits. If a cache of several namespaces has not shown a written object, and another client deletes it, reads wait
 /// for the next bookmark of all these namespaces, a minute at most. And a deletion of which nothing proves that a cache has

@@ -74,10 +74,8 @@ impl<K: Object> Reader<K> {
         }
         let mut rereads = 0;
         loop {
-            let found = look(&self.lister);
-            let Some(outdated) = self.writes.outdated(&pending, objects(&found), &self.declared) else {
-                return Ok(found);
-            };
+            let (found, outdated) = self.writes.look(&pending, &self.declared, || look(&self.lister), &objects);
+            let Some(outdated) = outdated else { return Ok(found) };
             if outdated.is_shown(&self.declared) {
                 // Each of these rounds ends with one object less that must not be seen, or with the time that is left.
                 if !self.lister.wait_until(left(), || !outdated.is_shown(&self.declared)).await {
@@ -143,5 +141,39 @@ mod tests {
         // The first of them waited until the cache no longer showed the object.
         assert_eq!(reads.get(), READS_MAX + 1);
         assert!(maps.get_opt(&key).await.unwrap().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deletion_that_another_read_settles_is_still_checked() {
+        let server = Embedded::start();
+        let manager = Manager::new(Client::from(server.client()));
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        let running = manager.clone();
+        tokio::spawn(async move { running.start(std::future::pending()).await });
+        let maps = manager.client().objects::<ConfigMap>();
+        let mut map = ConfigMap::default();
+        (map.metadata.namespace, map.metadata.name) = (Some("default".to_owned()), Some("m".to_owned()));
+        maps.create(&map).await.unwrap();
+        let key = ObjectKey::new("default", "m");
+        let before = maps.get(&key).await.unwrap();
+        maps.delete(&key, &DeleteParams::default()).await.unwrap();
+        let reader = manager.client().reader(manager.caches().find(maps.identity()).unwrap());
+        let reads = std::cell::Cell::new(0);
+        let look = |lister: &Lister<ConfigMap>| {
+            reads.set(reads.get() + 1);
+            match reads.get() {
+                1 => Some(before.clone()),
+                // The cache applies the deletion after this look, and another read sees it there.
+                2 => {
+                    assert!(lister.get_by_key(&key).is_none());
+                    reader.writes.pending(Which::All, &reader.declared);
+                    Some(before.clone())
+                }
+                _ => lister.get_by_key(&key),
+            }
+        };
+        let found = reader.read(Which::One(&key), look, Option::as_slice).await.unwrap();
+        assert!(found.is_none(), "the deletion was answered before the read began");
+        assert_eq!(reads.get(), 3);
     }
 }

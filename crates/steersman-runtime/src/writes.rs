@@ -26,6 +26,8 @@ const UNPROVEN_MAX: usize = 1_024;
 const SWEEP: usize = 256;
 /// How many suspects a list looks at again.
 const SETTLED_BY_A_LIST: usize = 8;
+/// How many times a read looks at a cache while others may settle suspects.
+const UNLOCKED_LOOKS: usize = 2;
 
 /// The last write of each object, and its deletion, by resource, as long as a cache may show something older.
 ///
@@ -62,6 +64,8 @@ struct Remembered {
     states: usize,
     /// The number of the next write.
     next: u64,
+    /// How many times an object was a suspect of a cache and then was none any more.
+    settled: u64,
     /// When to look for what all caches have passed.
     sweep_at: usize,
     /// A warning has been logged that versions of this resource do not compare.
@@ -251,11 +255,48 @@ impl Writes {
         })
     }
 
-    /// The first of the objects that a read has found that must not be seen any more.
-    pub(crate) fn outdated<K>(&self, pending: &Pending, found: &[Cached<K>], declared: &Declared) -> Option<Outdated> {
-        let below = pending.below?;
+    /// Looks at a cache, and returns what was found with the first object in it that must not be seen any more.
+    ///
+    /// Between the look and the check the cache may apply a deletion, and another read may then settle it. The check no
+    /// longer knows of it, although the look still found the object. So the look is repeated if a suspect was settled since
+    /// it began, and from the third time on nothing is settled until the check is done.
+    pub(crate) fn look<K, T>(
+        &self,
+        pending: &Pending,
+        declared: &Declared,
+        look: impl Fn() -> T,
+        objects: impl Fn(&T) -> &[Cached<K>],
+    ) -> (T, Option<Outdated>) {
+        let Some(below) = pending.below else { return (look(), None) };
+        for _ in 0..UNLOCKED_LOOKS {
+            let before = self.settled(declared);
+            let found = look();
+            let by_resource = self.by_resource();
+            let Some(remembered) = by_resource.get(&declared.identity.resource) else { return (found, None) };
+            if remembered.settled == before {
+                let outdated = self.outdated(remembered, below, objects(&found), declared);
+                return (found, outdated);
+            }
+        }
         let by_resource = self.by_resource();
-        let remembered = by_resource.get(&declared.identity.resource)?;
+        let found = look();
+        let remembered = by_resource.get(&declared.identity.resource);
+        let outdated = remembered.and_then(|it| self.outdated(it, below, objects(&found), declared));
+        (found, outdated)
+    }
+
+    fn settled(&self, declared: &Declared) -> u64 {
+        self.by_resource().get(&declared.identity.resource).map_or(0, |remembered| remembered.settled)
+    }
+
+    /// The first of the objects that a read has found that must not be seen any more.
+    fn outdated<K>(
+        &self,
+        remembered: &Remembered,
+        below: u64,
+        found: &[Cached<K>],
+        declared: &Declared,
+    ) -> Option<Outdated> {
         let open = remembered.caches.get(&declared.number)?;
         self.looked_at(found.len());
         let mut key = String::new();
@@ -273,7 +314,9 @@ impl Writes {
 }
 
 impl Open {
-    fn set(&mut self, key: &ObjectKey, Standing { awaited, suspect }: Standing) {
+    /// Whether the object was a suspect and is none now.
+    fn set(&mut self, key: &ObjectKey, Standing { awaited, suspect }: Standing) -> bool {
+        let was_suspect = !suspect && self.suspects.contains(key);
         for (is_in, set) in [(awaited, &mut self.awaited), (suspect, &mut self.suspects)] {
             match is_in {
                 true if !set.contains(key) => drop(set.insert(key.clone())),
@@ -281,6 +324,7 @@ impl Open {
                 false => drop(set.remove(key)),
             }
         }
+        was_suspect
     }
 }
 
@@ -317,12 +361,12 @@ impl Remembered {
     fn review(&mut self, key: &ObjectKey, declared: &Declared, reached: &str) -> Option<Arc<Written>> {
         let open = self.caches.get_mut(&declared.number)?;
         let Some(wanted) = self.objects.get_mut(key) else {
-            open.set(key, Standing::default());
+            self.settled += u64::from(open.set(key, Standing::default()));
             return None;
         };
         wanted.review(key, reached, declared);
         let standing = wanted.standing(key, declared);
-        open.set(key, standing);
+        self.settled += u64::from(open.set(key, standing));
         wanted.written.clone().filter(|_| standing.awaited)
     }
 
@@ -416,8 +460,9 @@ impl Remembered {
         for declared in &caches {
             let Some(open) = self.caches.get_mut(&declared.number) else { continue };
             (open.awaited, open.suspects) = Default::default();
-            self.objects.iter().for_each(|(key, wanted)| open.set(key, wanted.standing(key, declared)));
+            self.objects.iter().for_each(|(key, wanted)| _ = open.set(key, wanted.standing(key, declared)));
         }
+        self.settled += 1;
         self.states = self.objects.values().map(Wanted::states).sum();
         self.sweep_at = self.states * 2;
     }

@@ -5,5 +5,6 @@ mod contexts;
 mod deletions;
 mod rounds;
 mod scopes;
+mod threads;
 #[path = "../with_client/mod.rs"]
 mod with_client;
