@@ -1,103 +1,84 @@
-//! Bytes as text: base64 with padding as JSON has it, read with Go's leniency, and base64 for URLs, without padding.
+//! Base64 as Go's `encoding/base64` reads and writes it: standard with padding, and for URLs without.
+//!
+//! The crate `base64` encodes and decodes. Go's leniency is on top: line ends are skipped anywhere, and
+//! surplus bits at the end are ignored. So are Go's errors, which name the byte where Go's decoder stops.
 
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+use std::borrow::Cow;
+
+use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine, alphabet::Alphabet};
+
+const STANDARD_PADDED: GeneralPurpose = engine(&STANDARD, true);
+const URL_UNPADDED: GeneralPurpose = engine(&URL_SAFE, false);
+
+const fn engine(alphabet: &Alphabet, padded: bool) -> GeneralPurpose {
+    let padding = if padded { DecodePaddingMode::RequireCanonical } else { DecodePaddingMode::RequireNone };
+    let config = GeneralPurposeConfig::new().with_encode_padding(padded).with_decode_padding_mode(padding);
+    GeneralPurpose::new(alphabet, config.with_decode_allow_trailing_bits(true))
+}
 
 /// Standard base64, with padding.
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = write(bytes, STANDARD);
-    text.extend(std::iter::repeat_n('=', text.len().next_multiple_of(4) - text.len()));
-    text
+    STANDARD_PADDED.encode(bytes)
 }
 
 /// Base64 for URLs, without padding.
 pub fn encode_url(bytes: &[u8]) -> String {
-    write(bytes, URL)
+    URL_UNPADDED.encode(bytes)
 }
 
-fn write(bytes: &[u8], alphabet: &[u8; 64]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..=chunk.len() {
-            text.push(char::from(alphabet[(bits >> (18 - 6 * place) & 0x3f) as usize]));
-        }
-    }
-    text
-}
-
-/// The bytes of standard base64, or what Go says is wrong. Line ends are skipped, as Go does, and bits that are left over at the end are not looked at.
+/// Decodes standard base64. The error is Go's.
 pub fn decode(text: &str) -> Result<Vec<u8>, String> {
-    let corrupt = |at: usize| format!("illegal base64 data at input byte {at}");
-    let text = text.as_bytes();
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut count) = (0_u32, 0_usize);
-    let mut at = 0;
-    while at < text.len() {
-        let byte = text[at];
-        at += 1;
-        if matches!(byte, b'\r' | b'\n') {
-            continue;
-        }
-        if byte == b'=' {
-            let next = |at: &mut usize| {
-                while matches!(text.get(*at), Some(b'\r' | b'\n')) {
-                    *at += 1;
-                }
-                text.get(*at).copied()
-            };
-            match count {
-                0 | 1 => return Err(corrupt(at - 1)),
-                2 => match next(&mut at) {
-                    None => return Err(corrupt(text.len())),
-                    Some(b'=') => at += 1,
-                    Some(_) => return Err(corrupt(at - 1)),
-                },
-                _ => {}
-            }
-            if next(&mut at).is_some() {
-                return Err(corrupt(at));
-            }
-            bits <<= 6 * (4 - count);
-            bytes.extend_from_slice(&bits.to_be_bytes()[1..count]);
-            return Ok(bytes);
-        }
-        let sextet = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return Err(corrupt(at - 1)),
-        };
-        bits = bits << 6 | u32::from(sextet);
-        count += 1;
-        if count == 4 {
-            bytes.extend_from_slice(&bits.to_be_bytes()[1..]);
-            (bits, count) = (0, 0);
-        }
-    }
-    if count > 0 {
-        return Err(corrupt(at - count));
-    }
-    Ok(bytes)
+    decode_with(&STANDARD_PADDED, text).map_err(|()| {
+        let at = stops_at(text.as_bytes(), *b"+/", true);
+        format!("illegal base64 data at input byte {at}")
+    })
 }
 
-/// The bytes of base64 for URLs, or the place of the first character that is wrong.
+/// Decodes base64 for URLs. The error is the offset of the byte that Go's error names.
 pub fn decode_url(text: &str) -> Result<Vec<u8>, usize> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    for (chunk_at, chunk) in text.as_bytes().chunks(4).enumerate() {
-        let mut bits = 0_u32;
-        for (place, character) in chunk.iter().enumerate() {
-            let value = URL.iter().position(|known| known == character).ok_or(chunk_at * 4 + place)?;
-            bits |= (value as u32) << (18 - 6 * place);
-        }
-        if chunk.len() == 1 {
-            return Err(chunk_at * 4 + 1);
-        }
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
+    decode_with(&URL_UNPADDED, text).map_err(|()| stops_at(text.as_bytes(), *b"-_", false))
+}
+
+fn decode_with(engine: &GeneralPurpose, text: &str) -> Result<Vec<u8>, ()> {
+    let mut text = Cow::Borrowed(text.as_bytes());
+    if text.iter().any(is_line_end) {
+        text.to_mut().retain(|byte| !is_line_end(byte));
     }
-    Ok(bytes)
+    engine.decode(text).map_err(drop)
+}
+
+fn is_line_end(byte: &u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// The byte at which Go's decoder stops in text that is not base64.
+fn stops_at(text: &[u8], specials: [u8; 2], padded: bool) -> usize {
+    let next = |from: usize| (from..text.len()).find(|at| !is_line_end(&text[*at]));
+    // How many characters of a group of four have been read.
+    let (mut count, mut from) = (0, 0);
+    while let Some(at) = next(from) {
+        from = at + 1;
+        if padded && text[at] == b'=' {
+            if count < 2 {
+                return at;
+            }
+            if count == 2 {
+                match next(from) {
+                    None => return text.len(),
+                    Some(second) if text[second] != b'=' => return second - 1,
+                    Some(second) => from = second + 1,
+                }
+            }
+            return next(from).unwrap_or(text.len());
+        }
+        if !text[at].is_ascii_alphanumeric() && !specials.contains(&text[at]) {
+            return at;
+        }
+        count = (count + 1) % 4;
+    }
+    text.len() - count
 }
 
 #[cfg(test)]
@@ -155,6 +136,7 @@ mod tests {
         let bytes = [0xfb, 0xff, 0xfe];
         assert_eq!((encode(&bytes), encode_url(&bytes)), ("+//+".to_owned(), "-__-".to_owned()));
         assert_eq!(decode_url("-__-").as_deref(), Ok(&bytes[..]));
-        assert_eq!((decode_url("Zm9*"), decode_url("***"), decode_url("Z")), (Err(3), Err(0), Err(1)));
+        assert_eq!(decode_url("-_\n_-\r").as_deref(), Ok(&bytes[..]));
+        assert_eq!((decode_url("Zm9*"), decode_url("***"), decode_url("Z")), (Err(3), Err(0), Err(0)));
     }
 }
