@@ -11,7 +11,6 @@
 
 mod decode;
 mod json;
-mod time;
 /// The table says more than reading a body needs: list keys and patch strategies are for apply and strategic merge patches,
 /// which come next.
 #[allow(dead_code)]

@@ -69,7 +69,6 @@
 mod apimachinery;
 mod codec;
 
-pub use apimachinery::calendar;
 pub use apimachinery::field_path::{FieldPath, InvalidFieldPath};
 pub use apimachinery::names::{
     NameFormat, is_dns1035_label, is_dns1123_label, is_dns1123_subdomain, is_path_segment_name, is_path_segment_prefix,
@@ -81,6 +80,7 @@ pub use apimachinery::resource_version::{InvalidResourceVersion, ResourceVersion
 pub use apimachinery::selector::{
     FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError,
 };
+pub use apimachinery::time;
 pub use codec::encoding::{Encoding, ListBody, WatchBody};
 pub use codec::json::{Json, JsonListSplitter, JsonWatchSplitter};
 pub use codec::metadata::{Metadata, OwnerReference};

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
+use steersman_wire::time::{self, Precision};
 use steersman_wire::{base64, canonical_quantity};
 
 use super::json::{self, Json};
-use super::time::{self, Precision};
 use super::types::{Field, StructId, Type, Types};
 use super::{DecodeError, Decoded, FieldValidation};
 use crate::budget;
@@ -255,10 +255,13 @@ impl<'a> Decoder<'a> {
     }
 
     fn time(&self, json: Json<'_>, precision: Precision) -> Result<Value, String> {
-        match json {
-            Json::String(text) => Ok(time::normalise(&text, precision)?.map_or(Value::Null, Value::String)),
-            other => Err(self.message(other.describe(), "string")),
-        }
+        let Json::String(text) = json else { return Err(self.message(json.describe(), "string")) };
+        Ok(match (time::parse(&text, precision)?, precision) {
+            // Go takes the beginning of the year 1 for no time.
+            ((time::ZERO, 0), _) => Value::Null,
+            ((seconds, _), Precision::Seconds) => time::format(seconds, None).into(),
+            ((seconds, micros), Precision::Microseconds) => time::format(seconds, Some(micros)).into(),
+        })
     }
 
     /// The parts of JSON schemas that may be one of two things. Go reads what is inside them without looking for unknown

@@ -5,10 +5,10 @@
 //! people and programs know them and the servers they talk to use them. `tests/apimachinery.rs`
 //! compares this module with a table that Go wrote.
 
-pub mod calendar;
 pub(crate) mod field_path;
 pub(crate) mod names;
 pub(crate) mod quantity;
 pub(crate) mod quote;
 pub(crate) mod resource_version;
 pub(crate) mod selector;
+pub mod time;

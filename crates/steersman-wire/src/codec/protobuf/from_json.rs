@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::reader::{push_bytes, push_number};
 use super::table::{Count, Field, Message, Named, Type};
-use super::time;
+use crate::time::{self, Precision};
 use crate::{base64, canonical_quantity};
 
 /// The message of an object, behind what is in `out`; an error if it has anything that the message cannot hold.
@@ -194,11 +194,11 @@ impl One<'_> {
         Ok(())
     }
 
-    fn time<E: Error>(self, text: &str, keeps_micros: bool) -> Result<(), E> {
-        let Some((seconds, nanos)) = time::parse(text) else { return Err(E::custom("a text that is no time")) };
+    fn time<E: Error>(self, text: &str, precision: Precision) -> Result<(), E> {
+        let (seconds, micros) = time::parse(text, precision).map_err(E::custom)?;
         self.message(|message| {
             push_number(message, 1, seconds as u64);
-            push_number(message, 2, if keeps_micros { u64::from(nanos / 1_000 * 1_000) } else { 0 });
+            push_number(message, 2, u64::from(micros) * 1_000);
             Ok(())
         })
     }
@@ -270,8 +270,8 @@ impl<'de> Visitor<'de> for One<'_> {
                 let bytes = base64::decode(text).map_err(E::custom)?;
                 push_bytes(self.out, self.number, &bytes);
             }
-            Type::Time => return self.time(text, false),
-            Type::MicroTime => return self.time(text, true),
+            Type::Time => return self.time(text, Precision::Seconds),
+            Type::MicroTime => return self.time(text, Precision::Microseconds),
             Type::Quantity => {
                 let canonical = canonical_quantity(text).map_err(E::custom)?;
                 return self.message(|message| {

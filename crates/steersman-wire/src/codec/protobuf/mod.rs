@@ -14,7 +14,6 @@ mod list;
 mod pieces;
 mod reader;
 mod table;
-mod time;
 mod to_json;
 mod watch;
 

@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Value};
 use super::table::{Count, Field, Message, Type};
-use super::time;
+use crate::apimachinery::time;
 use crate::codec::TypeMeta;
 use crate::codec::base64;
 use crate::codec::json::push_text;
@@ -280,8 +280,9 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         let micros = with_micros.then(|| nanos.clamp(0, 999_999_999) as u32 / 1_000);
-        let Some(text) = time::format(seconds, micros) else { return Err(reader.fault("a time of our calendar")) };
-        self.text(&text);
+        self.out.push(b'"');
+        time::push(&mut self.out, seconds, micros).ok_or_else(|| reader.fault("a time of our calendar"))?;
+        self.out.push(b'"');
         Ok(())
     }
 

@@ -1,10 +1,23 @@
-//! Times as Go reads and writes them: RFC 3339, with Go's own leniency and Go's error messages.
+//! Times as Go reads and writes them: RFC 3339, with Go's leniency and Go's error messages. The
+//! calendar is jiff's.
 
-use steersman_wire::calendar::{civil_from_days, days_from_civil};
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime, datetime};
+use jiff::tz::Offset;
+
+/// The beginning of the year 1 in seconds since 1970. Go takes it for no time at all.
+pub const ZERO: i64 = -62_135_596_800;
+
+const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
+
+/// The calendar repeats itself after 400 years. With them, every number of seconds has a date; jiff's
+/// own range ends with the year 9999.
+const CYCLE_YEARS: i64 = 400;
+const CYCLE_SECONDS: i64 = 146_097 * 86_400;
 
 /// How exact a time is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Precision {
+pub enum Precision {
     /// `metav1.Time`: any fraction is read, and dropped.
     Seconds,
     /// `metav1.MicroTime`: exactly six digits are read and written.
@@ -21,63 +34,104 @@ impl Precision {
     }
 }
 
-/// Reads a time and writes it in UTC. `None` is Go's zero time, which is written as null.
-pub(crate) fn normalise(text: &str, precision: Precision) -> Result<Option<String>, String> {
-    let mut reader = Reader { text, rest: text, layout: precision.layout() };
-    let year = reader.digits(4..=4, "2006")?;
-    reader.literal("-")?;
-    let month = reader.digits(2..=2, "01")?;
+/// Reads a time: the seconds since 1970 and the microseconds, which are 0 for [`Precision::Seconds`].
+/// The error is Go's.
+///
+/// ```
+/// use steersman_wire::time::{self, Precision};
+///
+/// assert_eq!(time::parse("1970-01-01T02:00:01+02:00", Precision::Seconds), Ok((1, 0)));
+/// assert_eq!(time::format(1, None), "1970-01-01T00:00:01Z");
+/// ```
+pub fn parse(text: &str, precision: Precision) -> Result<(i64, u32), String> {
+    let mut parser = Parser { text, rest: text, layout: precision.layout() };
+    let year = parser.digits(4..=4, "2006")?;
+    parser.literal("-")?;
+    let month = parser.digits(2..=2, "01")?;
     if !(1..=12).contains(&month) {
-        return Err(reader.out_of_range("month"));
+        return Err(parser.out_of_range("month"));
     }
-    reader.literal("-")?;
-    let day = reader.digits(2..=2, "02")?;
-    reader.literal("T")?;
-    let hour = reader.digits(1..=2, "15")?;
+    parser.literal("-")?;
+    let day = parser.digits(2..=2, "02")?;
+    parser.literal("T")?;
+    let hour = parser.digits(1..=2, "15")?;
     if hour > 23 {
-        return Err(reader.out_of_range("hour"));
+        return Err(parser.out_of_range("hour"));
     }
-    reader.literal(":")?;
-    let minute = reader.digits(2..=2, "04")?;
+    parser.literal(":")?;
+    let minute = parser.digits(2..=2, "04")?;
     if minute > 59 {
-        return Err(reader.out_of_range("minute"));
+        return Err(parser.out_of_range("minute"));
     }
-    reader.literal(":")?;
-    let second = reader.digits(2..=2, "05")?;
+    parser.literal(":")?;
+    let second = parser.digits(2..=2, "05")?;
     if second > 59 {
-        return Err(reader.out_of_range("second"));
+        return Err(parser.out_of_range("second"));
     }
-    let micros = reader.fraction(precision)?;
-    let offset = reader.zone()?;
-    if !reader.rest.is_empty() {
-        return Err(format!("parsing time {text:?}: extra text: {:?}", reader.rest));
+    let micros = parser.fraction(precision)?;
+    let offset = parser.zone()?;
+    if !parser.rest.is_empty() {
+        return Err(format!("parsing time {text:?}: extra text: {:?}", parser.rest));
     }
-    if day < 1 || day > days_in(year, month) {
-        return Err(reader.out_of_range("day"));
-    }
-    let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset;
-    if seconds == days_from_civil(1, 1, 1) * 86_400 && micros == 0 {
-        return Ok(None);
-    }
-    let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
-    let of_day = seconds.rem_euclid(86_400);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    let sign = if year < 0 { "-" } else { "" };
-    let year = year.abs();
-    let written = format!("{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-    Ok(Some(match precision {
-        Precision::Seconds => format!("{written}Z"),
-        Precision::Microseconds => format!("{written}.{micros:06}Z"),
-    }))
+    // The year has four digits; the other numbers have two.
+    let date = Date::new(year as i16, month as i8, day as i8).map_err(|_| parser.out_of_range("day"))?;
+    let local = date.at(hour as i8, minute as i8, second as i8, 0).duration_since(EPOCH).as_secs();
+    Ok((local - offset, micros))
 }
 
-struct Reader<'a> {
+/// Writes a time in UTC, with six digits of its second if `micros` are given.
+pub fn format(seconds: i64, micros: Option<u32>) -> String {
+    let (year, time) = civil(seconds);
+    let mut text = Vec::with_capacity(27);
+    match u32::try_from(year) {
+        Ok(year @ 0..=9_999) => text.extend([year / 100, year % 100].map(digits).as_flattened()),
+        _ => text.extend(format!("{}{:04}", if year < 0 { "-" } else { "" }, year.unsigned_abs()).bytes()),
+    }
+    push_after_year(&mut text, time, micros);
+    // Digits and signs are ASCII.
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Writes a time behind what is in `out`. None, and nothing written, if the year has not four digits.
+pub(crate) fn push(out: &mut Vec<u8>, seconds: i64, micros: Option<u32>) -> Option<()> {
+    let (year, time) = civil(seconds);
+    let year = u32::try_from(year).ok().filter(|year| *year <= 9_999)?;
+    out.extend_from_slice([year / 100, year % 100].map(digits).as_flattened());
+    push_after_year(out, time, micros);
+    Some(())
+}
+
+/// The year, and a time whose other fields are right.
+fn civil(seconds: i64) -> (i64, DateTime) {
+    let cycles = seconds.div_euclid(CYCLE_SECONDS);
+    let within = Timestamp::from_second(seconds.rem_euclid(CYCLE_SECONDS));
+    let time = Offset::UTC.to_datetime(within.expect("jiff knows the 400 years after 1970"));
+    (i64::from(time.year()) + cycles * CYCLE_YEARS, time)
+}
+
+fn push_after_year(out: &mut Vec<u8>, time: DateTime, micros: Option<u32>) {
+    let fields = [time.month(), time.day(), time.hour(), time.minute(), time.second()];
+    let [[a, b], [c, d], [e, f], [g, h], [i, j]] = fields.map(|field| digits(u32::from(field.unsigned_abs())));
+    out.extend_from_slice(&[b'-', a, b, b'-', c, d, b'T', e, f, b':', g, h, b':', i, j]);
+    if let Some(micros) = micros {
+        out.push(b'.');
+        out.extend_from_slice([micros / 10_000, micros / 100 % 100, micros % 100].map(digits).as_flattened());
+    }
+    out.push(b'Z');
+}
+
+/// A number of two digits.
+fn digits(number: u32) -> [u8; 2] {
+    [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]
+}
+
+struct Parser<'a> {
     text: &'a str,
     rest: &'a str,
     layout: &'static str,
 }
 
-impl Reader<'_> {
+impl Parser<'_> {
     fn cannot_parse(&self, element: &str) -> String {
         format!("parsing time {:?} as {:?}: cannot parse {:?} as {element:?}", self.text, self.layout, self.rest)
     }
@@ -103,7 +157,7 @@ impl Reader<'_> {
     }
 
     /// The microseconds.
-    fn fraction(&mut self, precision: Precision) -> Result<i64, String> {
+    fn fraction(&mut self, precision: Precision) -> Result<u32, String> {
         let digits = self.rest.strip_prefix(['.', ',']).unwrap_or_default();
         let count = digits.bytes().take_while(u8::is_ascii_digit).count();
         match precision {
@@ -116,7 +170,7 @@ impl Reader<'_> {
             Precision::Microseconds if count < 6 => Err(self.cannot_parse(".000000")),
             Precision::Microseconds => {
                 self.rest = digits;
-                self.digits(6..=6, ".000000")
+                Ok(self.digits(6..=6, ".000000")? as u32)
             }
         }
     }
@@ -154,19 +208,16 @@ impl Reader<'_> {
     }
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The time in UTC, or nothing for Go's zero time.
+    fn normalise(text: &str, precision: Precision) -> Result<Option<String>, String> {
+        let (seconds, micros) = parse(text, precision)?;
+        let is_zero = (seconds, micros) == (ZERO, 0);
+        Ok((!is_zero).then(|| format(seconds, (precision == Precision::Microseconds).then_some(micros))))
+    }
 
     /// What a real server made of the `firstTimestamp` of an Event.
     #[test]
@@ -232,13 +283,49 @@ mod tests {
     }
 
     #[test]
-    fn days_and_dates_agree() {
-        for days in (-800_000..3_000_000).step_by(7) {
-            let (year, month, day) = civil_from_days(days);
-            assert_eq!(days_from_civil(year, month, day), days);
-            assert!((1..=12).contains(&month) && day >= 1 && day <= days_in(year, month), "{year}-{month}-{day}");
+    fn every_day_of_four_centuries_is_written_and_read_again() {
+        let mut last = String::new();
+        for day in -80_000..80_000 {
+            let text = format(day * 86_400, None);
+            assert_eq!(parse(&text, Precision::Seconds), Ok((day * 86_400, 0)), "{text}");
+            assert!(text > last, "{text} after {last}");
+            last = text;
         }
-        assert_eq!(civil_from_days(0), (1970, 1, 1));
+    }
+
+    #[test]
+    fn times_are_written_and_read_again() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_199_149_261, "2008-01-01T01:01:01Z"),
+            (4_107_542_399, "2100-02-28T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+            (ZERO, "0001-01-01T00:00:00Z"),
+            (253_402_300_799, "9999-12-31T23:59:59Z"),
+        ] {
+            let mut pushed = Vec::new();
+            push(&mut pushed, seconds, None).expect(text);
+            assert_eq!((format(seconds, None).as_str(), pushed.as_slice()), (text, text.as_bytes()));
+            assert_eq!(parse(text, Precision::Seconds), Ok((seconds, 0)), "{text}");
+        }
+        assert_eq!(format(1, Some(42)), "1970-01-01T00:00:01.000042Z");
+        assert_eq!(parse("1970-01-01T00:00:01.000042Z", Precision::Microseconds), Ok((1, 42)));
+    }
+
+    #[test]
+    fn years_without_four_digits_are_written_but_not_pushed() {
+        for (seconds, text) in [
+            (253_402_300_800, "10000-01-01T00:00:00Z"),
+            (-62_167_219_201, "-0001-12-31T23:59:59Z"),
+            (i64::MAX, "292277026596-12-04T15:30:07Z"),
+            (i64::MIN, "-292277022657-01-27T08:29:52Z"),
+        ] {
+            assert_eq!(format(seconds, None), text);
+            assert_eq!(push(&mut Vec::new(), seconds, None), None, "{text}");
+        }
     }
 
     #[test]
