@@ -40,43 +40,26 @@
 //! What is promised stands at the types: [`Informer`] (contracts 1 to 4, 8 and 9 of the design), [`DeltaFifo`] and [`Lister`] (7),
 //! [`SharedInformerFactory`] (11).
 
-mod backoff;
-mod cached;
-mod compressed;
-mod delta_fifo;
+mod compat;
 mod error;
-mod factory;
-mod fifo;
-mod handlers;
-mod haste;
-mod indexer;
 mod informer;
 mod key;
-mod lister;
-mod lister_watcher;
-mod memo;
-mod memory;
-mod queued;
+mod object;
+mod queue;
 mod reflector;
-mod source;
-mod storage;
 mod store;
-mod subscription;
 
-pub use cached::{Cached, Object};
-pub use delta_fifo::{Batch, Changes, Delta, DeltaFifo, Work};
+pub use compat::{Fifo, Store};
 pub use error::{DecodeError, Error};
-pub use factory::{InformerOptions, SharedInformerFactory};
-pub use fifo::Fifo;
-pub use handlers::{Event, EventHandler, FilteringHandler, HandlerHandle, handler};
-pub use haste::Hurry;
-pub use indexer::{Index, Indexer, NAMESPACE_INDEX, Replaced, Snapshot};
-pub use informer::{Informer, InformerConfig, InformerMetrics};
+pub use informer::{
+    Event, EventHandler, FilteringHandler, HandlerHandle, Informer, InformerConfig, InformerMetrics, InformerOptions,
+    SharedInformerFactory, Subscription, handler,
+};
 pub use key::ObjectKey;
-pub use lister::Lister;
-pub use lister_watcher::{ApiListerWatcher, ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
-pub use queued::Queued;
-pub use reflector::{Phase, Reason, Reflector, ReflectorError, ReflectorOptions, ReflectorStatus, ReflectorStore};
-pub use storage::{Storage, StorageMetrics, StorageMode, StorageOptions, Transform};
-pub use store::Store;
-pub use subscription::Subscription;
+pub use object::{Cached, Object, Storage, StorageMetrics, StorageMode, StorageOptions, Transform};
+pub use queue::{Batch, Changes, Delta, DeltaFifo, Queued, Work};
+pub use reflector::{
+    ApiListerWatcher, Hurry, ListOptions, ListStream, ListerWatcher, Phase, Reason, Reflector, ReflectorError,
+    ReflectorOptions, ReflectorStatus, ReflectorStore, WatchOptions, WatchStream,
+};
+pub use store::{Index, Indexer, Lister, NAMESPACE_INDEX, Replaced, Snapshot};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use steersman_wire::ObjectError;
 
-use crate::cached::{Cached, Object};
-use crate::delta_fifo::{Batch, Delta, Work};
-use crate::indexer::{Index, Ready, Values};
+use crate::object::cached::{Cached, Object};
+use crate::queue::delta_fifo::{Batch, Delta, Work};
+use crate::store::indexer::{Index, Ready, Values};
 
 /// What the user's functions made of objects.
 #[derive(Default)]

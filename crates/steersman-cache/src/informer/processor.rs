@@ -7,11 +7,11 @@ use std::time::Duration;
 use steersman_wire::compare_resource_version;
 use tokio::time::Instant;
 
-use crate::cached::{Cached, Object};
-use crate::delta_fifo::{Batch, Delta, Work};
-use crate::handlers::{Event, EventHandler, HandlerHandle, Listener, Message};
-use crate::indexer::{Indexer, Ready, Replaced, Snapshot};
-use crate::source::Source;
+use crate::informer::handlers::{Event, EventHandler, HandlerHandle, Listener, Message};
+use crate::object::cached::{Cached, Object};
+use crate::queue::delta_fifo::{Batch, Delta, Work};
+use crate::queue::source::Source;
+use crate::store::indexer::{Indexer, Ready, Replaced, Snapshot};
 
 /// The shortest time between two resyncs of a handler.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::ObjectKey;
-use crate::cached::Cached;
+use crate::object::cached::Cached;
 
 /// What has been read of a list so far. A streaming list may tell of changes before it is complete.
 pub(super) struct Listing<K> {

@@ -6,8 +6,8 @@ use std::panic::resume_unwind;
 use steersman_wire::{Fault, Item, ObjectError, TypeMeta};
 use tokio::task::JoinHandle;
 
-use crate::cached::Object;
-use crate::storage::Kept;
+use crate::object::cached::Object;
+use crate::object::storage::Kept;
 use crate::{ObjectKey, Storage};
 
 /// So many objects are stored together.

@@ -1,5 +1,8 @@
 //! Lists a kind, then watches it, and goes on doing so whatever happens.
 
+pub(crate) mod backoff;
+pub(crate) mod haste;
+pub(crate) mod lister_watcher;
 mod listing;
 mod status;
 mod storing;
@@ -15,15 +18,16 @@ use steersman_wire::{ListMeta, ObjectError, TypeMeta, WatchEvent};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+pub use haste::Hurry;
+pub use lister_watcher::{ApiListerWatcher, ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
 pub(crate) use status::report_undecoded;
 pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
 
-use crate::backoff::{Backoff, JITTERED_MAX, random};
-use crate::cached::{Cached, Object};
-use crate::haste::Haste;
-use crate::lister_watcher::{ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
-use crate::storage::Kept;
+use crate::object::cached::{Cached, Object};
+use crate::object::storage::Kept;
 use crate::{ObjectKey, Storage};
+use backoff::{Backoff, JITTERED_MAX, random};
+use haste::Haste;
 use listing::Listing;
 use status::report_unreadable;
 use storing::{Raw, Reader, Stored, Storing};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use hashbrown::HashTable;
 
-use crate::queued::{KeyHasher, Queued, has_same_key};
+use crate::queue::queued::{KeyHasher, Queued, has_same_key};
 
 /// Holes of deleted objects that are left in the queue before it is made shorter.
 const HOLES_MAX: usize = 64;
@@ -162,7 +162,7 @@ impl<T: Queued> Fifo<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queued::tests::{State, state, states};
+    use crate::queue::queued::tests::{State, state, states};
 
     fn drain(fifo: &mut Fifo<State>) -> Vec<State> {
         std::iter::from_fn(|| fifo.pop()).collect()

@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
     use crate::Storage;
-    use crate::backoff::random;
+    use crate::reflector::backoff::random;
 
     fn object(name: &str, uid: u64, version: u64) -> Cached<Value> {
         let json = format!(

@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 
 pub use delta::{Batch, Changes, Delta, Work};
 
-use crate::queued::{KeyHasher, Queued, has_same_key};
+use crate::queue::queued::{KeyHasher, Queued, has_same_key};
 use version::Version;
 
 /// Above this many places the queue gives its memory back when it has been emptied.
@@ -367,7 +367,7 @@ impl<T: Queued> DeltaFifo<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queued::tests::state;
+    use crate::queue::queued::tests::state;
 
     #[test]
     fn an_emptied_queue_gives_its_memory_back() {

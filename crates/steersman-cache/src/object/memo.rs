@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::cached::Entry;
+use crate::object::cached::Entry;
 
 /// Objects that are read again and again, decoded, up to a bound.
 ///

@@ -1,7 +1,10 @@
 //! Brings what changes into the cache and tells the handlers.
 
+mod factory;
+pub(crate) mod handlers;
 mod prepare;
 mod processor;
+mod subscription;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,17 +22,21 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::cached::{Cached, Object};
-use crate::delta_fifo::Batch;
-use crate::handlers::{ENDS_WITHIN, EventHandler, HandlerHandle, ended_or};
-use crate::haste::{Haste, Hurry};
-use crate::indexer::{Index, Indexer, Values};
-use crate::informer::prepare::Prepared;
-use crate::informer::processor::{Processed, Processor, Task};
-use crate::lister_watcher::ListerWatcher;
+pub use factory::{InformerOptions, SharedInformerFactory};
+pub use handlers::{Event, EventHandler, FilteringHandler, HandlerHandle, handler};
+pub use subscription::Subscription;
+
+use crate::object::cached::{Cached, Object};
+use crate::queue::delta_fifo::Batch;
+use crate::queue::source::{Intake, Source};
+use crate::reflector::haste::{Haste, Hurry};
+use crate::reflector::lister_watcher::ListerWatcher;
 use crate::reflector::{Phase, Reason, Reflector, ReflectorOptions, ReflectorStatus, report_undecoded};
-use crate::source::{Intake, Source};
-use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions, Subscription};
+use crate::store::indexer::{Index, Indexer, Values};
+use crate::{Error, Lister, Storage, StorageMetrics, StorageOptions};
+use handlers::{ENDS_WITHIN, ended_or};
+use prepare::Prepared;
+use processor::{Processed, Processor, Task};
 
 /// If objects change faster than the function of a new index reads them, the last round holds up
 /// the changes.

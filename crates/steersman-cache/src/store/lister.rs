@@ -8,9 +8,9 @@ use std::time::Duration;
 use steersman_wire::{LabelSelector, ResourceVersion, compare_resource_version};
 use tokio::time::timeout;
 
-use crate::cached::{Cached, Object};
-use crate::indexer::{Snapshot, matching};
 use crate::informer::Inner;
+use crate::object::cached::{Cached, Object};
+use crate::store::indexer::{Snapshot, matching};
 use crate::{Error, ObjectKey};
 
 /// Reads the objects that an [`Informer`](crate::Informer) keeps. It never asks the server, and never waits but in

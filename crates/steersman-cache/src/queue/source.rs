@@ -6,9 +6,9 @@ use std::task::Poll;
 
 use tokio::sync::{Notify, watch};
 
-use crate::cached::{Cached, Object};
-use crate::delta_fifo::{Batch, DeltaFifo};
 use crate::informer::Inner;
+use crate::object::cached::{Cached, Object};
+use crate::queue::delta_fifo::{Batch, DeltaFifo};
 use crate::reflector::{ReflectorStatus, ReflectorStore};
 
 /// So many deltas may wait; then the reflector does. Each keeps a state in memory, and as it is applied, so does the event that holds

@@ -16,9 +16,9 @@ use steersman_wire::{LabelSelector, TypeMeta};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cached::Object;
-use crate::handlers::{ENDS_WITHIN, ended_or};
 use crate::informer::InformerConfig;
+use crate::informer::handlers::{ENDS_WITHIN, ended_or};
+use crate::object::cached::Object;
 use crate::{
     ApiListerWatcher, Error, Index, Informer, InformerMetrics, Lister, ReflectorOptions, ReflectorStatus,
     StorageOptions,

@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::ObjectKey;
-use crate::queued::{KeyHasher, Queued, has_same_key};
+use crate::queue::queued::{KeyHasher, Queued, has_same_key};
 
 /// The newest object of each key. No queue, no indexes: for those there are [`DeltaFifo`](crate::DeltaFifo) and the indexer.
 ///
@@ -122,7 +122,7 @@ impl<T: Queued> Store<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queued::tests::{State, state, states};
+    use crate::queue::queued::tests::{State, state, states};
 
     fn sorted(store: &Store<State>) -> Vec<State> {
         let mut states: Vec<_> = store.list().cloned().collect();

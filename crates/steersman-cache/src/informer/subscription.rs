@@ -5,9 +5,9 @@ use std::fmt;
 use tokio::sync::watch;
 
 use crate::Lister;
-use crate::cached::Object;
-use crate::indexer::Snapshot;
 use crate::informer::Progress;
+use crate::object::cached::Object;
+use crate::store::indexer::Snapshot;
 
 /// Follows the whole set of objects of an informer, for those who compute something of all of them: what client-go's
 /// `UndeltaStore` is for.

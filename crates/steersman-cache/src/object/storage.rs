@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use steersman_wire::{Codec, Fault, Item, Json, Metadata, ObjectError, Scanned, SharedTexts, Strip, TypeMeta};
 
 use crate::DecodeError;
-use crate::cached::{Body, Bytes, Cached, Entry, Object, decode, encode};
-use crate::compressed::Compression;
-use crate::memo::Memo;
-use crate::memory::make_room;
+use crate::object::cached::{Body, Bytes, Cached, Entry, Object, decode, encode};
+use crate::object::compressed::Compression;
+use crate::object::memo::Memo;
+use crate::object::memory::make_room;
 
 /// In which form the bodies of objects are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::backoff::random;
+use crate::reflector::backoff::random;
 
 /// The longest wait of a reflector that is in a hurry. The shortest is half of it.
 const SOON_MAX: Duration = Duration::from_secs(2);

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use steersman_wire::{Codec, Fault, FieldPath, Json, Metadata, Value};
 
-use crate::compressed::{Corrupt, Dictionary};
-use crate::storage::Shared;
+use crate::object::compressed::{Corrupt, Dictionary};
+use crate::object::storage::Shared;
 use crate::{DecodeError, ObjectKey, StorageMode};
 
 /// What can be kept in a cache: anything that can be read from JSON and written to it.

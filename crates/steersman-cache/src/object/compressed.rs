@@ -14,9 +14,9 @@ use std::thread;
 
 use self::dictionary::Samples;
 pub(crate) use self::dictionary::{Corrupt, Dictionary};
-use crate::cached::{Entry, Object};
-use crate::memory;
-use crate::storage::Shared;
+use crate::object::cached::{Entry, Object};
+use crate::object::memory;
+use crate::object::storage::Shared;
 
 /// So many objects are a makeshift dictionary: without one, those that come while the first is trained would take many times the
 /// memory that is needed in the end, and leave holes in it.
