@@ -13,7 +13,6 @@ mod fields;
 mod meta;
 mod pod_validation;
 mod pods;
-mod quantity;
 mod rbac;
 mod scaling;
 mod services;

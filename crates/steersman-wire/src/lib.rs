@@ -74,7 +74,7 @@ pub use apimachinery::names::{
     NameFormat, is_dns1035_label, is_dns1123_label, is_dns1123_subdomain, is_path_segment_name, is_path_segment_prefix,
     is_qualified_name, is_valid_label_value,
 };
-pub use apimachinery::quantity::canonical_quantity;
+pub use apimachinery::quantity::{canonical_quantity, compare_quantity};
 pub use apimachinery::quote::quote;
 pub use apimachinery::resource_version::{InvalidResourceVersion, ResourceVersion, compare_resource_version};
 pub use apimachinery::selector::{

@@ -1,15 +1,16 @@
 //! What is refused of Pods, and of the templates of Pods in other kinds.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use serde_json::Value;
-use steersman_wire::{is_dns1123_label, is_dns1123_subdomain, is_qualified_name};
+use steersman_wire::{compare_quantity, is_dns1123_label, is_dns1123_subdomain, is_qualified_name};
 
 use super::fields::{
     copy, each, each_wrong, get, items, members, number, one_of, port, port_name, port_number, put, remove, text,
 };
+use super::meta;
 use super::pods::PROBES;
-use super::{meta, quantity};
 use crate::status::{Errors, FieldError};
 
 /// A new Pod.
@@ -330,7 +331,7 @@ fn resources(resources: &Value, at: &str, errors: &mut Errors) {
                 refuse("must be a standard resource for containers");
             }
             let amount = amount.as_str().unwrap_or_default();
-            if quantity::nano(amount).unwrap_or_default() < 0 {
+            if compare_quantity(amount, "0").is_ok_and(Ordering::is_lt) {
                 errors.push(FieldError::invalid(field, amount, "must be greater than or equal to 0"));
             }
         }
@@ -338,7 +339,7 @@ fn resources(resources: &Value, at: &str, errors: &mut Errors) {
     for (name, request) in members(resources, "requests") {
         let request = request.as_str().unwrap_or_default();
         let Some(limit) = get(resources, "limits")[name.as_str()].as_str() else { continue };
-        if quantity::compare(request, limit).is_gt() {
+        if compare_quantity(request, limit).is_ok_and(Ordering::is_gt) {
             let detail = format!("must be less than or equal to {name} limit of {limit}");
             errors.push(FieldError::invalid(format!("{at}.requests"), request, detail));
         }

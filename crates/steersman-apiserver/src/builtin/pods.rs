@@ -1,11 +1,13 @@
 //! How Pods, and the templates of Pods in other kinds, are filled in.
 
+use std::cmp::Ordering;
+
 use serde_json::{Value, json};
+use steersman_wire::compare_quantity;
 
 use super::fields::{
     Default, copy, each, fill, fill_all, fill_zero, get, get_mut, items, members, number, object, put, text,
 };
-use super::quantity;
 
 const SPEC: &[(&str, Default)] = &[
     ("dnsPolicy", Default::Text("ClusterFirst")),
@@ -132,19 +134,11 @@ fn fill_container(container: &mut Value) {
             if source["fieldRef"].is_object() {
                 fill(source, "fieldRef.apiVersion", "v1");
             }
-            canonical_at(source, "resourceFieldRef.divisor");
             if source["resourceFieldRef"].is_object() {
                 fill(source, "resourceFieldRef.divisor", "0");
             }
         }
     });
-    for resources in ["resources.limits", "resources.requests"] {
-        for amount in
-            get_mut(container, resources).and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut())
-        {
-            canonical(amount);
-        }
-    }
     for name in PROBES {
         if let Some(probe) = get_mut(container, name).filter(|probe| probe.is_object()) {
             for (field, default) in
@@ -211,23 +205,6 @@ fn is_latest(image: &str) -> bool {
     }
 }
 
-fn canonical(amount: &mut Value) {
-    let text = match &*amount {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return,
-    };
-    if let Some(text) = quantity::canonical(&text) {
-        *amount = text.into();
-    }
-}
-
-fn canonical_at(value: &mut Value, path: &str) {
-    if let Some(amount) = get_mut(value, path) {
-        canonical(amount);
-    }
-}
-
 /// What the server's admission adds to a Pod: how long it stays on a lost Node, and its priority. The classes of priority that
 /// a user made are not known here; Pods that name one keep what they say.
 pub(super) fn admit(value: &mut Value, old: Option<&Value>) {
@@ -286,15 +263,15 @@ pub(super) fn reset_status(value: &mut Value) {
 /// Which Pods go first when a Node has no room: those that ask for nothing before those that ask for less than they may use,
 /// and those before the ones that ask for all of it.
 fn qos_class(spec: &Value) -> &'static str {
-    let amount = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
+    let amount = |value: &Value| value.as_str().unwrap_or("0").to_owned();
     let (mut any, mut guaranteed) = (false, true);
     for container in items(spec, "containers").iter().chain(items(spec, "initContainers")) {
         for resource in ["cpu", "memory"] {
             let limit = amount(&get(container, "resources.limits")[resource]);
             let request = amount(&get(container, "resources.requests")[resource]);
-            let set = |text: &str| quantity::nano(text).unwrap_or_default() > 0;
+            let set = |text: &str| compare_quantity(text, "0").is_ok_and(Ordering::is_gt);
             any |= set(&limit) || set(&request);
-            guaranteed &= set(&limit) && quantity::compare(&limit, &request).is_eq();
+            guaranteed &= set(&limit) && compare_quantity(&limit, &request).is_ok_and(Ordering::is_eq);
         }
     }
     match (any, guaranteed) {

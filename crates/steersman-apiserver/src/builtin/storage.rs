@@ -1,9 +1,11 @@
 //! Volumes, claims of them and their classes.
 
+use std::cmp::Ordering;
+
 use serde_json::{Value, json};
+use steersman_wire::compare_quantity;
 
 use super::fields::{self, Default, fill_all, get, items, put, text};
-use super::quantity;
 use super::workloads::immutable;
 use crate::kinds::Kind;
 use crate::status::{Errors, FieldError};
@@ -85,7 +87,7 @@ pub(super) fn claim_spec(spec: &Value, at: &str, errors: &mut Errors) {
     let field = format!("{at}.resources[storage]");
     match get(spec, "resources.requests.storage").as_str() {
         None => errors.push(FieldError::required(field, "")),
-        Some(amount) if quantity::nano(amount).unwrap_or_default() <= 0 => {
+        Some(amount) if compare_quantity(amount, "0").is_ok_and(Ordering::is_le) => {
             errors.push(FieldError::invalid(field, amount, "must be greater than zero"));
         }
         Some(_) => {}

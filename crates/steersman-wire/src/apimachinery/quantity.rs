@@ -1,6 +1,8 @@
 //! Quantities as Go reads and writes them: `1000m` is `1`, `1024Mi` is `1Gi`, and what was written in a canonical form
 //! already stays as it was written.
 
+use std::cmp::Ordering;
+
 const WRONG_FORMAT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
@@ -30,48 +32,111 @@ enum Format {
 /// assert!(canonical_quantity("much").is_err());
 /// ```
 pub fn canonical_quantity(text: &str) -> Result<String, &'static str> {
-    if text.is_empty() {
-        return Err(WRONG_FORMAT);
+    let quantity = Quantity::parse(text)?;
+    if quantity.is_canonical() {
+        return Ok(text.to_owned());
     }
-    let parts = Parts::of(text)?;
-    let (exponent, format) = suffix(parts.suffix).ok_or(WRONG_SUFFIX)?;
-    let digits = parts.digits.len() + parts.fraction.len();
-    if digits > DIGITS_MAX {
-        return Err(WRONG_NUMBER);
-    }
-    let mut amount = Amount::new(parts.digits, parts.fraction);
-    let mut format = format;
-    let exact = match format {
-        Format::DecimalSi | Format::DecimalExponent => {
-            let scale = i64::from(exponent) - parts.fraction.len() as i64;
-            amount.exponent += i64::from(exponent);
-            let exact = digits <= 18 && scale >= NANO;
-            let ends = format!("{}{}", parts.digits, parts.fraction);
-            if exact && scale % 3 == 0 && !ends.ends_with("000") && !ends.starts_with('0') {
-                return Ok(text.to_owned());
-            }
-            exact
-        }
-        Format::BinarySi => {
-            let room = 15 - digits as i64 - i64::from(exponent) * 3 / 10 - 1;
-            let exact = parts.fraction.is_empty() && room >= 0;
-            if exact && amount.last_digits(3) & 7 != 0 {
-                return Ok(text.to_owned());
-            }
-            amount.shift_left(exponent);
-            exact
-        }
+    let (amount, format) = quantity.amount();
+    Ok(amount.write(quantity.parts.negative, format))
+}
+
+/// Compares two quantities by their amounts. The first that cannot be read is the error, which is Go's.
+///
+/// ```
+/// use steersman_wire::compare_quantity;
+///
+/// assert!(compare_quantity("1024Mi", "1Gi")?.is_eq());
+/// assert!(compare_quantity("999m", "1")?.is_lt());
+/// # Ok::<(), &'static str>(())
+/// ```
+pub fn compare_quantity(a: &str, b: &str) -> Result<Ordering, &'static str> {
+    let (a, b) = (Quantity::parse(a)?, Quantity::parse(b)?);
+    let ((amount_a, _), (amount_b, _)) = (a.amount(), b.amount());
+    // -1, 0 or 1.
+    let sign = |quantity: &Quantity<'_>, amount: &Amount| match (amount.is_zero(), quantity.parts.negative) {
+        (true, _) => 0,
+        (false, true) => -1,
+        (false, false) => 1,
     };
-    if !exact {
-        amount.round_up_to_nano();
-        if format == Format::BinarySi {
-            amount = amount.min(i64::MAX as u64);
-            if amount.is_below_one() {
-                format = Format::DecimalSi;
+    let (sign_a, sign_b) = (sign(&a, &amount_a), sign(&b, &amount_b));
+    Ok(sign_a.cmp(&sign_b).then_with(|| {
+        let order = amount_a.compare(&amount_b);
+        if sign_a < 0 { order.reverse() } else { order }
+    }))
+}
+
+/// A quantity as it is written.
+struct Quantity<'a> {
+    parts: Parts<'a>,
+    /// The exponent of the suffix, to the base of the format.
+    exponent: i32,
+    format: Format,
+}
+
+impl<'a> Quantity<'a> {
+    fn parse(text: &'a str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err(WRONG_FORMAT);
+        }
+        let parts = Parts::of(text)?;
+        let (exponent, format) = suffix(parts.suffix).ok_or(WRONG_SUFFIX)?;
+        let quantity = Self { parts, exponent, format };
+        if quantity.digits() > DIGITS_MAX { Err(WRONG_NUMBER) } else { Ok(quantity) }
+    }
+
+    fn digits(&self) -> usize {
+        self.parts.digits.len() + self.parts.fraction.len()
+    }
+
+    /// Whether Go holds it in a machine word, without rounding.
+    fn is_exact(&self) -> bool {
+        let digits = self.digits();
+        match self.format {
+            Format::DecimalSi | Format::DecimalExponent => digits <= 18 && self.scale() >= NANO,
+            Format::BinarySi => {
+                let room = 15 - digits as i64 - i64::from(self.exponent) * 3 / 10 - 1;
+                self.parts.fraction.is_empty() && room >= 0
             }
         }
     }
-    Ok(amount.write(parts.negative, format))
+
+    /// The power of ten of the last digit of a decimal format.
+    fn scale(&self) -> i64 {
+        i64::from(self.exponent) - self.parts.fraction.len() as i64
+    }
+
+    /// Whether Go keeps the text as it is.
+    fn is_canonical(&self) -> bool {
+        let Parts { digits, fraction, .. } = self.parts;
+        self.is_exact()
+            && match self.format {
+                Format::DecimalSi | Format::DecimalExponent => {
+                    let all = || digits.bytes().chain(fraction.bytes());
+                    let ends_in_thousands = self.digits() >= 3 && all().rev().take(3).all(|digit| digit == b'0');
+                    self.scale() % 3 == 0 && !ends_in_thousands && all().next() != Some(b'0')
+                }
+                Format::BinarySi => Amount::new(digits, fraction).last_digits(3) & 7 != 0,
+            }
+    }
+
+    /// The amount without its sign, rounded as Go rounds it, and the format in which Go writes it.
+    fn amount(&self) -> (Amount, Format) {
+        let (mut amount, mut format) = (Amount::new(self.parts.digits, self.parts.fraction), self.format);
+        match format {
+            Format::DecimalSi | Format::DecimalExponent => amount.exponent += i64::from(self.exponent),
+            Format::BinarySi => amount.shift_left(self.exponent),
+        }
+        if !self.is_exact() {
+            amount.round_up_to_nano();
+            if format == Format::BinarySi {
+                amount = amount.min(i64::MAX as u64);
+                if amount.is_below_one() {
+                    format = Format::DecimalSi;
+                }
+            }
+        }
+        (amount, format)
+    }
 }
 
 /// A quantity taken apart.
@@ -204,6 +269,16 @@ impl Amount {
     fn magnitude(&self) -> Option<i64> {
         let highest = self.digits.iter().rposition(|digit| *digit != 0)?;
         Some(self.exponent + highest as i64)
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        // From the highest digit that is not zero to the lowest, so that the longer one is greater if
+        // it begins like the other.
+        let significant = |amount: &Self| {
+            let zeros = amount.digits.iter().take_while(|digit| **digit == 0).count();
+            amount.digits[zeros..].iter().copied().rev().skip_while(|digit| *digit == 0).collect::<Vec<u8>>()
+        };
+        self.magnitude().cmp(&other.magnitude()).then_with(|| significant(self).cmp(&significant(other)))
     }
 
     fn is_below_one(&self) -> bool {
@@ -396,6 +471,38 @@ mod tests {
         ] {
             assert_eq!(canonical_quantity(text), expected.map(str::to_owned), "{text:?}");
         }
+    }
+
+    /// Each is less than the next, or equal to those in the same list.
+    const ASCENDING: [&[&str]; 14] = [
+        &["-1E", "-1000P"],
+        &["-1Gi", "-1024Mi"],
+        &["-1"],
+        &["-1n", "-0.1n"],
+        &["0", "-0", "0Ki", "0.0", "0e5"],
+        &["1n", "0.1n", "1e-12"],
+        &["999m"],
+        &["1", "1000m", "1.0", "1e0", "1000000000n"],
+        &["1.5", "1500m"],
+        &["1k", "1e3", "1000"],
+        &["1Ki", "1024", "1.024k"],
+        &["1Gi", "1024Mi", "1073741824"],
+        &["9Ei", "9223372036854775807"],
+        &["12345678901234567890123456789012345678901234567890"],
+    ];
+
+    #[test]
+    fn quantities_are_compared_by_their_amounts() {
+        for (place_a, a) in
+            ASCENDING.iter().enumerate().flat_map(|(place, texts)| texts.iter().map(move |a| (place, *a)))
+        {
+            for (place_b, texts) in ASCENDING.iter().enumerate() {
+                for b in *texts {
+                    assert_eq!(compare_quantity(a, b), Ok(place_a.cmp(&place_b)), "{a} and {b}");
+                }
+            }
+        }
+        assert_eq!((compare_quantity("x", "1"), compare_quantity("1", "1K")), (Err(WRONG_FORMAT), Err(WRONG_SUFFIX)));
     }
 
     #[test]
