@@ -25,7 +25,8 @@ const VALUE_BYTES: usize = 32;
 /// What a request has cost: an extension of the response, for tests and for those who look for expensive requests.
 ///
 /// Steps are counted where the work of a request can grow faster than the request. A request of more than 20 million
-/// steps, or that makes more than 64 MiB, is refused with 413.
+/// steps, or that makes more than 64 MiB, is refused with 413. A patch that is tried again because another writer was
+/// quicker may take as much each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -33,43 +34,99 @@ pub struct Cost {
     pub steps: u64,
     /// The bytes of values that were made for it, estimated.
     pub bytes: u64,
+    /// The counted steps of work that is bounded by what is stored, and never refused: objects that
+    /// are deleted with their owner, or that are shown by a schema that changed after they were
+    /// written.
+    pub follow_up_steps: u64,
+}
+
+/// What one request has spent.
+#[derive(Clone, Copy, Default)]
+struct Meter {
+    /// What counts against the limits.
+    spent: Cost,
+    /// What earlier attempts have spent.
+    earlier: Cost,
+    /// Whether the work at present is counted and not limited.
+    is_follow_up: bool,
+}
+
+impl Meter {
+    fn total(self) -> Cost {
+        Cost {
+            steps: self.spent.steps + self.earlier.steps,
+            bytes: self.spent.bytes + self.earlier.bytes,
+            follow_up_steps: self.spent.follow_up_steps,
+        }
+    }
+
+    fn fits(self) -> bool {
+        self.is_follow_up || (self.spent.steps <= STEPS_MAX && self.spent.bytes <= BYTES_MAX)
+    }
 }
 
 thread_local! {
-    static SPENT: Cell<Option<Cost>> = const { Cell::new(None) };
+    static METER: Cell<Option<Meter>> = const { Cell::new(None) };
 }
 
-/// Puts back what was counted before, also after a panic.
-struct Outer(Option<Cost>);
+/// Puts back what was there before, also after a panic.
+struct OnDrop<F: FnMut()>(F);
 
-impl Drop for Outer {
+impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
-        SPENT.set(self.0);
+        (self.0)();
     }
 }
 
 /// Counts what `run` spends. Within another call of this, that one counts.
 pub(crate) fn metered<R>(run: impl FnOnce() -> R) -> (R, Cost) {
-    if let Some(before) = SPENT.get() {
-        return (run(), before);
+    if let Some(before) = METER.get() {
+        return (run(), before.total());
     }
-    let _outer = Outer(SPENT.replace(Some(Cost::default())));
+    METER.set(Some(Meter::default()));
+    let _reset = OnDrop(|| METER.set(None));
     let result = run();
-    (result, SPENT.get().unwrap_or_default())
+    (result, METER.get().unwrap_or_default().total())
 }
 
-/// Runs what follows from a write that is made already, and is not refused any more.
+/// Runs what follows from a write that is made already, and is not refused any more. Its steps are counted apart.
 pub(crate) fn unmetered<R>(run: impl FnOnce() -> R) -> R {
-    let _outer = Outer(SPENT.replace(None));
+    let set = |is_follow_up: bool| {
+        let meter = METER.get();
+        METER.set(meter.map(|meter| Meter { is_follow_up, ..meter }));
+        meter.is_some_and(|meter| meter.is_follow_up)
+    };
+    let before = set(true);
+    let _reset = OnDrop(|| {
+        set(before);
+    });
     run()
+}
+
+/// What is spent before the first of several attempts.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark(Option<Cost>);
+
+pub(crate) fn mark() -> Mark {
+    Mark(METER.get().map(|meter| meter.spent))
+}
+
+/// Begins another attempt, which may spend as much as the first one.
+pub(crate) fn try_again(Mark(mark): Mark) {
+    let (Some(mark), Some(mut meter)) = (mark, METER.get()) else { return };
+    meter.earlier.steps += meter.spent.steps - mark.steps;
+    meter.earlier.bytes += meter.spent.bytes - mark.bytes;
+    meter.spent = Cost { follow_up_steps: meter.spent.follow_up_steps, ..mark };
+    METER.set(Some(meter));
 }
 
 /// Charges steps, and returns whether the request may take more of them.
 pub(crate) fn step(steps: usize) -> bool {
-    let Some(mut spent) = SPENT.get() else { return true };
-    spent.steps = spent.steps.saturating_add(steps as u64);
-    SPENT.set(Some(spent));
-    fits(spent)
+    let Some(mut meter) = METER.get() else { return true };
+    let counter = if meter.is_follow_up { &mut meter.spent.follow_up_steps } else { &mut meter.spent.steps };
+    *counter = counter.saturating_add(steps as u64);
+    METER.set(Some(meter));
+    meter.fits()
 }
 
 /// Charges a copy or a comparison of text.
@@ -79,21 +136,21 @@ pub(crate) fn text(bytes: usize) -> bool {
 
 /// Charges values that are made, and returns whether the request may make more of them.
 pub(crate) fn make(bytes: usize) -> bool {
-    let Some(mut spent) = SPENT.get() else { return true };
-    spent.bytes = spent.bytes.saturating_add(bytes as u64);
-    SPENT.set(Some(spent));
-    fits(spent)
+    let Some(mut meter) = METER.get().filter(|meter| !meter.is_follow_up) else { return true };
+    meter.spent.bytes = meter.spent.bytes.saturating_add(bytes as u64);
+    METER.set(Some(meter));
+    meter.fits()
 }
 
 /// Whether the request has used up what it may take.
 pub(crate) fn is_spent() -> bool {
-    SPENT.get().is_some_and(|spent| !fits(spent))
+    METER.get().is_some_and(|meter| !meter.fits())
 }
 
 /// Refuses a request that has used up what it may take.
 pub(crate) fn check() -> Result<(), Status> {
-    let Some(spent) = SPENT.get().filter(|spent| !fits(*spent)) else { return Ok(()) };
-    Err(Status::too_large(if spent.bytes > BYTES_MAX {
+    let Some(meter) = METER.get().filter(|meter| !meter.fits()) else { return Ok(()) };
+    Err(Status::too_large(if meter.spent.bytes > BYTES_MAX {
         format!(
             "Request entity too large: the object takes more than {BYTES_MAX} bytes of memory with its defaults; send \
              fewer items"
@@ -104,10 +161,6 @@ pub(crate) fn check() -> Result<(), Status> {
              operations or a simpler schema"
         )
     }))
-}
-
-fn fits(spent: Cost) -> bool {
-    spent.steps <= STEPS_MAX && spent.bytes <= BYTES_MAX
 }
 
 /// What a value takes in memory, estimated: its own place, and what it keeps on the heap, but not the values in it.
@@ -166,7 +219,7 @@ mod tests {
             assert!(step(10) && text(128) && make(7));
             let ((), _) = metered(|| assert!(step(5)));
         });
-        assert_eq!(cost, Cost { steps: 18, bytes: 7 });
+        assert_eq!(cost, Cost { steps: 18, bytes: 7, follow_up_steps: 0 });
         let (refused, _) = metered(|| {
             assert!(check().is_ok());
             let fits = step(STEPS_MAX as usize + 1);
@@ -174,6 +227,19 @@ mod tests {
         });
         assert_eq!(refused, (false, 413, true));
         assert!(!is_spent(), "the next request begins with nothing spent");
+    }
+
+    #[test]
+    fn what_follows_from_a_write_is_counted_and_not_refused() {
+        let ((), cost) = metered(|| {
+            assert!(step(1));
+            unmetered(|| {
+                assert!(step(STEPS_MAX as usize + 1) && make(BYTES_MAX as usize + 1));
+                assert!(unmetered(|| step(1)) && step(1) && check().is_ok());
+            });
+            assert!(step(1) && check().is_ok());
+        });
+        assert_eq!(cost, Cost { steps: 2, bytes: 0, follow_up_steps: STEPS_MAX + 3 });
     }
 
     #[test]

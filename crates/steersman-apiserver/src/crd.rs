@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::check::check;
-pub(crate) use self::schema::Schema;
+pub(crate) use self::schema::{PatternReader, Patterns, Schema};
 pub(crate) use self::version::priority;
 
 /// A CustomResourceDefinition that has passed its checks.
@@ -32,6 +32,8 @@ pub(crate) struct Definition {
     pub(crate) namespaced: bool,
     /// In the order in which they are written, which is not that of discovery.
     pub(crate) versions: Vec<Version>,
+    /// The patterns of all versions, for the next change of the definition.
+    pub(crate) patterns: Patterns,
 }
 
 /// What a custom resource is called.
@@ -81,12 +83,15 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Definition {
-    /// Reads a definition that has passed [`check`]: a large schema is not checked twice.
-    pub(crate) fn read(crd: &Value) -> Self {
+    /// Reads a definition that has passed [`check`]: a large schema is not checked twice, and
+    /// patterns that are in `known` are not compiled again.
+    pub(crate) fn read(crd: &Value, known: Vec<&Patterns>) -> Self {
         let spec = &crd["spec"];
         let group = text(spec, "group");
         let names = Names::read(&spec["names"]);
-        let mut versions: Vec<Version> = list(spec, "versions").map(Version::read).collect();
+        let patterns = PatternReader::new(known);
+        let mut versions: Vec<Version> =
+            list(spec, "versions").map(|version| Version::read(version, &patterns)).collect();
         for index in 0..versions.len() {
             let version = &versions[index];
             if version.deprecated && version.deprecation_warning.is_none() {
@@ -94,7 +99,7 @@ impl Definition {
                 versions[index].deprecation_warning = Some(warning);
             }
         }
-        Self { names, namespaced: spec["scope"] == "Namespaced", versions, group }
+        Self { names, namespaced: spec["scope"] == "Namespaced", versions, group, patterns: patterns.into_used() }
     }
 
     /// The version of this name, when it is served.
@@ -123,7 +128,7 @@ impl Names {
 }
 
 impl Version {
-    fn read(version: &Value) -> Self {
+    fn read(version: &Value, patterns: &PatternReader<'_>) -> Self {
         let name = text(version, "name");
         let scale = &version["subresources"]["scale"];
         let path = |field: &str| text(scale, field);
@@ -131,7 +136,7 @@ impl Version {
         Self {
             served: version["served"] == true,
             storage: version["storage"] == true,
-            schema: Schema::compile(&version["schema"]["openAPIV3Schema"]),
+            schema: Schema::compile(&version["schema"]["openAPIV3Schema"], patterns),
             status: version["subresources"]["status"].is_object(),
             scale: scale.is_object().then(|| Scale {
                 spec_replicas_path: path("specReplicasPath"),

@@ -10,10 +10,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use crate::crd::{self, Definition, Names, Taken, Version};
+use crate::crd::{self, Definition, Names, Patterns, Taken, Version};
 use crate::kinds::{Group, GroupVersion, Kind, Subresource};
+use crate::object::Object;
 use crate::request::ResourceRequest;
-use crate::store::Revision;
+use crate::store::{ResourceId, Revision, Store};
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 /// What is left of them while the definition is being deleted.
@@ -22,6 +23,8 @@ const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// One established definition and the kinds that it brings, one for each version that is served.
 pub(crate) struct Custom {
+    /// The uid of the definition: another one of that name is another one.
+    uid: String,
     definition: Definition,
     kinds: Vec<Arc<Kind>>,
     /// Whether the definition is being deleted.
@@ -39,7 +42,8 @@ impl Custom {
         let terminating = crd::has_condition(crd, "Terminating");
         let served = definition.versions.iter().filter(|version| version.served);
         let kinds = served.map(|version| Arc::new(kind(&definition, version, terminating))).collect();
-        Self { kinds, terminating, shape: shape(crd), as_stored: as_stored(crd), shaped_at: 0, definition }
+        let uid = crd["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        Self { uid, kinds, terminating, shape: shape(crd), as_stored: as_stored(crd), shaped_at: 0, definition }
     }
 
     /// What the definition says of one version.
@@ -57,26 +61,68 @@ impl Customs {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves what the definition says from now on, if its status says that it is established.
-    /// `revision` is the present one.
-    pub(crate) fn register(&self, crd: &Value, revision: Revision) {
-        if !crd::has_condition(crd, "Established") {
-            return;
+    /// Serves a definition in this state from now on, if its status says that it is established.
+    /// Returns false, and does nothing, if the store has another state of it by now, or none.
+    ///
+    /// The state is compared under the lock that [`Self::unregister`] takes after the definition is
+    /// removed from the store. So a definition that is gone is never served, whoever comes first.
+    pub(crate) fn register(&self, kind: &Kind, object: &Arc<Object>, patterns: &Patterns, store: &Store) -> bool {
+        let crd = object.value();
+        let name = &object.key().name;
+        let is_current = || store.get(&kind.id(), object.key()).is_some_and(|now| Arc::ptr_eq(&now, object));
+        if !crd::has_condition(&crd, "Established") {
+            return is_current();
         }
-        let mut definition = Definition::read(crd);
+        let before = self.read(|customs| customs.get(&**name).cloned());
+        let known = before.iter().map(|before| &before.definition.patterns).chain([patterns]).collect();
+        let mut definition = Definition::read(&crd, known);
         definition.names = Names::read(&crd["status"]["acceptedNames"]);
-        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let mut custom = Custom::new(crd, definition);
+        let id =
+            ResourceId { group: definition.group.as_str().into(), plural: definition.names.plural.as_str().into() };
+        let mut custom = Custom::new(&crd, definition);
+
         let mut customs = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = customs.get(&name) {
-            custom.shaped_at = if before.shape == custom.shape { before.shaped_at } else { revision };
+        if !is_current() {
+            return false;
         }
-        customs.insert(name, Arc::new(custom));
+        match customs.get(&**name) {
+            Some(before) if before.uid == custom.uid => {
+                custom.shaped_at = if before.shape == custom.shape { before.shaped_at } else { store.revision() };
+            }
+            // The definition before was deleted, and the end of its resource is yet to come.
+            Some(_) => store.remove(&id),
+            None => {}
+        }
+        store.begin(&id);
+        customs.insert(name.as_ref().to_owned(), Arc::new(custom));
+        true
     }
 
-    /// Serves it no longer.
-    pub(crate) fn unregister(&self, name: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    /// Serves a definition no longer that was removed from the store, and keeps nothing of its
+    /// objects' past. Does nothing if another definition of that name is served by now.
+    pub(crate) fn unregister(&self, definition: &Object, store: &Store) {
+        let name = &definition.key().name;
+        let mut customs = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if customs.get(&**name).is_some_and(|custom| custom.uid != definition.uid()) {
+            return;
+        }
+        customs.remove(&**name);
+        if let Some((plural, group)) = name.split_once('.') {
+            store.remove(&ResourceId { group: group.into(), plural: plural.into() });
+        }
+    }
+
+    /// Whether objects of this kind look to their readers as they are stored.
+    pub(crate) fn are_seen_as_stored(&self, kind: &Kind) -> bool {
+        kind.is_built_in()
+            || self
+                .find(&kind.group, &kind.plural)
+                .is_none_or(|custom| custom.shaped_at == 0 && custom.as_stored.contains(&kind.version))
+    }
+
+    /// How many definitions are served.
+    pub(crate) fn len(&self) -> usize {
+        self.read(BTreeMap::len)
     }
 
     /// The definition of that group and plural.
@@ -112,30 +158,26 @@ impl Customs {
 
     /// The groups as discovery has them.
     pub(crate) fn groups(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: BTreeMap<String, BTreeMap<String, Vec<Arc<Kind>>>> = BTreeMap::new();
         self.read(|customs| {
             for kind in customs.values().flat_map(|custom| &custom.kinds) {
-                let place = groups.iter().position(|group| group.name == kind.group).unwrap_or_else(|| {
-                    let (name, preferred) = (kind.group.clone(), kind.version.clone());
-                    groups.push(Group { name, preferred, versions: Vec::new() });
-                    groups.len() - 1
-                });
-                let versions = &mut groups[place].versions;
-                match versions.iter_mut().find(|known| known.version == kind.version) {
-                    Some(known) => known.kinds.push(Arc::clone(kind)),
-                    None => {
-                        versions.push(GroupVersion { version: kind.version.clone(), kinds: vec![Arc::clone(kind)] });
-                    }
-                }
+                let versions = groups.entry(kind.group.clone()).or_default();
+                versions.entry(kind.version.clone()).or_default().push(Arc::clone(kind));
             }
         });
+        let version = |(version, kinds)| GroupVersion { version, kinds };
+        let group = |(name, versions): (String, BTreeMap<_, _>)| Group {
+            name,
+            preferred: String::new(),
+            versions: versions.into_iter().map(version).collect(),
+        };
+        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
         for group in &mut groups {
             group.versions.sort_by(|one, other| {
                 Reverse(crd::priority(&one.version)).cmp(&Reverse(crd::priority(&other.version)))
             });
             group.preferred = group.versions.first().map(|first| first.version.clone()).unwrap_or_default();
         }
-        groups.sort_by(|one, other| one.name.cmp(&other.name));
         groups
     }
 

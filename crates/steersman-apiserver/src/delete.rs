@@ -211,7 +211,7 @@ impl Shared {
     ) -> Result<Arc<Object>, Status> {
         let gone = self.store.delete(&kind.id(), key, current).map_err(|error| refused(&error, kind, key))?;
         if is_definition(kind) {
-            self.forget_custom(&key.name);
+            self.forget_custom(&gone);
         }
         if kind.is_built_in() {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ use crate::request::{Query, ResourceRequest, Verb};
 use crate::schema::Decoded;
 use crate::server::Shared;
 use crate::status::{Errors, FieldError, Named, Status};
-use crate::write::{self, PATCH_TRIES, Wish};
+use crate::write::{self, Wish};
 
 /// The name of the subresource, and of its paths.
 pub(crate) const SCALE: &str = "scale";
@@ -97,7 +97,7 @@ impl Shared {
         let wish = Wish::read(query, "PatchOptions")?;
         let patch = PatchRequest::read(scaled.kind, query, headers, body)?;
         let plain = ResourceRequest { subresource: String::new(), ..request.clone() };
-        for attempt in 1.. {
+        let (written, warnings) = write::with_retries(&patch, || {
             let current = self.current(scaled.kind, request)?;
             let old = self.seen(scaled.kind, &current).value();
             let mut before = scaled.scale_of(&old)?;
@@ -111,15 +111,11 @@ impl Shared {
                 self.decode_patched(&scaled.scale, &patch, patched, wish.validation)?;
             write::check_identity(&mut value, scaled.kind, request)?;
             let object = scaled.applied(&value, &old)?;
-            match self.replace(scaled.kind, &plain, &current, object, wish, &mut warnings) {
-                Err(status) if status.code == 409 && attempt < PATCH_TRIES && !patch.insists_on_version() => {}
-                result => {
-                    let seen = result.map(|object| self.seen(scaled.kind, &object));
-                    return write::told(seen.and_then(|object| scaled.answer(form, &object)), warnings);
-                }
-            }
-        }
-        Err(Status::modified(scaled.kind.named(), &request.name))
+            let written = self.replace(scaled.kind, &plain, &current, object, wish, &mut warnings);
+            Ok((written, warnings))
+        })?;
+        let seen = written.map(|object| self.seen(scaled.kind, &object));
+        write::told(seen.and_then(|object| scaled.answer(form, &object)), warnings)
     }
 }
 

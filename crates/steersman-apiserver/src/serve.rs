@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::ApiServer;
 use crate::identity::Identity;
 use certificates::Authority;
-use connection::{Connections, Heavy};
+use connection::{Connections, Lanes};
 use kubeconfig::Kubeconfig;
 use places::Places;
 
@@ -180,7 +180,7 @@ impl Serve {
             log: self.log,
             limits: self.limits,
             stopped: Stopped(stopped),
-            heavy: Heavy::new(),
+            lanes: Lanes::new(),
         });
         let task = tokio::spawn(accept(listener, connections));
         Ok(Serving { url, authority, token, kubeconfig, kubeconfig_parts: parts, stop, task })
@@ -239,9 +239,14 @@ impl Stopped {
 ///   `silent_connections_lock_no_client_out`).
 /// - A client that leaves its answers unread keeps its connection for a bounded time only (test:
 ///   `a_client_that_reads_nothing_loses_its_connection`).
-/// - A request with a body of 16 KiB or more, a patch of 2 KiB, or one that asks for YAML or indented JSON is answered on a
-///   thread of its own, one at a time for each processor, so that health checks and small requests do not wait for it
-///   (test: `health_checks_are_answered_while_heavy_requests_run`). More than 200 of them are refused with 429.
+/// - The threads of the connections answer what is there already: health checks, the version, discovery, single objects,
+///   lists in their stored form, and watches. All else is answered on threads of its own, so that these do not wait for it
+///   (tests: `health_checks_are_answered_while_heavy_requests_run`,
+///   `health_checks_are_answered_while_small_requests_take_long`).
+/// - There are three kinds of such requests, each with a thread for each processor: reads that are made anew (YAML,
+///   indented JSON, metadata alone, objects of a schema that has changed), small writes, and writes with a body of 16 KiB
+///   or more, or a patch of 2 KiB. More than 400 such reads, or 200 large writes, are refused with 429; small writes wait
+///   (test: `small_writes_wait_and_are_not_refused`).
 /// - A panic in a handler is a bug of this server. It is answered with 500 and logged with its number
 ///   (test: `a_panic_is_answered_and_logged_with_its_number`).
 /// - On [`stop`](Self::stop), or when the value is dropped, nothing more is accepted, watches end as if their time was up,

@@ -36,10 +36,14 @@ use crate::store::{Retention, Store};
 
 /// A larger body is refused, as the real server does.
 pub(crate) const BODY_MAX: usize = 3 << 20;
-/// A body of this size can take long to answer.
-const HEAVY_BODY: usize = 16 << 10;
+/// The body of a large write.
+const LARGE_BODY: usize = 16 << 10;
 /// The same of a patch, whose operations each may touch a whole object.
-const HEAVY_PATCH: usize = 2 << 10;
+const LARGE_PATCH: usize = 2 << 10;
+/// A list with a longer query is not light: each requirement of a selector is held against each object.
+const LIGHT_QUERY_MAX: usize = 1 << 10;
+/// Discovery of more definitions is not light.
+const LIGHT_DISCOVERY_MAX: usize = 256;
 
 /// The namespaces of every cluster. The first three cannot be deleted.
 pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -61,6 +65,9 @@ pub(crate) struct Shared {
     pub(crate) addresses: Mutex<Pool>,
     /// How many requests and watches have ended in a panic.
     panics: AtomicU64,
+    /// How many requests a handler has begun with.
+    #[cfg(test)]
+    pub(crate) begun: AtomicU64,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -83,6 +90,8 @@ impl ApiServer {
             customs: Customs::default(),
             addresses: Mutex::default(),
             panics: AtomicU64::new(0),
+            #[cfg(test)]
+            begun: AtomicU64::new(0),
         });
         shared.create_first_namespaces();
         Self { shared, identity: Arc::new(Identity::admin()) }
@@ -146,15 +155,57 @@ pub(crate) struct Panicked {
     pub(crate) message: String,
 }
 
-impl Received {
-    /// Whether answering it can take long enough to hold up others on the same thread.
-    pub(crate) fn is_heavy(&self) -> bool {
-        let body = self.body.as_ref().map_or(0, Bytes::len);
-        let is_patch = self.parts.method == Method::PATCH;
-        // An answer in another form than the stored one is made of the whole answer, which may be a long list.
-        let is_rewritten = negotiation::accept(&self.parts.headers).is_some_and(|accept| accept.contains("yaml"))
-            || self.parts.uri.query().is_some_and(|query| query.contains("pretty"));
-        is_rewritten || body >= if is_patch { HEAVY_PATCH } else { HEAVY_BODY }
+/// Where a request is answered on a socket. In process all are answered inline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// By the thread of its connection: the answer is there already, or is made step by step as it is sent.
+    Light,
+    /// The answer is made of stored objects, which may be many.
+    Read,
+    /// The request is small. What it does to stored objects, or sets off, may be not.
+    SmallWrite,
+    LargeWrite,
+}
+
+impl ApiServer {
+    /// How much a request may take, as far as that can be told without a look at stored objects.
+    pub(crate) fn weight(&self, Received { parts, body }: &Received) -> Weight {
+        // A request that is refused before anything is done is light.
+        let Ok(body) = body else { return Weight::Light };
+        let (method, headers) = (&parts.method, &parts.headers);
+        if body.len() >= if method == Method::PATCH { LARGE_PATCH } else { LARGE_BODY } {
+            return Weight::LargeWrite;
+        }
+        let text = parts.uri.query().unwrap_or_default();
+        let query = Query::parse(text);
+        let (request, kind) = match Route::parse(method, parts.uri.path(), &query) {
+            Err(_) | Ok(Route::Other(_)) => return Weight::Light,
+            Ok(Route::Resource(request)) => match self.shared.kind(&request.group, &request.version, &request.plural) {
+                Some(kind) => (request, kind),
+                None => return Weight::Light,
+            },
+            Ok(_) if is_rewritten(&query, headers) => return Weight::Read,
+            Ok(_) if self.shared.customs.len() > LIGHT_DISCOVERY_MAX => return Weight::Read,
+            Ok(_) => return Weight::Light,
+        };
+        let is_made = || {
+            request.subresource == SCALE
+                || is_rewritten(&query, headers)
+                || convert::served(&kind).is_some()
+                || !self.shared.customs.are_seen_as_stored(&kind)
+        };
+        let is_whole = || {
+            let wanted = Wanted::read(negotiation::accept(headers), false);
+            wanted.is_ok_and(|wanted| matches!(wanted.form, Form::Whole))
+        };
+        match request.verb {
+            Verb::Watch => Weight::Light,
+            Verb::Get if is_made() => Weight::Read,
+            Verb::Get => Weight::Light,
+            Verb::List if is_made() || text.len() > LIGHT_QUERY_MAX || !is_whole() => Weight::Read,
+            Verb::List => Weight::Light,
+            _ => Weight::SmallWrite,
+        }
     }
 }
 
@@ -176,6 +227,8 @@ impl ApiServer {
     /// Answers a request. This never waits, and a panic in it is answered with 500.
     pub(crate) fn respond(&self, received: Received) -> Response<Body> {
         let Received { mut parts, body } = received;
+        #[cfg(test)]
+        self.shared.begun.fetch_add(1, Ordering::Relaxed);
         let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&self.identity));
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let handle = |body: Bytes| {
@@ -236,6 +289,12 @@ fn refusal(status: &Status, query: &Query, headers: &HeaderMap) -> Response<Body
     }
 }
 
+/// Whether an answer is parsed and written again in the way the client reads.
+fn is_rewritten(query: &Query, headers: &HeaderMap) -> bool {
+    negotiation::negotiate(negotiation::accept(headers), answer::is_served)
+        .is_some_and(|agreed| agreed.encoding == Encoding::Yaml || negotiation::is_pretty(query, headers, &agreed))
+}
+
 /// An object in the way the client reads.
 fn encoded(answer: Response<Body>, query: &Query, headers: &HeaderMap) -> Response<Body> {
     if !answer::is_json(&answer) {
@@ -275,7 +334,7 @@ impl Shared {
                     Err(status) => Err(status.with_warnings(warnings)),
                 }
             }
-            Route::Other(path) => other(method, &path, headers),
+            Route::Other(path) => self.other(method, &path, headers),
             Route::Root => Ok(discovery::paths(&self.customs)),
             _ if method != Method::GET => Err(Status::no_such_method()),
             route => {
@@ -345,6 +404,26 @@ impl Shared {
         answer
     }
 
+    /// What is asked of the server rather than of a resource.
+    fn other(self: &Arc<Self>, method: &Method, path: &str, headers: &HeaderMap) -> Answer {
+        #[cfg(test)]
+        if let Some(answer) = crate::test_paths::answer(path, self) {
+            return Ok(answer);
+        }
+        match path {
+            _ if path.trim_end_matches('/') == "/version" => {
+                if method != Method::GET {
+                    return Err(Status::no_such_method());
+                }
+                negotiation::check_media_type(negotiation::accept(headers), Encoding::Json.media_type())?;
+                Ok(version())
+            }
+            _ if path.starts_with("/version/") => Err(Status::no_such_path()),
+            _ if discovery::HEALTH.contains(&path) => Ok(answer::text(StatusCode::OK, "ok")),
+            _ => Ok(no_such_page()),
+        }
+    }
+
     /// The kind that is served there.
     pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
         builtin().resource(group, version, plural).cloned().or_else(|| self.customs.kind(group, version, plural))
@@ -405,26 +484,6 @@ impl Shared {
 /// The answer of nobody in particular.
 fn no_such_page() -> Response<Body> {
     answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
-}
-
-/// What is asked of the server rather than of a resource.
-fn other(method: &Method, path: &str, headers: &HeaderMap) -> Answer {
-    #[cfg(test)]
-    if let Some(answer) = crate::test_paths::answer(path) {
-        return Ok(answer);
-    }
-    match path {
-        _ if path.trim_end_matches('/') == "/version" => {
-            if method != Method::GET {
-                return Err(Status::no_such_method());
-            }
-            negotiation::check_media_type(negotiation::accept(headers), Encoding::Json.media_type())?;
-            Ok(version())
-        }
-        _ if path.starts_with("/version/") => Err(Status::no_such_path()),
-        _ if discovery::HEALTH.contains(&path) => Ok(answer::text(StatusCode::OK, "ok")),
-        _ => Ok(no_such_page()),
-    }
 }
 
 /// The architecture, as Go calls it.

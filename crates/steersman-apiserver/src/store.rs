@@ -140,6 +140,12 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps all requests for objects waiting.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.lock()
+    }
+
     /// The revision of the latest write.
     pub(crate) fn revision(&self) -> Revision {
         self.lock().revision

@@ -1,10 +1,14 @@
 //! Paths that only the server of unit tests has: what a handler does that goes wrong, or takes long.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use bytes::Bytes;
+use futures::stream;
 use http::Response;
 
 use crate::answer::{self, Body};
+use crate::server::Shared;
+use crate::watch;
 
 /// The bodies of requests to `/wait` that are under way, and whether they may end.
 #[derive(Default)]
@@ -24,7 +28,7 @@ pub(crate) fn waiting<R>(with: impl FnOnce(&mut Waiting) -> R) -> R {
 }
 
 /// What is answered at such a path.
-pub(crate) fn answer(path: &str) -> Option<Response<Body>> {
+pub(crate) fn answer(path: &str, shared: &Arc<Shared>) -> Option<Response<Body>> {
     match path {
         "/panic" => panic!("as the test wants"),
         "/wait" => {
@@ -32,6 +36,10 @@ pub(crate) fn answer(path: &str) -> Option<Response<Body>> {
             let waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
             drop(CHANGED.wait_while(waiting, |waiting| !waiting.may_end));
             Some(answer::text(http::StatusCode::OK, "waited"))
+        }
+        "/panic-in-watch" => {
+            let lines = stream::once(async { if true { panic!("as the test wants") } else { Bytes::new() } });
+            Some(watch::streaming(lines, shared))
         }
         _ => None,
     }

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use crate::kinds::Kind;
 use crate::object::Object;
 use crate::read::{Selection, revision};
 use crate::request::{Query, ResourceRequest};
-use crate::server::Shared;
+use crate::server::{Panicked, Shared};
 use crate::status::{FieldError, Named, Status};
 use crate::store::{Change, EventType, Expired, Follower, Revision};
 
@@ -276,18 +276,39 @@ fn too_old(wanted: Revision, expired: Expired) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({})", expired.oldest))
 }
 
-/// The answer of a watch. A panic while events are made ends it with an error event.
-fn streaming(lines: impl Stream<Item = Bytes> + Send + 'static, shared: &Arc<Shared>) -> Response<Body> {
+/// What is done about a panic in a watch, once its answer is under way. An extension of the answer
+/// of a watch, for the log.
+#[derive(Clone, Default)]
+pub(crate) struct OnPanic(Arc<OnceLock<Report>>);
+
+type Report = Box<dyn Fn(&Panicked) + Send + Sync>;
+
+impl OnPanic {
+    pub(crate) fn set(&self, report: impl Fn(&Panicked) + Send + Sync + 'static) {
+        // There is one answer, and one log for it.
+        let _ = self.0.set(Box::new(report));
+    }
+}
+
+/// The answer of a watch. A panic while events are made ends it with an error event, and is reported
+/// to [`OnPanic`].
+pub(crate) fn streaming(lines: impl Stream<Item = Bytes> + Send + 'static, shared: &Arc<Shared>) -> Response<Body> {
     let shared = Arc::clone(shared);
+    let on_panic = OnPanic::default();
+    let report = on_panic.clone();
     let lines = AssertUnwindSafe(lines).catch_unwind().map(move |line| {
         line.unwrap_or_else(|panic| {
-            shared.panicked(&*panic);
+            let panicked = shared.panicked(&*panic);
+            if let Some(report) = report.0.get() {
+                report(&panicked);
+            }
             error(&Status::panicked())
         })
     });
     let frames = lines.map(|line| Ok::<_, Infallible>(Frame::data(line)));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.extensions_mut().insert(on_panic);
     response
 }
 

@@ -12,7 +12,7 @@ use crate::answer::{self, Answer, Form, Warnings};
 use crate::budget;
 use crate::builtin;
 use crate::convert;
-use crate::crd;
+use crate::crd::{self, Patterns};
 use crate::delete::{is_definition, is_finished};
 use crate::garbage::Work;
 use crate::kinds::{self, Kind};
@@ -26,11 +26,31 @@ use crate::request::{Query, ResourceRequest};
 use crate::schema::{DecodeError, Decoded, FieldValidation, RequestBody, summary, with_earlier};
 use crate::server::Shared;
 use crate::status::{Errors, FieldError, Named, Status};
-use crate::store::{Key, ResourceId, WriteError};
+use crate::store::{Key, WriteError};
 use crate::yaml;
 
-/// How often a patch is tried again when somebody else was quicker.
-pub(crate) const PATCH_TRIES: usize = 5;
+/// How often a patch is tried when other writers are quicker.
+const PATCH_TRIES: usize = 5;
+
+/// What an attempt to write ends with, and its warnings.
+type Attempt = (Result<Arc<Object>, Status>, Vec<String>);
+
+/// Tries a patch until no other writer is quicker, within a number of attempts. Each of them may
+/// take as many steps as a request may. An error of `attempt` itself ends it at once.
+pub(crate) fn with_retries(
+    patch: &PatchRequest,
+    mut attempt: impl FnMut() -> Result<Attempt, Status>,
+) -> Result<Attempt, Status> {
+    let mark = budget::mark();
+    for _ in 1..PATCH_TRIES {
+        match attempt()? {
+            (Err(status), _) if status.code == 409 && !patch.insists_on_version() => {}
+            result => return Ok(result),
+        }
+        budget::try_again(mark);
+    }
+    attempt()
+}
 
 /// Whether a write is to be made or only answered.
 pub(crate) fn is_dry_run(query: &Query, options: &'static str) -> Result<bool, Status> {
@@ -82,7 +102,8 @@ impl Shared {
             return Err(Status::definition_terminating(kind.named(), &name));
         }
         metadata::fill_new(meta, kind, &self.now());
-        warnings.extend(self.prepare(kind, &mut value, None, "", wish)?);
+        let mut patterns = Patterns::new();
+        warnings.extend(self.prepare(kind, &mut value, None, "", wish, &mut patterns)?);
         self.to_stored(kind, &mut value)?;
         let key = Key { namespace: request.namespace.as_str().into(), name: name.as_str().into() };
         let fields = convert::selectable(kind, &value);
@@ -107,7 +128,7 @@ impl Shared {
                     WriteError::Exists | WriteError::Changed => self.name_is_taken(kind, &key),
                 }
             })?;
-            self.definition_written(kind, &key);
+            self.definition_written(kind, &key, &patterns);
             let mut work = Work::default();
             work.written(kind, None, &object);
             self.collect(work);
@@ -164,7 +185,7 @@ impl Shared {
         let wish = Wish::read(query, "PatchOptions")?.seen_as(form);
         let view = wish.view.unwrap_or(kind);
         let patch = PatchRequest::read(kind, query, headers, body)?;
-        for attempt in 1.. {
+        let (written, warnings) = with_retries(&patch, || {
             let current = self.current(kind, request)?;
             let value = patch.apply(convert::from_stored(view, self.seen(kind, &current).value()), view)?;
             let Decoded { value, mut warnings } = self.decode_patched(view, &patch, value, wish.validation)?;
@@ -173,15 +194,11 @@ impl Shared {
             metadata::settle_namespace(meta, kind, &request.namespace)?;
             check_name(meta.get("name").and_then(Value::as_str).unwrap_or_default(), request)?;
             metadata::check_kept(kind, &value, &current.value())?;
-            match self.replace(kind, request, &current, value, wish, &mut warnings) {
-                Err(status) if status.code == 409 && attempt < PATCH_TRIES && !patch.insists_on_version() => {}
-                result => {
-                    let seen = result.map(|object| self.seen(kind, &object));
-                    return told(seen.map(|object| answer::json(StatusCode::OK, form.object(kind, &object))), warnings);
-                }
-            }
-        }
-        Err(Status::modified(kind.named(), &request.name))
+            let written = self.replace(kind, request, &current, value, wish, &mut warnings);
+            Ok((written, warnings))
+        })?;
+        let seen = written.map(|object| self.seen(kind, &object));
+        told(seen.map(|object| answer::json(StatusCode::OK, form.object(kind, &object))), warnings)
     }
 
     fn name_is_taken(&self, kind: &Kind, key: &Key) -> Status {
@@ -222,7 +239,9 @@ impl Shared {
             }
         }
         let dry_run = wish.dry_run;
-        warnings.extend(self.prepare(kind, &mut value, Some(&old), &request.subresource, wish)?);
+        let mut patterns = Patterns::new();
+        let old_value = Some(&old);
+        warnings.extend(self.prepare(kind, &mut value, old_value, &request.subresource, wish, &mut patterns)?);
         metadata::keep(&mut value, &old, kind);
         self.to_stored(kind, &mut value)?;
         let key = request.key();
@@ -244,13 +263,14 @@ impl Shared {
             WriteError::NotFound => Status::not_found(kind.named(), name),
             WriteError::Exists | WriteError::Changed => Status::modified(kind.named(), name),
         })?;
-        self.definition_written(kind, &key);
+        self.definition_written(kind, &key, &patterns);
         work.written(kind, Some(current), &object);
         self.collect(work);
         Ok(object)
     }
 
-    /// Fills in what the server decides of an object, and refuses what its kind does not allow. Returns warnings.
+    /// Fills in what the server decides of an object, and refuses what its kind does not allow. Returns warnings. The patterns of
+    /// a definition are compiled into `patterns`.
     fn prepare(
         &self,
         kind: &Kind,
@@ -258,6 +278,7 @@ impl Shared {
         old: Option<&Value>,
         subresource: &str,
         wish: Wish,
+        patterns: &mut Patterns,
     ) -> Result<Vec<String>, Status> {
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut warnings = Vec::new();
@@ -268,7 +289,7 @@ impl Shared {
                 crd::fill(value);
                 crd::prepare(value, old);
                 warnings = crd::warnings(value);
-                errors.extend(crd::check(value, old));
+                errors.extend(crd::check(value, old, patterns));
             }
         } else if kind.is_built_in() {
             match old {
@@ -315,31 +336,39 @@ impl Shared {
         if all.is_empty() { Ok(warnings) } else { Err(Status::invalid(kind.named_kind(), &name, &all)) }
     }
 
-    /// A definition is established, and served, as soon as it is written.
-    pub(crate) fn definition_written(&self, kind: &Kind, key: &Key) {
-        if !is_definition(kind) {
-            return;
+    /// A definition is established, and served, as soon as it is written. `patterns` are those that
+    /// its check has compiled.
+    pub(crate) fn definition_written(&self, kind: &Kind, key: &Key, patterns: &Patterns) {
+        if is_definition(kind) {
+            budget::unmetered(|| {
+                self.establish(kind, key);
+                self.serve_definition(kind, key, patterns);
+            });
         }
-        let Some(object) = self.store.get(&kind.id(), key) else { return };
-        budget::unmetered(|| self.establish(kind, key, &object));
     }
 
-    fn establish(&self, kind: &Kind, key: &Key, object: &Arc<Object>) {
-        let mut value = object.value();
-        let status = self.customs.establish(&value, &self.now());
-        if status != value["status"] {
+    /// Writes the status of a definition, on its new state if there is one in between.
+    fn establish(&self, kind: &Kind, key: &Key) {
+        while let Some(object) = self.store.get(&kind.id(), key) {
+            let mut value = object.value();
+            let status = self.customs.establish(&value, &self.now());
+            if status == value["status"] {
+                return;
+            }
             value["status"] = status;
-            let put =
-                self.store.put(&kind.id(), key, Some(object), |revision| Object::new(&value, revision, Vec::new()));
-            // A definition that was written in between is established by that write; one that was deleted must not be served.
-            if put.is_err() {
+            let make = |revision| Object::new(&value, revision, Vec::new());
+            if self.store.put(&kind.id(), key, Some(&object), make).is_ok() {
                 return;
             }
         }
-        if crd::has_condition(&value, "Established") {
-            let text = |name: &str| value["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
-            self.store.begin(&ResourceId { group: text("/group").into(), plural: text("/names/plural").into() });
-            self.customs.register(&value, self.store.revision());
+    }
+
+    /// Serves a definition as it is stored, unless it is gone.
+    pub(crate) fn serve_definition(&self, kind: &Kind, key: &Key, patterns: &Patterns) {
+        while let Some(object) = self.store.get(&kind.id(), key) {
+            if self.customs.register(kind, &object, patterns, &self.store) {
+                return;
+            }
         }
     }
 
@@ -594,4 +623,40 @@ pub(crate) fn why_wrong_kind(kind: &Kind, given_kind: &str, given_version: &str)
 /// What the real server says of a kind that it does not know there, down to the line of its source.
 pub(crate) fn unregistered(kind: &str, version: &str) -> String {
     format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A patch that is tried `conflicts` times before no other writer is quicker, with this many steps each time: what it ends
+    /// with, and how often it was tried.
+    fn tried(conflicts: usize, steps: usize) -> (u16, usize) {
+        let pods = kinds::builtin().resource("", "v1", "pods").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/merge-patch+json"));
+        let patch = PatchRequest::read(pods, &Query::default(), &headers, &Bytes::from_static(b"{}"));
+        let patch = patch.unwrap_or_else(|status| panic!("{}", status.object()));
+        let mut tries = 0;
+        let (result, cost) = budget::metered(|| {
+            with_retries(&patch, || {
+                tries += 1;
+                budget::step(steps);
+                budget::check()?;
+                let written = Arc::new(Object::new(&json!({"metadata": {"name": "a"}}), 1, Vec::new()));
+                let result = if tries > conflicts { Ok(written) } else { Err(Status::modified(pods.named(), "a")) };
+                Ok((result, Vec::new()))
+            })
+        });
+        assert_eq!(cost.steps, (tries * steps) as u64, "the cost is that of all attempts");
+        (result.and_then(|(written, _)| written).map_or_else(|status| status.code, |_| 200), tries)
+    }
+
+    #[test]
+    fn each_attempt_of_a_patch_has_a_budget_of_its_own() {
+        assert_eq!(tried(0, 15_000_000), (200, 1));
+        assert_eq!(tried(3, 15_000_000), (200, 4));
+        assert_eq!(tried(usize::MAX, 15_000_000), (409, PATCH_TRIES));
+        assert_eq!(tried(3, 25_000_000), (413, 1));
+    }
 }

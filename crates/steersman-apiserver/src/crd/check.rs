@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::Value;
 use steersman_wire::{is_dns1035_label, is_dns1123_subdomain};
 
-use super::{go, list, structural, text, texts};
+use super::{Patterns, go, list, structural, text, texts};
 use crate::budget;
 use crate::status::{Errors, FieldError};
 
@@ -19,8 +19,8 @@ const COMMON: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns",
 const SELECTABLE_FIELDS_MAX: usize = 8;
 
 /// What is wrong with a definition that has been filled in, and with its change from `old`. That its name is one is for
-/// others to see.
-pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Errors {
+/// others to see. The patterns of its schemas are compiled into `patterns`.
+pub(crate) fn check(crd: &Value, old: Option<&Value>, patterns: &mut Patterns) -> Errors {
     let mut errors = Errors::default();
     let spec = &crd["spec"];
     let (group, names) = (text(spec, "group"), &spec["names"]);
@@ -29,7 +29,7 @@ pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Errors {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         errors.push(FieldError::invalid("metadata.name", name, detail));
     }
-    check_spec(spec, &group, &mut errors);
+    check_spec(spec, &group, patterns, &mut errors);
     errors.extend(old.map(|old| check_update(crd, old)).unwrap_or_default());
     check_stored_versions(crd, &mut errors);
     if is_protected(&group) {
@@ -57,7 +57,7 @@ fn check_update(crd: &Value, old: &Value) -> Errors {
     changed.map(error).collect()
 }
 
-fn check_spec(spec: &Value, group: &str, errors: &mut Errors) {
+fn check_spec(spec: &Value, group: &str, patterns: &mut Patterns, errors: &mut Errors) {
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
     } else {
@@ -90,7 +90,8 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Errors) {
             let has_status = version["subresources"]["status"].is_object();
             let schema = &version["schema"]["openAPIV3Schema"];
             if schema.is_object() {
-                errors.extend(structural::check(schema, &format!("{path}.schema.openAPIV3Schema"), has_status));
+                let path = format!("{path}.schema.openAPIV3Schema");
+                errors.extend(structural::check(schema, &path, has_status, patterns));
             }
         }
         if common("subresources").is_none() {
@@ -130,7 +131,7 @@ fn check_spec(spec: &Value, group: &str, errors: &mut Errors) {
     if let Some(schema) = common("schema").map(|schema| &schema["openAPIV3Schema"]).filter(|schema| schema.is_object())
     {
         let has_status = versions.iter().any(|version| version["subresources"]["status"].is_object());
-        errors.extend(structural::check(schema, "spec.validation.openAPIV3Schema", has_status));
+        errors.extend(structural::check(schema, "spec.validation.openAPIV3Schema", has_status, patterns));
     }
     if let Some(subresources) = common("subresources") {
         check_scale(subresources, "spec.subresources", errors);

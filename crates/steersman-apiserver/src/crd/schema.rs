@@ -1,7 +1,8 @@
 //! The structural schema of a custom resource, read once: what it prunes and what it fills in.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -47,7 +48,7 @@ pub(super) struct Node {
     pub(super) max_items: Option<i64>,
     pub(super) min_properties: Option<i64>,
     pub(super) max_properties: Option<i64>,
-    pub(super) pattern: Option<Pattern>,
+    pub(super) pattern: Option<Arc<Pattern>>,
     pub(super) preserve_unknown: bool,
     pub(super) embedded_resource: bool,
     pub(super) list: List,
@@ -73,10 +74,54 @@ pub(super) struct Bound {
 
 /// `pattern`.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     pub(super) text: String,
-    /// Compiled for the first value that is compared. `None` if it cannot be read: then nothing matches it.
+    /// Compiled by the check of the definition. Where the check is long past, as for a definition
+    /// that waited for its names, the first value that is compared compiles it. `None` if it cannot
+    /// be read: then nothing matches it.
     regex: OnceLock<Option<Compiled>>,
+}
+
+/// The patterns of a definition by their text: fields with the same pattern share it.
+pub(crate) type Patterns = HashMap<String, Arc<Pattern>>;
+
+/// Finds the pattern of this text, or compiles it and keeps it. Returns why it cannot be compiled.
+pub(super) fn compile_pattern(patterns: &mut Patterns, text: &str) -> Result<(), String> {
+    if !patterns.contains_key(text) {
+        let regex = OnceLock::from(Some(pattern::compile(text)?));
+        patterns.insert(text.to_owned(), Arc::new(Pattern { text: text.to_owned(), regex }));
+    }
+    Ok(())
+}
+
+/// The patterns that a schema may share, and those that the schemas read so far have.
+#[derive(Debug, Default)]
+pub(crate) struct PatternReader<'a> {
+    known: Vec<&'a Patterns>,
+    used: RefCell<Patterns>,
+}
+
+impl<'a> PatternReader<'a> {
+    pub(crate) fn new(known: Vec<&'a Patterns>) -> Self {
+        Self { known, used: RefCell::default() }
+    }
+
+    fn read(&self, text: &str) -> Arc<Pattern> {
+        let mut used = self.used.borrow_mut();
+        if let Some(pattern) = used.get(text) {
+            return Arc::clone(pattern);
+        }
+        let known = self.known.iter().find_map(|known| known.get(text)).cloned();
+        let uncompiled = || Arc::new(Pattern { text: text.to_owned(), regex: OnceLock::new() });
+        let pattern = known.unwrap_or_else(uncompiled);
+        used.insert(text.to_owned(), Arc::clone(&pattern));
+        pattern
+    }
+
+    /// The patterns of the schemas that were read.
+    pub(crate) fn into_used(self) -> Patterns {
+        self.used.into_inner()
+    }
 }
 
 impl Pattern {
@@ -99,8 +144,8 @@ pub(super) enum List {
 
 impl Schema {
     /// Reads an `openAPIV3Schema`. What is not understood restricts nothing: [`super::check`] refuses it.
-    pub(crate) fn compile(schema: &Value) -> Self {
-        Self { root: Node::read(schema) }
+    pub(crate) fn compile(schema: &Value, patterns: &PatternReader<'_>) -> Self {
+        Self { root: Node::read(schema, patterns) }
     }
 
     /// Drops the fields that the schema does not name, and says which, sorted and in the words of warnings and of strict
@@ -130,9 +175,10 @@ impl Schema {
 }
 
 impl Node {
-    pub(super) fn read(schema: &Value) -> Self {
+    pub(super) fn read(schema: &Value, patterns: &PatternReader<'_>) -> Self {
+        let read = |schema: &Value| Self::read(schema, patterns);
         let flag = |name: &str| schema[name].as_bool().unwrap_or_default();
-        let nodes = |name: &str| schema[name].as_array().into_iter().flatten().map(Node::read).collect();
+        let nodes = |name: &str| schema[name].as_array().into_iter().flatten().map(read).collect();
         let strings = |name: &str| {
             let texts = schema[name].as_array().into_iter().flatten().filter_map(Value::as_str);
             texts.map(str::to_owned).collect::<Vec<_>>()
@@ -148,7 +194,7 @@ impl Node {
         let additional = match schema.get("additionalProperties") {
             None | Some(Value::Null) => Additional::Absent,
             Some(Value::Bool(allowed)) => Additional::Allowed(*allowed),
-            Some(schema) => Additional::Schema(Box::new(Node::read(schema))),
+            Some(schema) => Additional::Schema(Box::new(read(schema))),
         };
         let list = match schema["x-kubernetes-list-type"].as_str() {
             Some("set") => List::Set,
@@ -162,14 +208,14 @@ impl Node {
             types,
             nullable: flag("nullable"),
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),
-            properties: properties.map(|(name, schema)| (name.clone(), Node::read(schema))).collect(),
+            properties: properties.map(|(name, schema)| (name.clone(), read(schema))).collect(),
             additional,
-            items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(Node::read(items))),
+            items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(read(items))),
             required: strings("required"),
             any_of: nodes("anyOf"),
             all_of: nodes("allOf"),
             one_of: nodes("oneOf"),
-            not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Node::read(not))),
+            not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(read(not))),
             variants: schema["enum"].as_array().filter(|values| !values.is_empty()).cloned(),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
@@ -180,7 +226,7 @@ impl Node {
             max_items: schema["maxItems"].as_i64(),
             min_properties: schema["minProperties"].as_i64(),
             max_properties: schema["maxProperties"].as_i64(),
-            pattern: pattern.map(|text| Pattern { text: text.to_owned(), regex: OnceLock::new() }),
+            pattern: pattern.map(|text| patterns.read(text)),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             embedded_resource: flag("x-kubernetes-embedded-resource"),
             list,
@@ -391,27 +437,30 @@ mod tests {
     use serde_json::json;
 
     fn schema() -> Schema {
-        Schema::compile(&json!({"type": "object", "properties": {
-            "spec": {"type": "object", "default": {}, "properties": {
-                "size": {"type": "integer", "default": 3},
-                "none": {"type": "string"},
-                "maybe": {"type": "string", "nullable": true, "default": "x"},
-                "list": {"type": "array", "items": {"type": "object", "properties": {
-                    "name": {"type": "string"}, "port": {"type": "integer", "default": 80},
-                }}},
-                "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {
-                    "a": {"type": "integer", "default": 1},
-                }}},
-                "any": {"type": "object", "additionalProperties": true},
-                "kept": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object"}},
-                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-                    "strict": {"type": "object"},
+        Schema::compile(
+            &json!({"type": "object", "properties": {
+                "spec": {"type": "object", "default": {}, "properties": {
+                    "size": {"type": "integer", "default": 3},
+                    "none": {"type": "string"},
+                    "maybe": {"type": "string", "nullable": true, "default": "x"},
+                    "list": {"type": "array", "items": {"type": "object", "properties": {
+                        "name": {"type": "string"}, "port": {"type": "integer", "default": 80},
+                    }}},
+                    "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {
+                        "a": {"type": "integer", "default": 1},
+                    }}},
+                    "any": {"type": "object", "additionalProperties": true},
+                    "kept": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "object"}},
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                        "strict": {"type": "object"},
+                    }},
+                    "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+                        "spec": {"type": "object"},
+                    }},
                 }},
-                "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
-                    "spec": {"type": "object"},
-                }},
-            }},
-        }}))
+            }}),
+            &PatternReader::default(),
+        )
     }
 
     #[test]

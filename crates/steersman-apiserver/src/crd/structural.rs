@@ -5,14 +5,13 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::paths;
-use super::pattern;
-use super::schema::{Node, prune};
+use super::schema::{Node, PatternReader, Patterns, compile_pattern, prune};
 use super::validate::default_errors;
 use crate::budget;
 use crate::status::{Errors, FieldError};
 
-/// What is wrong with an `openAPIV3Schema` that stands at `path`.
-pub(super) fn check(schema: &Value, path: &str, has_status: bool) -> Errors {
+/// What is wrong with an `openAPIV3Schema` that stands at `path`. Its patterns are compiled into `patterns`.
+pub(super) fn check(schema: &Value, path: &str, has_status: bool, patterns: &mut Patterns) -> Errors {
     let mut errors = Errors::default();
     if has_status {
         check_root_with_status(schema, path, &mut errors);
@@ -21,11 +20,12 @@ pub(super) fn check(schema: &Value, path: &str, has_status: bool) -> Errors {
         errors.push(FieldError::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
     let mut structural = Errors::default();
-    invariants(schema, Level::Root, path, &mut structural);
+    invariants(schema, Level::Root, path, patterns, &mut structural);
     complete(schema, schema, path, path, &mut structural);
     structural.sort();
     if structural.is_empty() {
-        defaults(schema, &Node::read(schema), path, true, &mut errors);
+        let node = Node::read(schema, &PatternReader::new(vec![patterns]));
+        defaults(schema, &node, path, true, &mut errors);
     }
     errors.extend(structural);
     let place = Place { is_root: true, ..Place::default() };
@@ -111,7 +111,7 @@ fn check_root_with_status(schema: &Value, path: &str, errors: &mut Errors) {
     }
 }
 
-fn invariants(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
+fn invariants(schema: &Value, level: Level, path: &str, patterns: &mut Patterns, errors: &mut Errors) {
     let ty = text(schema, "type");
     let embedded = is_true(schema, "x-kubernetes-embedded-resource");
     let int_or_string = is_true(schema, "x-kubernetes-int-or-string");
@@ -121,10 +121,10 @@ fn invariants(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
         errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
     }
     if let Some(items) = items {
-        invariants(items, Level::Item, &paths::field(path, "items"), errors);
+        invariants(items, Level::Item, &paths::field(path, "items"), patterns, errors);
     }
     for (name, schema) in properties(schema) {
-        invariants(schema, Level::Field, &paths::property(path, name), errors);
+        invariants(schema, Level::Field, &paths::property(path, name), patterns, errors);
     }
     let additional = schema.get("additionalProperties").filter(|additional| !additional.is_null());
     if let Some(additional) = additional {
@@ -133,7 +133,7 @@ fn invariants(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
             errors.push(FieldError::forbidden(&path, "must not be used at the root"));
         }
         if additional.is_object() {
-            invariants(additional, Level::Field, &path, errors);
+            invariants(additional, Level::Field, &path, patterns, errors);
         }
         if embedded {
             errors.push(FieldError::forbidden(&path, "must not be used if x-kubernetes-embedded-resource is set"));
@@ -145,7 +145,8 @@ fn invariants(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
             errors.push(FieldError::invalid(format!("{path}.x-kubernetes-{name}"), true, detail));
         }
     }
-    branches(schema, is_int_or_string(&schema["anyOf"]), is_int_or_string(&schema["allOf"][0]["anyOf"]), path, errors);
+    let skipped = (is_int_or_string(&schema["anyOf"]), is_int_or_string(&schema["allOf"][0]["anyOf"]));
+    branches(schema, skipped, path, patterns, errors);
 
     let type_path = format!("{path}.type");
     if embedded && ty != "object" {
@@ -204,37 +205,43 @@ fn is_int_or_string(any_of: &Value) -> bool {
 }
 
 /// What stands in `anyOf` and the like restricts values, and says nothing about their structure.
-fn branches(schema: &Value, skip_any_of: bool, skip_first_any_of: bool, path: &str, errors: &mut Errors) {
+fn branches(
+    schema: &Value,
+    (skip_any_of, skip_first_any_of): (bool, bool),
+    path: &str,
+    patterns: &mut Patterns,
+    errors: &mut Errors,
+) {
     if !skip_any_of {
         for (index, schema) in list(schema, "anyOf").enumerate() {
-            nested(schema, false, &paths::branch(path, "anyOf", index), errors);
+            nested(schema, false, &paths::branch(path, "anyOf", index), patterns, errors);
         }
     }
     for (index, schema) in list(schema, "allOf").enumerate() {
-        nested(schema, skip_first_any_of && index == 0, &paths::branch(path, "allOf", index), errors);
+        nested(schema, skip_first_any_of && index == 0, &paths::branch(path, "allOf", index), patterns, errors);
     }
     for (index, schema) in list(schema, "oneOf").enumerate() {
-        nested(schema, false, &paths::branch(path, "oneOf", index), errors);
+        nested(schema, false, &paths::branch(path, "oneOf", index), patterns, errors);
     }
     if schema["not"].is_object() {
-        nested(&schema["not"], false, &paths::field(path, "not"), errors);
+        nested(&schema["not"], false, &paths::field(path, "not"), patterns, errors);
     }
     let pattern_text = text(schema, "pattern");
     if !pattern_text.is_empty()
-        && let Err(why) = pattern::compile(pattern_text)
+        && let Err(why) = compile_pattern(patterns, pattern_text)
     {
         let detail = format!("must be a valid regular expression, but isn't: {why}");
         errors.push(FieldError::invalid(format!("{path}.pattern"), pattern_text, detail));
     }
 }
 
-fn nested(schema: &Value, skip_any_of: bool, path: &str, errors: &mut Errors) {
-    branches(schema, skip_any_of, false, path, errors);
+fn nested(schema: &Value, skip_any_of: bool, path: &str, patterns: &mut Patterns, errors: &mut Errors) {
+    branches(schema, (skip_any_of, false), path, patterns, errors);
     if schema["items"].is_object() {
-        nested(&schema["items"], false, &paths::field(path, "items"), errors);
+        nested(&schema["items"], false, &paths::field(path, "items"), patterns, errors);
     }
     for (name, schema) in properties(schema) {
-        nested(schema, false, &paths::property(path, name), errors);
+        nested(schema, false, &paths::property(path, name), patterns, errors);
     }
     let forbidden = [
         ("type", "empty"),

@@ -49,7 +49,7 @@ fn with(schema: &Value, version: &Value) -> Value {
 fn refusal(mut crd: Value) -> String {
     fill(&mut crd);
     prepare(&mut crd, None);
-    shown(&check(&crd, None))
+    shown(&check(&crd, None, &mut Patterns::new()))
 }
 
 /// Whether two refusals are the same but for the order of their errors, which is random on the real server.
@@ -432,7 +432,7 @@ fn what_is_left_out_is_filled_in_and_the_status_begins_empty() {
     prepare(&mut next, Some(&crd));
     assert_eq!(next["status"]["storedVersions"], json!(["v1", "v2"]));
     let wanted = r#"status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions"#;
-    assert_eq!(shown(&check(&next, None)), wanted);
+    assert_eq!(shown(&check(&next, None, &mut Patterns::new())), wanted);
 }
 
 #[test]
@@ -466,10 +466,10 @@ fn what_decides_where_objects_are_stored_cannot_change() {
     new["spec"]["scope"] = "Cluster".into();
     new["spec"]["group"] = "b.com".into();
     let group = r#"spec.group: Invalid value: "b.com": field is immutable"#;
-    assert_eq!(shown(&check(&new, Some(&old))), group);
+    assert_eq!(shown(&check(&new, Some(&old), &mut Patterns::new())), group);
     old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
     let scope = r#"spec.scope: Invalid value: "Cluster": field is immutable"#;
-    assert_eq!(shown(&check(&new, Some(&old))), format!("[{scope}, {group}]"));
+    assert_eq!(shown(&check(&new, Some(&old), &mut Patterns::new())), format!("[{scope}, {group}]"));
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn a_definition_says_what_is_served() {
     assert_eq!(warnings(&crd), ["unrecognized format \"color\""]);
     fill(&mut crd);
     prepare(&mut crd, None);
-    let definition = Definition::read(&crd);
+    let definition = Definition::read(&crd, Vec::new());
     assert_eq!((definition.group.as_str(), definition.namespaced), ("example.com", true));
     assert_eq!(definition.names.list_kind, "WidgetList");
     assert!(definition.served("v2").is_none());
@@ -499,32 +499,41 @@ fn a_definition_says_what_is_served() {
     let next =
         json!({"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}});
     crd["spec"]["versions"].as_array_mut().unwrap().push(next);
-    let definition = Definition::read(&crd);
+    let definition = Definition::read(&crd, Vec::new());
     let warning = definition.served("v1").unwrap().deprecation_warning.as_deref();
     assert_eq!(warning, Some("example.com/v1 Widget is deprecated; use example.com/v2 Widget"));
 }
 
-/// Large schemas have hundreds of fields, most of them without a pattern.
+/// Large schemas have hundreds of fields, many of them with the same few patterns.
 #[test]
-fn a_pattern_is_compiled_once_by_the_checks_and_again_when_a_value_needs_it() {
+fn a_pattern_is_compiled_once_by_the_checks_and_not_again() {
     let schema = json!({
         "type": "object",
         "properties": {
             "plain": {"type": "string"},
             "quantity": {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true},
-            "name": {"type": "string", "pattern": "^[a-z]+$"},
+            "name": {"type": "string", "pattern": "^[a-z]+$", "default": "x"},
+            "same": {"type": "string", "pattern": "^[a-z]+$", "default": "y"},
         },
     });
     let mut crd = with(&schema, &json!({}));
     fill(&mut crd);
     prepare(&mut crd, None);
     let before = pattern::COMPILED.get();
-    assert_eq!(shown(&check(&crd, None)), "");
-    let definition = Definition::read(&crd);
-    assert_eq!(pattern::COMPILED.get() - before, 1);
-    let schema = &definition.versions[0].schema;
+    let mut patterns = Patterns::new();
+    assert_eq!(shown(&check(&crd, None, &mut patterns)), "");
+    let definition = Definition::read(&crd, vec![&patterns]);
     for (name, errors) in [("abc", 0), ("ABC", 1)] {
-        assert_eq!(schema.validate(&json!({"name": name})).len(), errors, "{name}");
+        let schema = &definition.versions[0].schema;
+        assert_eq!(schema.validate(&json!({"name": name, "same": "a"})).len(), errors, "{name}");
     }
-    assert_eq!(pattern::COMPILED.get() - before, 2);
+    assert_eq!(pattern::COMPILED.get() - before, 1);
+
+    // Read again without a check, as after a change of its status: the patterns are those of before.
+    let again = Definition::read(&crd, vec![&Patterns::new(), &definition.patterns]);
+    assert_eq!(again.versions[0].schema.validate(&json!({"name": "ABC"})).len(), 1);
+    assert_eq!(pattern::COMPILED.get() - before, 1);
+    // What no schema has any more is not kept.
+    let other = with(&json!({"type": "object"}), &json!({}));
+    assert!(Definition::read(&other, vec![&definition.patterns]).patterns.is_empty());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::crd;
+use crate::crd::{self, Patterns};
 use crate::delete::{Deleted, finalizers, set_finalizers};
 use crate::delete_options::{DeleteOptions, Propagation};
 use crate::garbage::Work;
@@ -13,7 +13,7 @@ use crate::metadata;
 use crate::object::Object;
 use crate::server::Shared;
 use crate::status::Status;
-use crate::store::{Key, ResourceId};
+use crate::store::Key;
 
 /// Holds a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -48,7 +48,7 @@ impl Shared {
         terminating(&mut value, "True", &now, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
         // Whoever writes meanwhile does not keep the objects from going.
         let _ = self.put(kind, key, &marked, &value, work);
-        self.customs.register(&value, self.store.revision());
+        self.serve_definition(kind, key, &Patterns::new());
         if let Some(custom) = self.defined_by(&key.name) {
             self.delete_all(&custom, work);
         }
@@ -87,8 +87,8 @@ impl Shared {
         terminating(&mut value, "False", &self.now(), reason, message);
         // A writer who was quicker has come here by himself, or will.
         let written = self.put_or_remove(kind, &key, &current, &value, work);
-        if written.is_ok() && self.store.get(&kind.id(), &key).is_some() {
-            self.customs.register(&value, self.store.revision());
+        if written.is_ok() {
+            self.serve_definition(kind, &key, &Patterns::new());
         }
     }
 
@@ -100,12 +100,9 @@ impl Shared {
 
     /// A definition that is gone is served no longer, and nothing of it is kept: neither its schema
     /// nor the past of its objects (test: `nothing_is_kept_of_a_definition_that_is_deleted`).
-    pub(crate) fn forget_custom(&self, name: &str) {
-        self.customs.unregister(name);
-        if let Some((plural, group)) = name.split_once('.') {
-            self.store.remove(&ResourceId { group: group.into(), plural: plural.into() });
-        }
-        self.reconsider_names(name);
+    pub(crate) fn forget_custom(&self, definition: &Object) {
+        self.customs.unregister(definition, &self.store);
+        self.reconsider_names(&definition.key().name);
     }
 
     /// Looks again at the names of the other definitions of a group: what one gives up, another may have.
@@ -113,9 +110,9 @@ impl Shared {
         let Some(kind) = builtin().resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else { return };
         let Some((_, group)) = name.split_once('.') else { return };
         for object in self.store.list(&kind.id(), None).objects {
-            let crd = object.value();
-            if crd["spec"]["group"] == group && !crd::has_condition(&crd, "NamesAccepted") {
-                self.definition_written(kind, object.key());
+            let is_of_group = object.key().name.split_once('.').is_some_and(|(_, other)| other == group);
+            if is_of_group && !crd::has_condition(&object.value(), "NamesAccepted") {
+                self.definition_written(kind, object.key(), &Patterns::new());
             }
         }
     }

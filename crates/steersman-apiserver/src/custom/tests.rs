@@ -69,3 +69,22 @@ async fn nothing_is_kept_of_a_definition_that_is_deleted() {
         assert_eq!(objects.iter().filter(|object| Weak::strong_count(object) > 0).count(), 0, "round {round}");
     }
 }
+
+/// A definition that is deleted while another thread establishes it is not served afterwards.
+#[test]
+fn a_definition_that_is_deleted_while_it_is_established_is_not_served() {
+    const ROUNDS: usize = 300;
+    let server = ApiServer::new();
+    let call = |method: &str, path: &str, body: &Value| {
+        futures::FutureExt::now_or_never(call(&server, method, path, body)).expect("the answer waits for something")
+    };
+    let path = format!("{DEFINITIONS}/things.example.com");
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            scope.spawn(|| call("POST", DEFINITIONS, &definition("things")));
+            scope.spawn(|| while call("DELETE", &path, &Value::Null) == 404 {});
+        });
+        assert_eq!(call("GET", &path, &Value::Null), 404, "round {round}");
+        assert_eq!(call("GET", THINGS, &Value::Null), 404, "round {round}: served without a definition");
+    }
+}

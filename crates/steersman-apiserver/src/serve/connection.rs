@@ -26,14 +26,18 @@ use super::{Limits, Log, Stopped, subject};
 use crate::ApiServer;
 use crate::answer::{self, Body};
 use crate::identity::Identity;
-use crate::server::{Panicked, Received};
+use crate::server::{Panicked, Received, Weight};
 use crate::status::Status;
+use crate::watch::OnPanic;
 
 /// A client that is gone without a word is asked this often whether it is there, and given this long to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// More heavy requests at a time are refused with 429, as more than these writes are by the real server.
-const HEAVY_MAX: usize = 200;
+/// More reads that are not served from the stored form are refused with 429 at a time, as more reads
+/// are by the real server (`--max-requests-inflight`).
+const READS_MAX: usize = 400;
+/// The same for large writes (`--max-mutating-requests-inflight`).
+const LARGE_WRITES_MAX: usize = 200;
 
 /// What all connections share.
 pub(super) struct Connections {
@@ -43,21 +47,44 @@ pub(super) struct Connections {
     pub(super) log: Option<Log>,
     pub(super) limits: Limits,
     pub(super) stopped: Stopped,
-    pub(super) heavy: Heavy,
+    pub(super) lanes: Lanes,
 }
 
-/// The requests that are answered on threads of their own.
-pub(super) struct Heavy {
-    /// Room for those that are under way or wait for it, as the real server has for writes.
-    waiting: Semaphore,
+/// The requests that are answered on threads of their own, in three lanes, so that those of one do
+/// not wait for those of another.
+pub(super) struct Lanes {
+    reads: Lane,
+    /// Small writes wait for as long as it takes, and are not refused: their number is bounded by
+    /// the connections and their streams, and their bytes by the size of a small one.
+    small_writes: Lane,
+    large_writes: Lane,
+}
+
+/// Room for some of these requests.
+struct Lane {
+    /// Room for those that are under way or wait for it.
+    waiting: Option<Semaphore>,
     /// Room for those that are under way: one for each processor and at least two, as each may take some hundred megabytes.
     running: Arc<Semaphore>,
 }
 
-impl Heavy {
+impl Lanes {
     pub(super) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get).max(2);
-        Self { waiting: Semaphore::new(HEAVY_MAX), running: Arc::new(Semaphore::new(processors)) }
+        let lane = |waiting: Option<usize>| Lane {
+            waiting: waiting.map(Semaphore::new),
+            running: Arc::new(Semaphore::new(processors)),
+        };
+        Self { reads: lane(Some(READS_MAX)), small_writes: lane(None), large_writes: lane(Some(LARGE_WRITES_MAX)) }
+    }
+
+    fn of(&self, weight: Weight) -> Option<&Lane> {
+        match weight {
+            Weight::Light => None,
+            Weight::Read => Some(&self.reads),
+            Weight::SmallWrite => Some(&self.small_writes),
+            Weight::LargeWrite => Some(&self.large_writes),
+        }
     }
 }
 
@@ -146,20 +173,28 @@ impl Connections {
         if let (Some(log), Some(line)) = (&self.log, line) {
             let ms = began.elapsed().as_secs_f64() * 1000.0;
             log(&format!("{line} {} {ms:.1}ms", response.status().as_u16()));
-            if let Some(Panicked { count, message }) = response.extensions().get() {
-                log(&format!("{line} panicked ({count} since the start): {message}"));
+            let report = {
+                let log = Arc::clone(log);
+                move |Panicked { count, message }: &Panicked| {
+                    log(&format!("{line} panicked ({count} since the start): {message}"));
+                }
+            };
+            if let Some(panicked) = response.extensions().get() {
+                report(panicked);
+            } else if let Some(on_panic) = response.extensions().get::<OnPanic>() {
+                on_panic.set(report);
             }
         }
         response
     }
 
-    /// Answers a request: a heavy one on a thread of its own, so that the threads of connections go on with the others.
+    /// Answers a request: on a thread of its own unless it is light, so that the threads of connections go on with the others.
     async fn respond(&self, received: Received) -> Response<Body> {
-        if !received.is_heavy() {
-            return self.server.respond(received);
-        }
-        let Ok(_waiting) = self.heavy.waiting.try_acquire() else { return answer::refusal(&Status::overloaded()) };
-        let Ok(running) = Arc::clone(&self.heavy.running).acquire_owned().await else {
+        let Some(lane) = self.lanes.of(self.server.weight(&received)) else { return self.server.respond(received) };
+        let Ok(_waiting) = lane.waiting.as_ref().map(Semaphore::try_acquire).transpose() else {
+            return answer::refusal(&Status::overloaded());
+        };
+        let Ok(running) = Arc::clone(&lane.running).acquire_owned().await else {
             return answer::refusal(&Status::overloaded());
         };
         let server = self.server.clone();

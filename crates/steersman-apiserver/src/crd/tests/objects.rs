@@ -78,7 +78,8 @@ fn probe() -> Schema {
     let status = json!({"type": "object", "properties": {
         "n": {"type": "integer"}, "l": {"type": "array", "items": {"type": "integer"}},
     }});
-    Schema::compile(&json!({"type": "object", "properties": {"spec": spec, "status": status}}))
+    let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
+    Schema::compile(&schema, &PatternReader::default())
 }
 
 #[test]
