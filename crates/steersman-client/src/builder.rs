@@ -1,5 +1,6 @@
 //! Putting a client together.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::header::HeaderValue;
@@ -24,7 +25,7 @@ use crate::layers::token_file::{TokenFile, WithTokenFile};
 use crate::layers::{AnswerBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::watch_connection::Connections;
-use crate::{Client, Error};
+use crate::{Client, Error, file};
 
 /// How often a request is sent again at the most, see [`ClientBuilder::retries`].
 const RETRIES_DEFAULT: u32 = 10;
@@ -155,7 +156,8 @@ impl ClientBuilder {
     }
 
     /// Sets the client up. Nothing is sent yet.
-    pub fn build(self) -> Result<Client, Error> {
+    pub fn build(mut self) -> Result<Client, Error> {
+        let token_file = self.prepare_files()?;
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -178,20 +180,21 @@ impl ClientBuilder {
                 }
             },
         };
-        self.over(inner)
+        self.over(with_token_file(inner, token_file))
     }
 
     /// Sets the client up over another way to make connections: TLS is on top of it where the server's address begins with `https`, and
     /// the proxy of the configuration is not used.
-    pub fn build_with_connector<C>(self, connector: C) -> Result<Client, Error>
+    pub fn build_with_connector<C>(mut self, connector: C) -> Result<Client, Error>
     where
         C: Service<Uri> + Clone + Send + Sync + 'static,
         C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
         C::Future: Send + 'static,
         C::Error: std::error::Error + Send + Sync + 'static,
     {
+        let token_file = self.prepare_files()?;
         let inner = hyper(&self.config, connector)?;
-        self.over(inner)
+        self.over(with_token_file(inner, token_file))
     }
 
     /// Sets the client up over a service that reaches the server by itself, such as a server in this process. The server's
@@ -205,6 +208,27 @@ impl ClientBuilder {
         B::Error: Into<BoxError>,
     {
         self.over(boxed(service))
+    }
+
+    /// Takes the token file, and checks the files that kube-client reads for TLS. It has no limits of its own.
+    fn prepare_files(&mut self) -> Result<Option<Arc<TokenFile>>, Error> {
+        let token_file = TokenFile::take(&mut self.config.auth_info)?;
+        if self.config.cluster_url.scheme() == Some(&Scheme::HTTP) && self.config.proxy_url.is_none() {
+            return Ok(token_file);
+        }
+        let auth = &self.config.auth_info;
+        let unless_given = |file: &Option<String>, given: bool| file.clone().filter(|_| !given).map(PathBuf::from);
+        let files = [
+            ("client-certificate", unless_given(&auth.client_certificate, auth.client_certificate_data.is_some())),
+            ("client-key", unless_given(&auth.client_key, auth.client_key_data.is_some())),
+            ("certificate authority", self.config.root_cert_file.clone()),
+        ];
+        for (name, path) in files.into_iter().filter_map(|(name, path)| Some((name, path?))) {
+            file::check(&path).map_err(|problem| {
+                Error::Config(format!("cannot read the {name} {}: {problem}", path.display()).into())
+            })?;
+        }
+        Ok(token_file)
     }
 
     fn over(self, inner: Transport) -> Result<Client, Error> {
@@ -275,19 +299,20 @@ where
     C::Future: Send + Unpin + 'static,
     C::Error: Into<BoxError>,
 {
-    let mut config = config.clone();
-    let token_file = TokenFile::take(&mut config.auth_info)?;
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(|error| config_error(&config, error))?)
-        .layer(config.extra_headers_layer().map_err(|error| config_error(&config, error))?)
+        .option_layer(config.auth_layer().map_err(|error| config_error(config, error))?)
+        .layer(config.extra_headers_layer().map_err(|error| config_error(config, error))?)
         .map_err(BoxError::from)
         .service(Connections::new(connector));
-    let transport = boxed(service.map_err(without_credentials));
-    Ok(match token_file {
-        None => transport,
-        Some(file) => BoxCloneSyncService::new(WithTokenFile { inner: transport, file }),
-    })
+    Ok(boxed(service.map_err(without_credentials)))
+}
+
+fn with_token_file(inner: Transport, file: Option<Arc<TokenFile>>) -> Transport {
+    match file {
+        None => inner,
+        Some(file) => BoxCloneSyncService::new(WithTokenFile { inner, file }),
+    }
 }
 
 /// The credentials in the address of a proxy, as they are written there.

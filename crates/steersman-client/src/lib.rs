@@ -20,6 +20,7 @@ mod conflict;
 mod discovery;
 mod encoding;
 mod error;
+mod file;
 mod layers;
 mod rest;
 mod rest_mapper;

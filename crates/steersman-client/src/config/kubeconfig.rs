@@ -9,6 +9,7 @@ use steersman_wire::base64;
 
 use super::config_error;
 use crate::Error;
+use crate::file::{self, Problem, read_bounded};
 
 /// Why a file was not read.
 pub(super) enum Unread {
@@ -25,23 +26,15 @@ impl Unread {
     }
 }
 
-/// The size of the largest kubeconfig that is read. A file with hundreds of clusters takes about one megabyte.
-const BYTES_MAX: u64 = 8 << 20;
-
-/// Reads a file. Only regular files of a limited size are read: a FIFO or a device may have no end.
+/// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Kubeconfig, Unread> {
-    let unreadable = |problem: String| Unread::Invalid(config_error(format!("{} {problem}", path.display())));
-    match std::fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => {
-            let problem = "is not a regular file: write the kubeconfig to a file, and name that file";
-            return Err(unreadable(problem.to_owned()));
-        }
-        Ok(metadata) if metadata.len() > BYTES_MAX => {
-            let length = metadata.len();
-            return Err(unreadable(format!("has {length} bytes, and a kubeconfig has at most {BYTES_MAX}")));
-        }
+    match file::check(path) {
         // Reading it names the fault.
-        Ok(_) | Err(_) => {}
+        Ok(()) | Err(Problem::Io(_)) => {}
+        Err(problem) => {
+            let text = format!("cannot use {} as kubeconfig: {problem}", path.display());
+            return Err(Unread::Invalid(config_error(text)));
+        }
     }
     Kubeconfig::read_from(path).map_err(|error| {
         let invalid = |problem: &str| config_error(format!("invalid kubeconfig {}: {problem}", path.display()));
@@ -65,9 +58,10 @@ pub(super) fn read(path: &Path) -> Result<Kubeconfig, Unread> {
 }
 
 /// The configuration that the current context of these files gives.
-pub(super) async fn config(file: Kubeconfig, paths: &[PathBuf]) -> Result<Config, Error> {
+pub(super) async fn config(kubeconfig: Kubeconfig, paths: &[PathBuf]) -> Result<Config, Error> {
     let files = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let chosen = Chosen::of(&file, &files, if paths.len() > 1 { "their" } else { "its" }).map_err(config_error)?;
+    let chosen =
+        Chosen::of(&kubeconfig, &files, if paths.len() > 1 { "their" } else { "its" }).map_err(config_error)?;
     let Chosen { cluster_name, cluster, user } = &chosen;
     if let Some((name, user)) = user {
         check_identity(user).map_err(|problem| config_error(format!("user {name:?} in {files}{problem}")))?;
@@ -78,7 +72,10 @@ pub(super) async fn config(file: Kubeconfig, paths: &[PathBuf]) -> Result<Config
     } else {
         format!("certificate-authority {}", cluster.certificate_authority.as_deref().unwrap_or_default())
     };
-    let config = Config::from_custom_kubeconfig(file.clone(), &KubeConfigOptions::default()).await;
+    if let (None, Some(path)) = (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        file::check(path.as_ref()).map_err(|problem| in_cluster(format!(": cannot read {authority}: {problem}")))?;
+    }
+    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await;
     let config = config.map_err(|error| {
         in_cluster(match error {
             KubeconfigError::MissingClusterUrl => " has no server".to_owned(),
@@ -162,7 +159,7 @@ fn check_identity(user: &AuthInfo) -> Result<(), String> {
             }
             (None, Some(path)) => {
                 let what = format!("{name} {path}");
-                let bytes = std::fs::read(path).map_err(|error| format!(": cannot read {what}: {error}"))?;
+                let bytes = read_bounded(path.as_ref()).map_err(|error| format!(": cannot read {what}: {error}"))?;
                 (what, bytes)
             }
         };

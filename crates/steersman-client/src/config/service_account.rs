@@ -9,6 +9,7 @@ use kube_client::config::{
 
 use super::config_error;
 use crate::Error;
+use crate::file::read_text_bounded;
 use crate::layers::token_file;
 
 /// Where the kubelet mounts them.
@@ -49,7 +50,7 @@ pub fn config_from_service_account(folder: &Path, host: &str, port: &str) -> Res
     };
     let (token, authority, namespace) = (folder.join("token"), folder.join("ca.crt"), folder.join("namespace"));
     token_file::read(&token).map_err(|problem| unusable(&token, &problem))?;
-    let read = |path| std::fs::read_to_string(path).map_err(|error| unusable(path, &error.to_string()));
+    let read = |path| read_text_bounded(path).map_err(|problem| unusable(path, &problem.to_string()));
     read(&authority)?;
     let default_namespace = read(&namespace)?.trim().to_owned();
     if default_namespace.is_empty() {

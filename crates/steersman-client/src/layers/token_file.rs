@@ -13,6 +13,7 @@ use tower::{BoxError, Service, ServiceExt};
 
 use super::{Answer, AnswerBody, service};
 use crate::Error;
+use crate::file::read_text_bounded;
 
 /// A token that was read so long ago is read again: so it is never older than a minute, even while a request is on its way.
 const REREAD_AFTER: Duration = Duration::from_secs(50);
@@ -75,7 +76,7 @@ impl TokenFile {
 
 /// What is sent of the token in a file, or what is wrong with it, without a word of it.
 pub(crate) fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
-    let token = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let token = read_text_bounded(path).map_err(|problem| problem.to_string())?;
     let token = token.trim();
     if token.is_empty() {
         return Err("it is empty".to_owned());

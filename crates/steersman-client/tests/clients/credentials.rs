@@ -8,7 +8,7 @@ use kube_client::config::{ExecConfig, ExecInteractiveMode};
 use steersman_client::{Client, Config, Error};
 
 use super::loopback::{Loopback, Then, header};
-use super::{MAP, no_timeouts};
+use super::{MAP, endless_files, in_time, make_fifo, no_timeouts};
 
 const REFUSAL: &str = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
 
@@ -94,6 +94,45 @@ async fn a_token_file_that_cannot_be_used_is_named_without_its_contents() {
         assert!(text.contains(&path.display().to_string()) && text.contains(problem), "{text}");
         assert!(!text.contains("secret"), "{text}");
     }
+}
+
+/// A client from a configuration that the program put together itself.
+#[test]
+fn files_without_end_are_refused() {
+    type Field = fn(&mut Config, String);
+    let fields: [(&str, Field); 4] = [
+        ("token file", |config, file| config.auth_info.token_file = Some(file)),
+        ("client-certificate", |config, file| config.auth_info.client_certificate = Some(file)),
+        ("client-key", |config, file| config.auth_info.client_key = Some(file)),
+        ("certificate authority", |config, file| config.root_cert_file = Some(file.into())),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (endless, problem) in endless_files(folder.path()) {
+        for (name, set) in fields {
+            let file = endless.display().to_string();
+            let mut config = Config::new("https://server.test".parse().unwrap());
+            set(&mut config, file.clone());
+            let error = in_time(|| async { Client::builder(config).build().unwrap_err() }).to_string();
+            assert!(error.contains(&format!("{name} {file}")) && error.contains(problem), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_token_file_that_becomes_a_fifo_leaves_the_last_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "first").unwrap();
+    let used = in_time(move || async move {
+        tokio::time::pause();
+        let mut server = Loopback::start([Then::json(MAP)]).await;
+        let client = patient(with_token_file(&server, &path));
+        std::fs::remove_file(&path).unwrap();
+        make_fifo(&path);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        authorization(&mut server, &client).await
+    });
+    assert_eq!(used, "Bearer first");
 }
 
 #[tokio::test]

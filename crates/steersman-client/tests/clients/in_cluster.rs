@@ -8,7 +8,7 @@ use steersman_testing::Embedded;
 
 use super::loopback::{Loopback, Then, header};
 use super::mounted::ServiceAccount;
-use super::{MAP, no_timeouts};
+use super::{MAP, endless_files, in_time, no_timeouts};
 
 /// A certificate as far as its file goes. No connection of these tests depends on what is in it.
 const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nYXV0aG9yaXR5\n-----END CERTIFICATE-----\n";
@@ -32,6 +32,29 @@ fn the_files_and_the_two_variables_give_server_namespace_and_credentials() {
         assert_eq!(config.root_cert.unwrap().len(), 1);
         assert_eq!(config.root_cert_file.as_deref(), Some(&*account.folder().join("ca.crt")));
         assert_eq!(config.proxy_url, None);
+    }
+}
+
+#[test]
+fn files_without_end_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (endless, problem) in endless_files(folder.path()) {
+        for name in ["token", "ca.crt", "namespace"] {
+            let account = tempfile::tempdir().unwrap();
+            for (file, text) in [("token", "first"), ("ca.crt", AUTHORITY), ("namespace", "team-a")] {
+                let path = account.path().join(file);
+                if file == name {
+                    std::os::unix::fs::symlink(&endless, &path).unwrap();
+                } else {
+                    std::fs::write(&path, text).unwrap();
+                }
+            }
+            let path = account.path().to_owned();
+            let config = || async move { config_from_service_account(&path, "10.0.0.1", "443").unwrap_err() };
+            let error = in_time(config).to_string();
+            let file = account.path().join(name);
+            assert!(error.contains(&file.display().to_string()) && error.contains(problem), "{error}");
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use steersman_client::{Client, Config, Error, config_from_environment, config_from_flags, config_in_cluster};
 
 use super::loopback::{Loopback, Then, header};
-use super::{MAP, no_timeouts};
+use super::{MAP, endless_files, in_time, make_fifo, no_timeouts};
 
 /// The folder of a test that runs in a process of its own.
 const FOLDER: &str = "STEERSMAN_TEST_FOLDER";
@@ -314,6 +314,7 @@ async fn certificates_that_are_broken_inside_are_named_with_the_server() {
         let pem = |tag| format!("-----BEGIN {tag}-----\naGlkZGVu\n-----END {tag}-----\n");
         write(&folder.join("certificate"), &pem("CERTIFICATE"));
         write(&folder.join("key"), &pem("PRIVATE KEY"));
+        write(&folder.join("token"), "token-one");
         let authority = |file: &mut serde_json::Value| {
             file["clusters"][0]["cluster"]["certificate-authority"] = "certificate".into();
         };
@@ -454,15 +455,9 @@ async fn a_proxy_of_the_environment_is_not_for_everybody() {
     );
 }
 
-/// The error of a configuration, read on a thread of its own: a read that does not end fails the test.
+/// The error of a configuration that is read in time.
 fn error_in_time<F: Future<Output = Result<Config, Error>>>(read: impl FnOnce() -> F + Send + 'static) -> String {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let error = runtime.block_on(read()).unwrap_err();
-        sender.send(error.to_string()).unwrap();
-    });
-    receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("the file is read without end")
+    in_time(|| async { read().await.unwrap_err().to_string() })
 }
 
 /// A FIFO or a device may have no end, and a huge file takes all memory.
@@ -471,22 +466,49 @@ fn only_regular_files_of_a_sane_size_are_read() {
     let environment = [("KUBECONFIG", "FOLDER/config:FOLDER/fifo")];
     let prepare = |folder: &Path| {
         write(&folder.join("config"), &kubeconfig("first", "http://one:1", "token"));
-        assert!(Command::new("mkfifo").arg(folder.join("fifo")).status().unwrap().success());
+        make_fifo(&folder.join("fifo"));
         // Sparse: it takes no room on the disk.
         std::fs::File::create(folder.join("huge")).unwrap().set_len(1 << 40).unwrap();
     };
     let Some(folder) = alone("only_regular_files_of_a_sane_size_are_read", &environment, prepare) else { return };
     let fifo = folder.join("fifo");
-    let refused = format!("{} is not a regular file", fifo.display());
+    let refused = format!("cannot use {} as kubeconfig: it is not a regular file", fifo.display());
     let error = error_in_time(config_from_environment);
     assert!(error.contains(&refused), "{error}");
     let of_flag = |path: PathBuf| error_in_time(move || async move { config_from_flags(None, Some(&path)).await });
     let error = of_flag(fifo);
     assert!(error.contains(&refused), "{error}");
-    assert!(of_flag("/dev/null".into()).contains("/dev/null is not a regular file"));
+    assert!(of_flag("/dev/null".into()).contains("/dev/null as kubeconfig: it is not a regular file"));
     assert!(of_flag(folder.clone()).contains("is not a regular file"));
     let error = of_flag(folder.join("huge"));
-    assert!(error.contains("has 1099511627776 bytes, and a kubeconfig has at most 8388608"), "{error}");
+    assert!(error.contains("has 1099511627776 bytes, and at most 8388608 are read"), "{error}");
+}
+
+/// What holds for the kubeconfig holds for the files that it names.
+#[test]
+fn certificates_and_keys_are_regular_files_of_a_sane_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let pem = folder.path().join("pem");
+    write(&pem, "-----BEGIN CERTIFICATE-----\nYXV0aG9yaXR5\n-----END CERTIFICATE-----\n");
+    for (endless, problem) in endless_files(folder.path()) {
+        for field in ["certificate-authority", "client-certificate", "client-key"] {
+            let file = |name: &str| if name == field { endless.clone() } else { pem.clone() };
+            let text = serde_json::json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": "one",
+                "contexts": [{"name": "one", "context": {"cluster": "cluster", "user": "user"}}],
+                "clusters": [{"name": "cluster", "cluster": {
+                    "server": "https://one:1", "certificate-authority": file("certificate-authority"),
+                }}],
+                "users": [{"name": "user", "user": {
+                    "client-certificate": file("client-certificate"), "client-key": file("client-key"),
+                }}],
+            });
+            let path = folder.path().join("config");
+            write(&path, &text.to_string());
+            let error = error_in_time(move || async move { config_from_flags(None, Some(&path)).await });
+            assert!(error.contains(&format!("{field} {}", endless.display())) && error.contains(problem), "{error}");
+        }
+    }
 }
 
 /// `KUBECONFIG=/dev/null` is how scripts leave the user's own configuration out.

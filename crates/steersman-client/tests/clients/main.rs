@@ -38,6 +38,31 @@ fn builder() -> ClientBuilder {
     Client::builder(Config::new(SERVER.parse().unwrap()))
 }
 
+/// What `work` gives, done on a thread and a runtime of its own: a read that does not end fails the test.
+fn in_time<T: Send + 'static, F: Future<Output = T>>(work: impl FnOnce() -> F + Send + 'static) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        sender.send(runtime.block_on(work())).unwrap();
+    });
+    receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("the file is read without end")
+}
+
+fn make_fifo(path: &std::path::Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Files that may take all time or all memory to read, each with what an error states of it. The FIFO is the first: code that
+/// reads it stops there, and does not go on to fill the memory with zeros.
+fn endless_files(folder: &std::path::Path) -> [(std::path::PathBuf, &'static str); 3] {
+    let (fifo, huge) = (folder.join("fifo"), folder.join("huge"));
+    make_fifo(&fifo);
+    // Sparse: it takes no room on the disk.
+    std::fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
+    let not_regular = "is not a regular file";
+    [(fifo, not_regular), ("/dev/zero".into(), not_regular), (huge, "has 1099511627776 bytes, and at most ")]
+}
+
 /// A list that many tasks write to.
 #[derive(Clone, Debug)]
 struct Seen<T>(Arc<Mutex<Vec<T>>>);
