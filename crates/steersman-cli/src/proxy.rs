@@ -5,6 +5,7 @@
 //! loopback only and refuses requests for other host names (DNS rebinding) and from pages of other origins. The rules are
 //! in `rules.rs`; docs/security.md states what they do not cover.
 
+mod body;
 mod refusal;
 mod rules;
 
@@ -20,20 +21,19 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
 use http::uri::PathAndQuery;
 use http::{Request, Response, Version};
-use http_body_util::{BodyExt, Either, Full, Limited};
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube_client::client::Body;
 use steersman_client::{Client, config_from_flags};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::interrupt::Interrupt;
 use refusal::Refusal;
 
-/// More than the API server takes.
-const REQUEST_MAX: usize = 16 << 20;
 /// More connections than these wait for one to end.
 const CONNECTIONS_MAX: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -107,6 +107,8 @@ async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>) -> Infallible 
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        // An event of a watch is sent when it comes.
+        let _ = stream.set_nodelay(true);
         let forwarder = Arc::clone(&forwarder);
         tokio::spawn(async move {
             forwarder.connection(stream).await;
@@ -125,9 +127,7 @@ struct Forwarder {
 type Answer = Response<Either<Body, Full<Bytes>>>;
 
 impl Forwarder {
-    async fn connection(&self, stream: TcpStream) {
-        // An event of a watch is sent when it comes.
-        let _ = stream.set_nodelay(true);
+    async fn connection(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
         let service = service_fn(|request| async { Ok::<_, Infallible>(self.answer(request).await) });
@@ -145,8 +145,7 @@ impl Forwarder {
 
     async fn forward(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (mut parts, body) = request.into_parts();
-        let body = Limited::new(body, REQUEST_MAX).collect().await.map_err(|error| Refusal::body(&*error))?.to_bytes();
-        let mut forwarded = Request::new(Body::from(body));
+        let mut forwarded = Request::new(Body::from(body::collect(body).await?));
         *forwarded.method_mut() = parts.method;
         // Without the name that we were called by.
         let path = parts.uri.path_and_query().cloned();
@@ -188,5 +187,64 @@ fn remove_connection_headers(headers: &mut HeaderMap) {
     ];
     for name in named.into_iter().chain(always) {
         headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::{Instant, sleep, timeout};
+
+    use super::*;
+
+    /// The answer to a request whose body comes in `parts`, each a second after the one before, and how long it took. The
+    /// body is not complete: the server behind the proxy is never asked.
+    async fn answer(parts: impl IntoIterator<Item = Vec<u8>>) -> (String, Duration) {
+        let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = kube_client::Client::try_from(config).unwrap();
+        let forwarder = Forwarder { client, server: "http://127.0.0.1:1".to_owned() };
+        let (near, far) = duplex(1 << 20);
+        let connection = tokio::spawn(async move { forwarder.connection(far).await });
+        let (mut answers, mut near) = tokio::io::split(near);
+        let head = "POST /api/v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                    Content-Length: 10000000\r\n\r\n";
+        let began = Instant::now();
+        near.write_all(head.as_bytes()).await.unwrap();
+        let parts: Vec<_> = parts.into_iter().collect();
+        let sending = async {
+            for part in parts {
+                // The proxy may have closed the connection.
+                let _ = near.write_all(&part).await;
+                sleep(Duration::from_secs(1)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let mut text = Vec::new();
+        let receiving = timeout(Duration::from_secs(3600), answers.read_to_end(&mut text));
+        tokio::select! {
+            () = sending => {},
+            read = receiving => drop(read.expect("the connection stays open").unwrap()),
+        }
+        connection.await.unwrap();
+        (String::from_utf8(text).unwrap(), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_is_refused() {
+        for parts in [vec![], vec![b"{\"metadata\"".to_vec()]] {
+            let (answer, took) = answer(parts).await;
+            assert!(answer.starts_with("HTTP/1.1 504 ") && answer.contains("came too slowly"), "{answer}");
+            assert_eq!(took.as_secs(), 30);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_trickles_is_refused() {
+        let (answer, took) = answer((0..1000).map(|_| vec![b' '])).await;
+        assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
+        assert_eq!(took.as_secs(), 30);
+        // Half as fast as it must be: it has twice the time.
+        let (answer, took) = self::answer((0..1000).map(|_| vec![b' '; 8 << 10])).await;
+        assert!(answer.starts_with("HTTP/1.1 504 ") && (31..=60).contains(&took.as_secs()), "{took:?} {answer}");
     }
 }

@@ -1,11 +1,12 @@
 //! What the proxy answers by itself.
 
 use std::error::Error;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::{Full, LengthLimitError};
+use http_body_util::Full;
 use serde_json::json;
 
 /// Why a request is not answered by the server.
@@ -28,13 +29,22 @@ impl Refusal {
     }
 
     /// The body of the request cannot be read.
-    pub(super) fn body(error: &(dyn Error + Send + Sync + 'static)) -> Self {
-        if error.is::<LengthLimitError>() {
-            let message = format!("the body is too long: at most {} bytes are forwarded", super::REQUEST_MAX);
-            return Self { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "RequestEntityTooLarge", message };
-        }
+    pub(super) fn body(error: &hyper::Error) -> Self {
         let message = format!("the body of the request cannot be read: {error}");
         Self { status: StatusCode::BAD_REQUEST, reason: "BadRequest", message }
+    }
+
+    /// The body of the request has more than `bytes_max` bytes.
+    pub(super) fn body_too_long(bytes_max: usize) -> Self {
+        let message = format!("the body is too long: at most {bytes_max} bytes are forwarded");
+        Self { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "RequestEntityTooLarge", message }
+    }
+
+    /// The body of the request makes too little progress.
+    pub(super) fn body_too_slow(received: usize, elapsed: Duration) -> Self {
+        let seconds = elapsed.as_secs();
+        let message = format!("the body of the request came too slowly: {received} bytes in {seconds} s");
+        Self { status: StatusCode::GATEWAY_TIMEOUT, reason: "Timeout", message }
     }
 
     /// The server does not answer.
