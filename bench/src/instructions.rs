@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_cache::{Cached, Delta, DeltaFifo, Index, Indexer, Storage, StorageOptions, Work};
-use steersman_wire::{Codec, Encoding, Json, Limits, Strip, WatchEvent, WatchSplitter, protobuf};
+use steersman_wire::{Encoding, Json, Limits, Strip, WatchEvent, protobuf};
 use steersman_workqueue::{AddOptions, WorkQueue};
 
 use crate::contestant::FIRST_VERSION;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
-use steersman_wire::{Codec, Encoding, Json, Limits, ListSplitter, Strip, protobuf};
+use steersman_wire::{Encoding, Json, Limits, Strip, protobuf};
 
 use crate::contestant::{Ask, Cost, Outcome, Stopwatch};
 use crate::pods::{Pods, Shape};

@@ -10,7 +10,7 @@ use kube_core::metadata::PartialObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use steersman_cache::{Cached, Delta, Event, Object, Storage, StorageMetrics, StorageMode, StorageOptions};
-use steersman_wire::{Codec, FieldPath, Item, Json, Strip, TypeMeta};
+use steersman_wire::{FieldPath, Item, Json, Strip, TypeMeta};
 
 const MODES: [StorageMode; 3] = [StorageMode::Encoded, StorageMode::Decoded, StorageMode::Compressed];
 

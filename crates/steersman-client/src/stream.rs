@@ -7,8 +7,7 @@ use kube_core::params::{ListParams, WatchParams};
 use kube_core::{ObjectList, Resource};
 use serde::de::DeserializeOwned;
 use steersman_wire::{
-    Codec, Fault, Item, Json, Limits, ListBody, ListMeta, ListSplitter, ObjectError, TypeMeta, WatchBody, WatchEvent,
-    WatchSplitter, WireError,
+    Fault, Item, Json, Limits, ListMeta, ListSplitter, ObjectError, TypeMeta, WatchEvent, WatchSplitter, WireError,
 };
 
 use crate::api::{Form, request};
@@ -23,7 +22,7 @@ pub struct RawList {
     asked: Asked,
     body: AnswerBody,
     /// `None` at the end.
-    splitter: Option<ListBody>,
+    splitter: Option<ListSplitter>,
     meta: ListMeta,
     /// Set if the items are collected.
     bytes_left: Option<BytesLeft>,
@@ -34,7 +33,7 @@ pub struct RawWatch {
     asked: Asked,
     body: AnswerBody,
     /// `None` at the end.
-    splitter: Option<WatchBody>,
+    splitter: Option<WatchSplitter>,
 }
 
 impl std::fmt::Debug for RawList {

@@ -16,7 +16,7 @@ use steersman_client::{
     Warning, WarningHandler, config_from_service_account,
 };
 use steersman_testing::RealServer;
-use steersman_wire::{Encoding, Limits, ListSplitter, protobuf};
+use steersman_wire::{Encoding, Limits, protobuf};
 
 use mounted::ServiceAccount;
 use objects::{map, value};

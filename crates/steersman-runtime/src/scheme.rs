@@ -7,7 +7,7 @@ use std::fmt;
 use kube_core::Resource;
 use steersman_cache::Object;
 use steersman_client::{DynamicObject, GroupVersionKind};
-use steersman_wire::{Codec, Json};
+use steersman_wire::Json;
 
 use crate::Error;
 

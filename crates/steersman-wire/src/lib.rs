@@ -1,20 +1,20 @@
 //! Kubernetes on the wire, without any I/O.
 //!
-//! Objects arrive in lists and watch streams. A [`Codec`] knows an encoding in which they can be kept, which is [`Json`]. Its splitters are given
-//! a body chunk by chunk and give the bytes of one object after the other, most of them without a copy. What a cache wants to
-//! know of an object is read from those bytes without decoding them: its [`Metadata`], and single fields by their
-//! [`FieldPath`]; on the same way what nobody reads is left out ([`Strip`]), and what the metadata holds, if it is to be
-//! kept once ([`Codec::scan_remainder`]).
+//! Objects arrive in lists and watch streams. [`Encoding`] names how a body is encoded. Its splitters
+//! take a body chunk by chunk and return the bytes of one object after the other, most of them without
+//! a copy. [`Json`] reads from those bytes what a cache needs, without decoding the object: its
+//! [`Metadata`], and single fields by their [`FieldPath`]. On the way, [`Strip`] leaves out fields that
+//! no controller reads, and [`Json::scan_remainder`] leaves out what the metadata already holds.
 //!
-//! Built-in kinds also travel as [`protobuf`]. [`Encoding`] tells which it is, and splits either; an [`Item`] that came as protobuf is JSON to
-//! whoever looks at it.
+//! Built-in kinds also travel as [`protobuf`]. An [`Item`] that arrived as protobuf becomes JSON when it
+//! is read.
 //!
 //! ```
-//! use steersman_wire::{Codec, Json, Limits, ListSplitter, Strip};
+//! use steersman_wire::{Encoding, Json, Limits, Strip};
 //!
 //! let body = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[
 //!     {"metadata":{"name":"web-0","managedFields":[]},"spec":{"nodeName":"n1"}}]}"#;
-//! let mut list = Json.split_list(Limits::default());
+//! let mut list = Encoding::Json.split_list(Limits::default());
 //! for chunk in body.as_bytes().chunks(16) {
 //!     list.push(chunk.to_vec().into());
 //!     while let Some(item) = list.next_item()? {
@@ -81,14 +81,12 @@ pub use apimachinery::selector::{
     FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError,
 };
 pub use apimachinery::time;
-pub use codec::encoding::{Encoding, ListBody, WatchBody};
-pub use codec::json::{Json, JsonListSplitter, JsonWatchSplitter};
+pub use codec::encoding::Encoding;
+pub use codec::json::Json;
 pub use codec::metadata::{Metadata, OwnerReference};
 pub use codec::object_error::{Fault, ObjectError};
 pub use codec::shared_texts::SharedTexts;
+pub use codec::splitter::{ListSplitter, WatchSplitter};
 pub use codec::status::Status;
 pub use codec::strip::Strip;
-pub use codec::{
-    Codec, Item, Limits, ListMeta, ListSplitter, Scanned, TypeMeta, Value, WatchEvent, WatchSplitter, WireError,
-    base64, protobuf,
-};
+pub use codec::{Item, Limits, ListMeta, Scanned, TypeMeta, Value, WatchEvent, WireError, base64, protobuf};

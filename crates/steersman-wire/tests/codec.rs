@@ -4,10 +4,7 @@ mod targets;
 
 use bytes::Bytes;
 use serde_json::json;
-use steersman_wire::{
-    Codec, Fault, Item, Json, Limits, ListSplitter, ObjectError, Strip, TypeMeta, Value, WatchEvent, WatchSplitter,
-    WireError,
-};
+use steersman_wire::{Encoding, Fault, Item, Json, Limits, ObjectError, Strip, TypeMeta, Value, WatchEvent, WireError};
 
 use targets::{split_list, split_watch};
 
@@ -101,7 +98,7 @@ fn one_bad_object_harms_only_itself() {
     body.extend_from_slice(br#"{"metadata":{"name":"c"},"spec":"#);
     body.extend_from_slice(&deep);
     body.extend_from_slice(br#"},{"metadata":{"name":"d","labels":[]}},{"metadata":{"name":"e"}}]}"#);
-    let mut list = Json.split_list(Limits::default());
+    let mut list = Encoding::Json.split_list(Limits::default());
     list.push(body.into());
     let mut found = Vec::new();
     while let Some(item) = list.next_item().expect("a list") {
@@ -132,7 +129,7 @@ fn an_object_that_is_too_large_is_passed_over_and_named() {
     let large = format!(r#"{{"metadata":{{"name":"large"}},"data":"{}"}}"#, "x".repeat(500));
     let limits = Limits { object_bytes_max: 100 };
     for size in [1, 90, 10_000] {
-        let mut list = Json.split_list(limits);
+        let mut list = Encoding::Json.split_list(limits);
         let mut found = Vec::new();
         for chunk in format!(r#"{{"items":[{{}},{large},{{"a":1}}]}}"#).as_bytes().chunks(size) {
             list.push(Bytes::copy_from_slice(chunk));
@@ -144,7 +141,7 @@ fn an_object_that_is_too_large_is_passed_over_and_named() {
             ObjectError { index: Some(1), key: Some("large".to_owned()), fault: Fault::TooLarge { limit: 100 } };
         assert_eq!(found, [Ok(Bytes::from("{}")), Err(error), Ok(Bytes::from(r#"{"a":1}"#))], "chunks of {size}");
 
-        let mut watch = Json.split_watch(limits);
+        let mut watch = Encoding::Json.split_watch(limits);
         let mut found = Vec::new();
         let events = format!("{{\"type\":\"ADDED\",\"object\":{large}}}\n{{\"type\":\"ADDED\",\"object\":{{}}}}\n");
         for chunk in events.as_bytes().chunks(size) {
@@ -157,7 +154,7 @@ fn an_object_that_is_too_large_is_passed_over_and_named() {
             ObjectError { index: Some(0), key: Some("large".to_owned()), fault: Fault::TooLarge { limit: 100 } };
         assert_eq!(found, [Err(error), Ok(WatchEvent::Added(Item::new(1, "{}".into())))], "chunks of {size}");
     }
-    let (mut list, long) = (Json.split_list(limits), format!(r#"{{"kind":"{}"}}"#, "x".repeat(200)));
+    let (mut list, long) = (Encoding::Json.split_list(limits), format!(r#"{{"kind":"{}"}}"#, "x".repeat(200)));
     list.push(long.into());
     assert_eq!(list.next_item(), Err(WireError::TooLarge { name: "kind".to_owned(), limit: 100 }));
 }
@@ -165,7 +162,7 @@ fn an_object_that_is_too_large_is_passed_over_and_named() {
 #[test]
 fn an_item_within_one_chunk_is_not_copied() {
     let chunk = Bytes::from(r#"{"items":[{"a":1},{"b":2}]}"#);
-    let mut list = Json.split_list(Limits::default());
+    let mut list = Encoding::Json.split_list(Limits::default());
     list.push(chunk.clone());
     let item = list.next_item().expect("a list").expect("an item").expect("an object");
     assert_eq!(item.json().expect("it came as JSON").as_ptr(), chunk[10..].as_ptr());
@@ -200,7 +197,7 @@ fn a_chunk_that_has_been_read_is_let_go() {
     for (text, events) in [(event.to_owned(), 1), (format!("{event}{event}"), 2), (format!("{event}<html>"), 2)] {
         for beginning in ["", &event[..9]] {
             let chunk = Bytes::from(format!("{text}{beginning}"));
-            let mut watch = Json.split_watch(Limits::default());
+            let mut watch = Encoding::Json.split_watch(Limits::default());
             watch.push(chunk.clone());
             for _ in 0..events {
                 assert!(watch.next_event().expect("a watch").is_some());
@@ -209,7 +206,7 @@ fn a_chunk_that_has_been_read_is_let_go() {
             assert!(chunk.is_unique(), "{text}{beginning}: nobody else can use its memory");
         }
     }
-    let mut list = Json.split_list(Limits::default());
+    let mut list = Encoding::Json.split_list(Limits::default());
     let chunk = Bytes::from(String::from(r#"{"items":[{}, {"#));
     list.push(chunk.clone());
     drop(list.next_item().expect("a list").expect("an item"));

@@ -2,7 +2,7 @@
 
 mod targets;
 
-use steersman_wire::{Encoding, Limits, ListSplitter, protobuf};
+use steersman_wire::{Encoding, Limits, protobuf};
 
 /// Documents to start from: what servers send, and what is hard to read.
 const LISTS: [&str; 4] = [

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value as Document, json};
-use steersman_wire::{Codec, FieldPath, Json, Metadata, Strip, TypeMeta, WatchEvent};
+use steersman_wire::{FieldPath, Json, Metadata, Strip, TypeMeta, WatchEvent};
 
 use targets::{check_read, check_remainder, remove, split_list, split_watch};
 

@@ -3,9 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use steersman_wire::{
-    Codec, Encoding, Item, Json, Limits, ListSplitter, Strip, Value, WatchEvent, WatchSplitter, protobuf,
-};
+use steersman_wire::{Encoding, Item, Json, Limits, Strip, Value, WatchEvent, protobuf};
 
 const CANARY: &str = "c2VjcmV0";
 

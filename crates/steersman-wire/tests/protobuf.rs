@@ -3,10 +3,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use steersman_wire::{
-    Codec, Encoding, Fault, Item, Json, Limits, ListSplitter, Strip, WatchEvent, WatchSplitter, WireError, base64,
-    protobuf,
-};
+use steersman_wire::{Encoding, Fault, Item, Json, Limits, Strip, WatchEvent, WireError, base64, protobuf};
 
 struct Sample {
     json: Value,

@@ -3,7 +3,7 @@
 mod targets;
 
 use serde_json::{Value as Document, json};
-use steersman_wire::{Codec, Json, SharedTexts, Strip, TypeMeta};
+use steersman_wire::{Json, SharedTexts, Strip, TypeMeta};
 
 use targets::check_remainder;
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use arc_swap::ArcSwapOption;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steersman_wire::{Codec, Fault, FieldPath, Json, Metadata, Value};
+use steersman_wire::{Fault, FieldPath, Json, Metadata, Value};
 
 use crate::object::compressed::{Corrupt, Dictionary};
 use crate::object::storage::Shared;
@@ -55,7 +55,7 @@ pub(crate) enum Body<K> {
 }
 
 pub(crate) struct Bytes<K> {
-    /// The object's remainder ([`Codec::scan_remainder`]) or all of its JSON, compressed if there is a dictionary. What the entry's
+    /// The object's remainder ([`Json::scan_remainder`]) or all of its JSON, compressed if there is a dictionary. What the entry's
     /// metadata holds is not kept twice.
     kept: Box<[u8]>,
     dictionary: Option<Arc<Dictionary>>,

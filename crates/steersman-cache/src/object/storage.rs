@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use steersman_wire::{Codec, Fault, Item, Json, Metadata, ObjectError, Scanned, SharedTexts, Strip, TypeMeta};
+use steersman_wire::{Fault, Item, Json, Metadata, ObjectError, Scanned, SharedTexts, Strip, TypeMeta};
 
 use crate::DecodeError;
 use crate::object::cached::{Body, Bytes, Cached, Entry, Object, decode, encode};

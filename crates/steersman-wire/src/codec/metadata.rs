@@ -12,7 +12,7 @@ use crate::codec::shared_texts::{Scratch, SharedText, SharedTexts};
 /// [shares](Self::share) with others. What an object does not have is the empty text, as in Go.
 ///
 /// ```
-/// use steersman_wire::{Codec, Json};
+/// use steersman_wire::Json;
 ///
 /// let pod = br#"{"kind":"Pod","metadata":{"name":"web-0","namespace":"shop","labels":{"app":"web"}},"spec":{}}"#;
 /// let metadata = Json.metadata(pod)?;
@@ -462,7 +462,7 @@ impl<'a> Iterator for Pairs<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Codec, Json};
+    use crate::Json;
 
     #[test]
     fn texts_of_any_length_come_back() {

@@ -9,6 +9,7 @@ pub(crate) mod object_error;
 mod outline;
 pub mod protobuf;
 pub(crate) mod shared_texts;
+pub(crate) mod splitter;
 pub(crate) mod status;
 pub(crate) mod strip;
 
@@ -16,114 +17,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
 
 use crate::codec::hidden::Length;
 use crate::codec::outline::Outline;
 use crate::codec::protobuf::Sent;
-use crate::{FieldPath, Metadata, ObjectError, Status, Strip};
-
-/// An encoding of Kubernetes objects, lists and watch streams.
-///
-/// A body is given to a splitter as it arrives, and comes out as the bytes of one object after the other. Those are looked
-/// at without decoding them ([`Codec::scan`], [`Codec::read`]) and decoded only where someone wants all of an object.
-///
-/// **One object harms only itself.** What is wrong with one object is an [`ObjectError`] that says which one; those before and
-/// after it come out all the same. Only when the list itself or the stream can no longer be followed is there a
-/// [`WireError`], after which there is nothing more.
-pub trait Codec: Clone + Send + Sync + 'static {
-    /// Splits lists.
-    type ListSplitter: ListSplitter;
-    /// Splits watch streams.
-    type WatchSplitter: WatchSplitter;
-
-    /// The media type of this encoding, for `Accept` and `Content-Type`.
-    fn media_type(&self) -> &'static str;
-
-    /// Starts on the body of a list.
-    fn split_list(&self, limits: Limits) -> Self::ListSplitter;
-
-    /// Starts on the body of a watch.
-    fn split_watch(&self, limits: Limits) -> Self::WatchSplitter;
-
-    /// Reads an object's metadata and gives a copy of the object in an allocation of exactly its size, without what `strip`
-    /// names. Where the object does not say its own type, as the items of lists of built-in kinds do not, `type_meta` is
-    /// filled in, both in the metadata and in the copy.
-    ///
-    /// The object is checked to be UTF-8 and not nested too deep; what is in fields that are passed over is otherwise not
-    /// looked at. [`Codec::decode`] does.
-    fn scan(&self, object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError>;
-
-    /// The same for an item of a list: quicker, because what was learned while splitting is used, and an error says which
-    /// item it is.
-    fn scan_item(&self, item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError>;
-
-    /// The same as [`Codec::scan`], but what it gives of the object is its remainder: what the metadata holds is not in it, so that
-    /// it need not be kept twice. A remainder is no object. [`Codec::restore`] makes one of it.
-    fn scan_remainder(
-        &self,
-        object: &[u8],
-        strip: &Strip,
-        type_meta: Option<&TypeMeta>,
-    ) -> Result<Scanned, ObjectError>;
-
-    /// The same as [`Codec::scan_item`], but what it gives of the object is its remainder.
-    fn scan_item_remainder(
-        &self,
-        item: &Item,
-        strip: &Strip,
-        type_meta: Option<&TypeMeta>,
-    ) -> Result<Scanned, ObjectError>;
-
-    /// The object that [`Codec::scan`] would have given, of its remainder and its metadata: it means the same, but what the metadata
-    /// holds may be written in another way. A whole object stays as it is. None if the remainder is broken.
-    fn restore<'a>(&self, remainder: &'a [u8], metadata: &Metadata) -> Option<Cow<'a, [u8]>>;
-
-    /// Of a remainder, an object with all fields but those in the metadata and of the type: enough to read any other one from.
-    /// None if the remainder is broken.
-    fn rest<'a>(&self, remainder: &'a [u8]) -> Option<&'a [u8]>;
-
-    /// Reads an object's metadata only.
-    fn metadata(&self, object: &[u8]) -> Result<Metadata, ObjectError>;
-
-    /// Reads one field of an object; none if it is not there.
-    fn read<'a>(&self, object: &'a [u8], path: &FieldPath) -> Result<Option<Value<'a>>, ObjectError>;
-
-    /// Decodes an object, or with a type that has fewer fields only those: or what [`Value::Raw`] holds.
-    fn decode<T: DeserializeOwned>(&self, object: &[u8]) -> Result<T, ObjectError>;
-}
-
-/// Splits the body of a list into its items.
-///
-/// Give it a chunk, take items until there is none, give it the next chunk; when the body has ended, finish. An item that lies
-/// within one chunk is a slice of it and keeps the whole chunk alive; one that does not is a buffer of its own.
-pub trait ListSplitter {
-    /// Takes the next chunk of the body.
-    fn push(&mut self, chunk: Bytes);
-
-    /// The next item; none until another chunk comes.
-    fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError>;
-
-    /// What is known of the list so far. Servers usually send it before the items, but need not.
-    fn list(&self) -> &ListMeta;
-
-    /// The body has ended: what is known of the list, or what was wrong.
-    fn finish(self) -> Result<ListMeta, WireError>;
-}
-
-/// Splits the body of a watch into its events.
-///
-/// Used as a [`ListSplitter`] is.
-pub trait WatchSplitter {
-    /// Takes the next chunk of the body.
-    fn push(&mut self, chunk: Bytes);
-
-    /// The next event; none until another chunk comes.
-    fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError>;
-
-    /// The body has ended: an error if that was in the midst of an event.
-    fn finish(self) -> Result<(), WireError>;
-}
+use crate::{Metadata, ObjectError, Status, Strip};
 
 /// How much a server may have us hold in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,7 +138,7 @@ impl ListMeta {
     }
 }
 
-/// What [`Codec::scan`] gives. `Debug` prints the length of the object, because it may be a Secret.
+/// What [`Json::scan`](crate::Json::scan) gives. `Debug` prints the length of the object, because it may be a Secret.
 #[derive(Clone)]
 pub struct Scanned {
     /// The metadata, without what was to be left out.

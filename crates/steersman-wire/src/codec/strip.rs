@@ -7,7 +7,7 @@ use crate::FieldPath;
 /// The default leaves out `metadata.managedFields`, which is a third of many objects and read by nobody but the API server.
 ///
 /// ```
-/// use steersman_wire::{Codec, Json, Strip};
+/// use steersman_wire::{Json, Strip};
 ///
 /// let strip = Strip::default().and(&"metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']".parse()?);
 /// let object = br#"{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","a":"b"}}}"#;

@@ -8,8 +8,8 @@
 use bytes::Bytes;
 use serde_json::Value as Document;
 use steersman_wire::{
-    Codec, Encoding, Fault, FieldPath, Item, Json, Limits, ListMeta, ListSplitter, Metadata, ObjectError, Scanned,
-    SharedTexts, Strip, TypeMeta, Value, WatchEvent, WatchSplitter, WireError, protobuf,
+    Encoding, Fault, FieldPath, Item, Json, Limits, ListMeta, Metadata, ObjectError, Scanned, SharedTexts, Strip,
+    TypeMeta, Value, WatchEvent, WireError, protobuf,
 };
 
 type Objects<T> = Vec<Result<T, ObjectError>>;
@@ -168,7 +168,7 @@ pub(crate) fn split_list(
     data: &[u8],
     sizes: impl IntoIterator<Item = usize>,
 ) -> (Objects<Bytes>, Result<ListMeta, WireError>) {
-    let (mut splitter, mut items) = (Json.split_list(Limits::default()), Vec::new());
+    let (mut splitter, mut items) = (Encoding::Json.split_list(Limits::default()), Vec::new());
     for chunk in chunks(data, sizes) {
         splitter.push(chunk);
         loop {
@@ -254,7 +254,7 @@ pub(crate) fn split_watch(
     data: &[u8],
     sizes: impl IntoIterator<Item = usize>,
 ) -> (Objects<WatchEvent>, Result<(), WireError>) {
-    let (mut splitter, mut events) = (Json.split_watch(Limits::default()), Vec::new());
+    let (mut splitter, mut events) = (Encoding::Json.split_watch(Limits::default()), Vec::new());
     for chunk in chunks(data, sizes) {
         splitter.push(chunk);
         while let Some(event) = splitter.next_event().expect("a watch in JSON can always be followed") {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use steersman_wire::{Codec, FieldPath, Json, Metadata, Value};
+use steersman_wire::{FieldPath, Json, Metadata, Value};
 
 use crate::{Cached, DecodeError, Object};
 

@@ -11,10 +11,10 @@ use super::text::unescape;
 use crate::codec::object_error::{Fault, ObjectError};
 use crate::codec::outline::LEVELS;
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, ListMeta, ListSplitter, WireError};
+use crate::codec::{Form, Item, Limits, ListMeta, WireError};
 
-/// Splits a list in JSON into its items; made by [`Codec::split_list`](crate::Codec::split_list).
-pub struct JsonListSplitter {
+/// Splits a list in JSON into its items.
+pub(crate) struct JsonListSplitter {
     gather: Gather,
     state: State,
     /// How many items have been seen.
@@ -68,7 +68,7 @@ const KIND_MAX: usize = 63;
 const STATUS_FIELDS: [&str; 5] = ["status", "message", "reason", "details", "code"];
 
 impl JsonListSplitter {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             gather: Gather::new(limits),
             state: State::Start,
@@ -241,23 +241,23 @@ impl JsonListSplitter {
     }
 }
 
-impl ListSplitter for JsonListSplitter {
-    fn push(&mut self, chunk: Bytes) {
+impl JsonListSplitter {
+    pub(crate) fn push(&mut self, chunk: Bytes) {
         self.gather.push(chunk);
     }
 
-    fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    pub(crate) fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         self.advance().inspect_err(|error| self.failed = Some(error.clone()))
     }
 
-    fn list(&self) -> &ListMeta {
+    pub(crate) fn list(&self) -> &ListMeta {
         &self.list
     }
 
-    fn finish(mut self) -> Result<ListMeta, WireError> {
+    pub(crate) fn finish(mut self) -> Result<ListMeta, WireError> {
         // Whatever was not asked for is still followed: the list may say something of itself behind its items.
         while self.next_item()?.is_some() {}
         if self.state != State::End {
@@ -298,8 +298,6 @@ fn text(value: &[u8]) -> Result<String, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Codec;
-    use crate::codec::json::Json;
 
     /// However large an object and small the chunks, no buffer is larger than twice the largest object.
     #[test]
@@ -308,7 +306,7 @@ mod tests {
             let items: Vec<_> = sizes.iter().map(|size| format!(r#"{{"text":"{}"}}"#, "x".repeat(*size))).collect();
             let largest = items.iter().map(String::len).max().unwrap();
             let body = Bytes::from(format!(r#"{{"kind":"PodList","items":[{}]}}"#, items.join(",")));
-            let mut splitter = Json.split_list(Limits::default());
+            let mut splitter = JsonListSplitter::new(Limits::default());
             let mut found = Vec::new();
             for start in (0..body.len()).step_by(1 << 14) {
                 splitter.push(body.slice(start..body.len().min(start + (1 << 14))));

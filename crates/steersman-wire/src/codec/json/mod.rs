@@ -15,9 +15,9 @@ mod scan;
 mod text;
 mod watch;
 
-pub use list::JsonListSplitter;
+pub(crate) use list::JsonListSplitter;
 pub(crate) use text::push_text;
-pub use watch::JsonWatchSplitter;
+pub(crate) use watch::JsonWatchSplitter;
 pub(crate) use watch::bookmark;
 
 use std::borrow::Cow;
@@ -27,44 +27,43 @@ use serde::de::DeserializeOwned;
 use self::scan::Wanted;
 use crate::codec::object_error::{Fault, ObjectError};
 use crate::codec::outline::Outline;
-use crate::codec::{Codec, Form, Item, Limits, Scanned, TypeMeta, Value};
+use crate::codec::{Form, Item, Scanned, TypeMeta, Value};
 use crate::{FieldPath, Metadata, Strip};
 
 /// How deep objects and lists may be nested within each other: as deep as Go's decoder reads, and so the API server.
 pub(crate) const DEPTH_MAX: usize = 10_000;
 
-/// `application/json`.
+/// `application/json`, the encoding in which objects are stored.
+///
+/// It reads what a cache needs of an object from its bytes: the metadata ([`Json::scan`]) and single
+/// fields ([`Json::read`]). Only [`Json::decode`] decodes the object.
 ///
 /// Of members with the same name in one object, the last counts. Names and texts may be written with escapes. Numbers stay as
-/// they are written. [`Codec::decode`] reads 128 levels of nesting and no more, as decoding uses the stack.
+/// they are written. [`Json::decode`] reads 128 levels of nesting and no more, as decoding uses the stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Json;
 
-impl Codec for Json {
-    type ListSplitter = JsonListSplitter;
-    type WatchSplitter = JsonWatchSplitter;
-
-    fn media_type(&self) -> &'static str {
-        "application/json"
-    }
-
-    fn split_list(&self, limits: Limits) -> JsonListSplitter {
-        JsonListSplitter::new(limits)
-    }
-
-    fn split_watch(&self, limits: Limits) -> JsonWatchSplitter {
-        JsonWatchSplitter::new(limits)
-    }
-
-    fn scan(&self, object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
+impl Json {
+    /// Reads an object's metadata and copies the object, without what `strip` names, into an allocation
+    /// of exactly its size. If the object does not have a type, `type_meta` is filled in, both in the
+    /// metadata and in the copy. Items of lists of built-in kinds have none.
+    ///
+    /// The object is checked to be UTF-8 and not nested too deep. What is in fields that are skipped is
+    /// otherwise not checked; [`Json::decode`] does that.
+    pub fn scan(&self, object: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
         scan(object, strip, type_meta, Wanted::Whole)
     }
 
-    fn scan_item(&self, item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
+    /// Like [`Json::scan`], for an item of a list or of an event. It is faster, because it uses what was
+    /// learned while splitting, and an error has the item's index.
+    pub fn scan_item(&self, item: &Item, strip: &Strip, type_meta: Option<&TypeMeta>) -> Result<Scanned, ObjectError> {
         scan_item(item, strip, type_meta, Wanted::Whole)
     }
 
-    fn scan_remainder(
+    /// Like [`Json::scan`], but returns the object's remainder: the object without what the metadata
+    /// holds, so that a cache does not store it twice. A remainder is not an object; [`Json::restore`]
+    /// makes one of it.
+    pub fn scan_remainder(
         &self,
         object: &[u8],
         strip: &Strip,
@@ -73,7 +72,8 @@ impl Codec for Json {
         scan(object, strip, type_meta, Wanted::Remainder)
     }
 
-    fn scan_item_remainder(
+    /// Like [`Json::scan_item`], but returns the object's remainder.
+    pub fn scan_item_remainder(
         &self,
         item: &Item,
         strip: &Strip,
@@ -82,23 +82,31 @@ impl Codec for Json {
         scan_item(item, strip, type_meta, Wanted::Remainder)
     }
 
-    fn restore<'a>(&self, remainder: &'a [u8], metadata: &Metadata) -> Option<Cow<'a, [u8]>> {
+    /// Makes the object that [`Json::scan`] would have returned of its remainder and its metadata. It
+    /// means the same, but fields that the metadata holds may be written in another way. A whole object
+    /// is returned as it is. None if the remainder is broken.
+    pub fn restore<'a>(&self, remainder: &'a [u8], metadata: &Metadata) -> Option<Cow<'a, [u8]>> {
         remainder::restore(remainder, metadata)
     }
 
-    fn rest<'a>(&self, remainder: &'a [u8]) -> Option<&'a [u8]> {
+    /// The part of a remainder that is an object: all fields but the type and those in the metadata. Any
+    /// other field can be read from it. None if the remainder is broken.
+    pub fn rest<'a>(&self, remainder: &'a [u8]) -> Option<&'a [u8]> {
         remainder::rest(remainder)
     }
 
-    fn metadata(&self, object: &[u8]) -> Result<Metadata, ObjectError> {
+    /// Reads an object's metadata only.
+    pub fn metadata(&self, object: &[u8]) -> Result<Metadata, ObjectError> {
         scan::metadata(object).map_err(|fault| error(object, fault))
     }
 
-    fn read<'a>(&self, object: &'a [u8], path: &FieldPath) -> Result<Option<Value<'a>>, ObjectError> {
+    /// Reads one field of an object. None if the field is absent.
+    pub fn read<'a>(&self, object: &'a [u8], path: &FieldPath) -> Result<Option<Value<'a>>, ObjectError> {
         read::read(object, path).map_err(|fault| error(object, fault))
     }
 
-    fn decode<T: DeserializeOwned>(&self, object: &[u8]) -> Result<T, ObjectError> {
+    /// Decodes an object, or the bytes of a [`Value::Raw`]. A type with fewer fields reads only those.
+    pub fn decode<T: DeserializeOwned>(&self, object: &[u8]) -> Result<T, ObjectError> {
         // Checked as a whole, which is much faster than text by text.
         let decoded = std::str::from_utf8(object).map_or_else(|_| serde_json::from_slice(object), serde_json::from_str);
         decoded.map_err(|fault| {

@@ -11,17 +11,17 @@ use super::text::unescape;
 use crate::codec::object_error::{Fault, ObjectError};
 use crate::codec::outline::{EVENT_LEVELS, Outline};
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, WatchEvent, WatchSplitter, WireError};
+use crate::codec::{Form, Item, Limits, WatchEvent, WireError};
 
 /// The annotation of the bookmark that ends the objects that existed when the watch began.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Splits a watch stream in JSON into its events; made by [`Codec::split_watch`](crate::Codec::split_watch).
+/// Splits a watch stream in JSON into its events.
 ///
 /// An event is one object of JSON. Servers write each on a line of its own; here lines matter only where something is no
 /// object at all, which is then passed over up to the end of its line.
 #[derive(Debug)]
-pub struct JsonWatchSplitter {
+pub(crate) struct JsonWatchSplitter {
     gather: Gather,
     /// How many events have been seen.
     events: usize,
@@ -30,7 +30,7 @@ pub struct JsonWatchSplitter {
 }
 
 impl JsonWatchSplitter {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self { gather: Gather::new(limits), events: 0, in_garbage: false }
     }
 
@@ -60,19 +60,19 @@ impl JsonWatchSplitter {
     }
 }
 
-impl WatchSplitter for JsonWatchSplitter {
-    fn push(&mut self, chunk: Bytes) {
+impl JsonWatchSplitter {
+    pub(crate) fn push(&mut self, chunk: Bytes) {
         self.gather.push(chunk);
     }
 
-    fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError> {
+    pub(crate) fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError> {
         let Some(event) = self.advance() else { return Ok(None) };
         let index = self.events;
         self.events += 1;
         Ok(Some(event.map_err(|Whose { key, fault }| ObjectError { index: Some(index), key, fault })))
     }
 
-    fn finish(mut self) -> Result<(), WireError> {
+    pub(crate) fn finish(mut self) -> Result<(), WireError> {
         while self.next_event()?.is_some() {}
         if self.gather.is_within() {
             return Err(WireError::Truncated { length: self.gather.offset(), within: "an event" });

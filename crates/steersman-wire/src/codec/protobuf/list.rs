@@ -12,11 +12,11 @@ use super::{Sent, key, to_json};
 use crate::Strip;
 use crate::codec::object_error::{Fault, ObjectError};
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, ListMeta, ListSplitter, WireError};
+use crate::codec::{Form, Item, Limits, ListMeta, WireError};
 
 /// Splits a list in protobuf into its items.
 #[derive(Debug)]
-pub struct ProtobufListSplitter {
+pub(crate) struct ProtobufListSplitter {
     pieces: Pieces,
     state: State,
     /// How many bytes of the list itself are still to come.
@@ -57,7 +57,7 @@ const WITH_LENGTH: &str = "a field with a length";
 
 impl ProtobufListSplitter {
     /// Starts on the body of a list.
-    pub fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             pieces: Pieces::new(limits),
             state: State::Magic,
@@ -212,23 +212,23 @@ fn refusal(bytes: &[u8]) -> WireError {
     }
 }
 
-impl ListSplitter for ProtobufListSplitter {
-    fn push(&mut self, chunk: Bytes) {
+impl ProtobufListSplitter {
+    pub(crate) fn push(&mut self, chunk: Bytes) {
         self.pieces.push(chunk);
     }
 
-    fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    pub(crate) fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         self.advance().inspect_err(|error| self.failed = Some(error.clone()))
     }
 
-    fn list(&self) -> &ListMeta {
+    pub(crate) fn list(&self) -> &ListMeta {
         &self.list
     }
 
-    fn finish(mut self) -> Result<ListMeta, WireError> {
+    pub(crate) fn finish(mut self) -> Result<ListMeta, WireError> {
         while self.next_item()?.is_some() {}
         if self.state != State::Envelope || !self.pieces.is_between_values() || self.items_are.is_none() {
             let within = if self.pieces.offset() == 0 { "nothing at all" } else { "a list" };

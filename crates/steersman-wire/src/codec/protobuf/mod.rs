@@ -17,8 +17,8 @@ mod table;
 mod to_json;
 mod watch;
 
-pub use list::ProtobufListSplitter;
-pub use watch::ProtobufWatchSplitter;
+pub(crate) use list::ProtobufListSplitter;
+pub(crate) use watch::ProtobufWatchSplitter;
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use self::table::Message;
 use crate::codec::TypeMeta;
 use crate::codec::object_error::{Fault, ObjectError};
 use crate::codec::outline::Outline;
-use crate::{Codec, Json, Strip};
+use crate::{Json, Strip};
 
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -12,13 +12,13 @@ use crate::Strip;
 use crate::codec::json::bookmark;
 use crate::codec::object_error::{Fault, ObjectError};
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, TypeMeta, WatchEvent, WatchSplitter, WireError};
+use crate::codec::{Form, Item, Limits, TypeMeta, WatchEvent, WireError};
 
 /// Splits a watch stream in protobuf into its events.
 ///
 /// Each event has its length in front of it, in four bytes, so that one that cannot be read is passed over.
 #[derive(Debug)]
-pub struct ProtobufWatchSplitter {
+pub(crate) struct ProtobufWatchSplitter {
     pieces: Pieces,
     /// How many events have been seen.
     events: usize,
@@ -29,7 +29,7 @@ pub struct ProtobufWatchSplitter {
 
 impl ProtobufWatchSplitter {
     /// Starts on the body of a watch.
-    pub fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self { pieces: Pieces::new(limits), events: 0, within: false, last: None }
     }
 
@@ -110,19 +110,19 @@ fn parts(event: &[u8]) -> Result<(&[u8], Option<&[u8]>), Fault> {
     Ok((kind, object))
 }
 
-impl WatchSplitter for ProtobufWatchSplitter {
-    fn push(&mut self, chunk: Bytes) {
+impl ProtobufWatchSplitter {
+    pub(crate) fn push(&mut self, chunk: Bytes) {
         self.pieces.push(chunk);
     }
 
-    fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError> {
+    pub(crate) fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError> {
         let Some(event) = self.advance() else { return Ok(None) };
         let index = self.events;
         self.events += 1;
         Ok(Some(event.map_err(|error| error.at_index(index))))
     }
 
-    fn finish(mut self) -> Result<(), WireError> {
+    pub(crate) fn finish(mut self) -> Result<(), WireError> {
         while self.next_event()?.is_some() {}
         if self.within || !self.pieces.is_between_values() {
             return Err(WireError::Truncated { length: self.pieces.offset(), within: "an event" });
