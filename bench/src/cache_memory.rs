@@ -136,7 +136,12 @@ async fn start(size: u64) -> Result<(Informer<Pod>, mpsc::UnboundedSender<Comman
     let state = Arc::new(Mutex::new(State { commands, version: 1, changed: 1, updates: 0 }));
     let script = Script { pods: Arc::new(Pods::new(Shape::Plain)), size, state };
     let reflector = ReflectorOptions { streaming: false, ..ReflectorOptions::default() };
-    let config = InformerConfig { kind: "Pod".to_owned(), storage: StorageOptions::default(), reflector };
+    let config = InformerConfig {
+        kind: "Pod".to_owned(),
+        storage: StorageOptions::default(),
+        reflector,
+        world: steersman_client::World::system(),
+    };
     let informer = Informer::new(vec![(None, script)], config);
     informer.start()?;
     informer.wait_for_sync(LIMIT).await?;

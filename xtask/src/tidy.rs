@@ -12,17 +12,21 @@ use crate::workspace::{self, Package};
 
 /// Which of our crates a crate may depend on: dependencies point downwards only (ARCHITECTURE.md).
 const LAYERS: &[(&str, &[&str])] = &[
+    ("steersman-world", &[]),
     ("steersman-wire", &[]),
     ("steersman-workqueue", &[]),
-    ("steersman-client", &["steersman-wire"]),
-    ("steersman-cache", &["steersman-client", "steersman-wire"]),
+    ("steersman-client", &["steersman-wire", "steersman-world"]),
+    ("steersman-cache", &["steersman-client", "steersman-wire", "steersman-world"]),
     (
         "steersman",
         &["steersman-cache", "steersman-client", "steersman-runtime", "steersman-wire", "steersman-workqueue"],
     ),
-    ("steersman-runtime", &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue"]),
-    ("steersman-apiserver", &["steersman-wire"]),
-    ("steersman-testing", &["steersman-apiserver", "steersman-wire"]),
+    (
+        "steersman-runtime",
+        &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue", "steersman-world"],
+    ),
+    ("steersman-apiserver", &["steersman-wire", "steersman-world"]),
+    ("steersman-testing", &["steersman-apiserver", "steersman-wire", "steersman-world"]),
     ("steersman-cli", &["steersman-apiserver", "steersman-client"]),
     (
         "steersman-bench",
@@ -59,6 +63,7 @@ pub(crate) fn run() -> Result<()> {
                 check_rust(path, &text, &mut complaints);
                 let library = path.starts_with("crates") && path.iter().any(|part| part == "src");
                 if library {
+                    check_select(path, &text, &mut complaints);
                     check_debug(path, &text, &mut complaints);
                 }
             }
@@ -126,6 +131,21 @@ fn check_debug(path: &Path, text: &str, complaints: &mut Vec<String>) {
         if body.chain(last).any(|line| BYTES.iter().any(|bytes| line.contains(bytes))) {
             let what = "derives Debug, which prints its bytes: implement it, and print their length";
             complaints.push(format!("{}:{}: {what}", path.display(), index + 1));
+        }
+    }
+}
+
+/// `select!` polls its branches in a random order unless it is `biased`, and the same run of a simulation would differ.
+fn check_select(path: &Path, text: &str, complaints: &mut Vec<String>) {
+    let mut lines = text.lines().enumerate();
+    while let Some((index, line)) = lines.next() {
+        if !line.trim_end().ends_with("select! {") {
+            continue;
+        }
+        let first =
+            lines.by_ref().map(|(_, line)| line.trim()).find(|line| !line.is_empty() && !line.starts_with("//"));
+        if first != Some("biased;") {
+            complaints.push(format!("{}:{}: select! without `biased;`", path.display(), index + 1));
         }
     }
 }
@@ -295,5 +315,9 @@ mod tests {
         assert_eq!(complaints_of(|found| check_links(Path::new("README.md"), "[x](no-such-file.md)", found)).len(), 1);
         assert_eq!(complaints_of(|found| check_links(Path::new("README.md"), "[x](LICENSE#top)", found)), [""; 0]);
         assert_eq!(complaints_of(|found| check_rust(Path::new("crates/x/src/lib.rs"), "mod y;\n", found)).len(), 1);
+        let select = "tokio::select! {\n    // First.\n    () = a => {}\n}\n";
+        assert_eq!(complaints_of(|found| check_select(path, select, found)).len(), 1);
+        let biased = select.replace("() = a", "biased;\n    () = a");
+        assert_eq!(complaints_of(|found| check_select(path, &biased, found)), [""; 0]);
     }
 }

@@ -9,6 +9,7 @@ use steersman_wire::NameFormat;
 use crate::kinds::Kind;
 use crate::ownership;
 use crate::status::{Errors, FieldError, Status};
+use steersman_world::World;
 
 /// A generated name ends in so many of these characters.
 const SUFFIX_LENGTH: usize = 5;
@@ -47,24 +48,24 @@ pub(crate) fn settle_namespace(meta: &mut Map<String, Value>, kind: &Kind, names
 }
 
 /// Makes up a name from `generateName`, unless there is one.
-pub(crate) fn generate_name(meta: &mut Map<String, Value>) {
+pub(crate) fn generate_name(meta: &mut Map<String, Value>, world: &World) {
     let text = |name: &str| meta.get(name).and_then(Value::as_str).unwrap_or_default();
     if !text("name").is_empty() || text("generateName").is_empty() {
         return;
     }
     let mut name: String = text("generateName").chars().take(PREFIX_MAX).collect();
-    for byte in &random()[..SUFFIX_LENGTH] {
+    for byte in &world.random_bytes()[..SUFFIX_LENGTH] {
         name.push(char::from(SUFFIX_CHARACTERS[usize::from(*byte) % SUFFIX_CHARACTERS.len()]));
     }
     meta.insert("name".to_owned(), name.into());
 }
 
 /// What the server says of a new object.
-pub(crate) fn fill_new(meta: &mut Map<String, Value>, kind: &Kind, now: &str) {
+pub(crate) fn fill_new(meta: &mut Map<String, Value>, kind: &Kind, now: &str, world: &World) {
     for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"] {
         meta.remove(field);
     }
-    meta.insert("uid".to_owned(), uid().into());
+    meta.insert("uid".to_owned(), uid(world).into());
     meta.insert("creationTimestamp".to_owned(), now.into());
     if kind.has_generation() {
         meta.insert("generation".to_owned(), 1.into());
@@ -216,20 +217,10 @@ pub(crate) fn selectable(kind: &Kind, value: &Value) -> Vec<(Arc<str>, Box<str>)
 }
 
 /// A random uid.
-fn uid() -> String {
-    let mut bytes = random();
+fn uid(world: &World) -> String {
+    let mut bytes = world.random_bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
-/// Sixteen bytes that nobody has had before. Not for secrets.
-fn random() -> [u8; 16] {
-    use std::hash::{BuildHasher, RandomState};
-    let half = || RandomState::new().hash_one(std::time::Instant::now()).to_le_bytes();
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&half());
-    bytes[8..].copy_from_slice(&half());
-    bytes
 }

@@ -194,6 +194,7 @@ async fn accept(listener: TcpListener, connections: Arc<Connections>) {
     let mut stopped = connections.stopped.clone();
     loop {
         let accepted = tokio::select! {
+            biased;
             () = stopped.wait() => break,
             accepted = listener.accept() => accepted,
         };

@@ -33,6 +33,7 @@ use crate::scale::SCALE;
 use crate::serve::BodyTimeout;
 use crate::status::{Named, Status};
 use crate::store::{Retention, Store};
+use steersman_world::World;
 
 /// A larger body is refused, as the real server does.
 pub(crate) const BODY_MAX: usize = 3 << 20;
@@ -60,6 +61,7 @@ pub struct ApiServer {
 
 /// What all requests share.
 pub(crate) struct Shared {
+    pub(crate) world: World,
     pub(crate) store: Store,
     pub(crate) customs: Customs,
     pub(crate) addresses: Mutex<Pool>,
@@ -85,7 +87,13 @@ impl Default for ApiServer {
 impl ApiServer {
     /// A server with the namespaces that every cluster has, and nothing else.
     pub fn new() -> Self {
+        Self::with_world(World::system())
+    }
+
+    /// A server that takes creation timestamps, uids and generated names from `world`.
+    pub fn with_world(world: World) -> Self {
         let shared = Arc::new(Shared {
+            world,
             store: Store::new(Retention::default()),
             customs: Customs::default(),
             addresses: Mutex::default(),
@@ -436,7 +444,7 @@ impl Shared {
 
     /// The time in seconds since 1970.
     pub(crate) fn seconds(&self) -> u64 {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+        u64::try_from(self.world.now().as_second()).unwrap_or_default()
     }
 
     fn create_first_namespaces(&self) {

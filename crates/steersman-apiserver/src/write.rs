@@ -94,14 +94,14 @@ impl Shared {
         if meta.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
             return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
         }
-        metadata::generate_name(meta);
+        metadata::generate_name(meta, &self.world);
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         self.check_namespace(kind, &request.namespace, &name)?;
         if !kind.is_built_in() && self.customs.find(&kind.group, &kind.plural).is_some_and(|custom| custom.terminating)
         {
             return Err(Status::definition_terminating(kind.named(), &name));
         }
-        metadata::fill_new(meta, kind, &self.now());
+        metadata::fill_new(meta, kind, &self.now(), &self.world);
         let mut patterns = Patterns::new();
         warnings.extend(self.prepare(kind, &mut value, None, "", wish, &mut patterns)?);
         self.to_stored(kind, &mut value)?;

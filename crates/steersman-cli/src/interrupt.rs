@@ -21,6 +21,7 @@ impl Interrupt {
     /// Waits for the first of them.
     pub(crate) async fn wait(&mut self) {
         tokio::select! {
+            biased;
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }

@@ -69,6 +69,7 @@ async fn serve(args: &Args) -> Result<()> {
     print_ready(listener.local_addr()?, &server).context("cannot say that the proxy is ready")?;
     let forwarder = Arc::new(Forwarder { client: client.into(), server });
     tokio::select! {
+        biased;
         () = interrupt.wait() => Ok(()),
         never = accept(listener, forwarder) => match never {},
     }
@@ -222,6 +223,7 @@ mod tests {
         let mut text = Vec::new();
         let receiving = timeout(Duration::from_secs(3600), answers.read_to_end(&mut text));
         tokio::select! {
+            biased;
             () = sending => {},
             read = receiving => drop(read.expect("the connection stays open").unwrap()),
         }

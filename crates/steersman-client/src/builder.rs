@@ -11,6 +11,7 @@ use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use kube_client::Config;
 use kube_client::client::{AuthError, Body, ConfigExt};
+use steersman_world::World;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -47,6 +48,7 @@ pub struct ClientBuilder {
     user_agent: String,
     metrics: Option<Arc<dyn RequestMetrics>>,
     warnings: Arc<dyn WarningHandler>,
+    world: World,
 }
 
 impl std::fmt::Debug for ClientBuilder {
@@ -73,6 +75,7 @@ impl ClientBuilder {
             user_agent: default_user_agent(),
             metrics: None,
             warnings: Arc::new(LogWarnings::default()),
+            world: World::system(),
         }
     }
 
@@ -152,6 +155,14 @@ impl ClientBuilder {
     #[must_use]
     pub fn warnings(mut self, handler: impl WarningHandler + 'static) -> Self {
         self.warnings = Arc::new(handler);
+        self
+    }
+
+    /// The clocks and the randomness of the client, and of the manager and the informers over it.
+    /// Default: the system's.
+    #[must_use]
+    pub fn world(mut self, world: World) -> Self {
+        self.world = world;
         self
     }
 
@@ -251,7 +262,8 @@ impl ClientBuilder {
         let server = self.config.cluster_url.to_string();
         let transport = BoxCloneSyncService::new(service);
         let namespace = &self.config.default_namespace;
-        Ok(Client::new(transport, &server, namespace, self.protobuf, self.response_bytes_max))
+        let client = Client::new(transport, &server, namespace, self.protobuf, self.response_bytes_max);
+        Ok(client.with_world(self.world))
     }
 }
 

@@ -17,10 +17,12 @@ use steersman_wire::Encoding;
 use tower::ServiceExt;
 
 use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX, boxed};
+use crate::conflict::{Backoff, retry_if};
 use crate::discovery::Cache;
 use crate::encoding::{Spoken, encoding_of};
 use crate::error::{Asked, DecodeError, Error, TimeoutError, TransportError, chain};
 use crate::layers::{AnswerBody, Transport};
+use steersman_world::World;
 
 /// A connection to an API server. Clones share it, and it is cheap to clone.
 ///
@@ -56,6 +58,7 @@ pub struct Client {
     response_bytes_max: usize,
     /// In which encoding it is spoken to, for all clones.
     pub(crate) spoken: Arc<Spoken>,
+    world: World,
 }
 
 impl std::fmt::Debug for Client {
@@ -92,7 +95,27 @@ impl Client {
             served: Arc::default(),
             response_bytes_max,
             spoken: Arc::new(Spoken::new(protobuf)),
+            world: World::system(),
         }
+    }
+
+    /// The same client with other clocks and other randomness.
+    #[must_use]
+    pub fn with_world(self, world: World) -> Self {
+        Self { world, ..self }
+    }
+
+    /// The clocks and the randomness of this client.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// As [`retry_on_conflict`](crate::retry_on_conflict), with delays from this client's world.
+    pub async fn retry_on_conflict<T, F>(&self, backoff: Backoff, update: impl FnMut() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        retry_if(&self.world, backoff, Error::is_conflict, update).await
     }
 
     /// The namespace of the configuration's context; `default` if it has none.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use steersman_world::World;
+
 use crate::Error;
 
 /// How often, and after how long, something is tried again.
@@ -25,20 +27,13 @@ impl Backoff {
     pub const BACKOFF: Self = Self { tries: 4, delay: Duration::from_millis(10), factor: 5.0, jitter: 0.1 };
 
     /// The delay before try number `next`, counted from 0.
-    fn before(&self, next: u32) -> Duration {
+    fn before(&self, next: u32, world: &World) -> Duration {
         let exponent = i32::try_from(next.saturating_sub(1)).unwrap_or(i32::MAX);
-        let jittered = 1.0 + self.jitter * random();
+        let jittered = 1.0 + self.jitter * world.random_unit();
         let seconds = self.delay.as_secs_f64() * self.factor.powi(exponent) * jittered;
         // No delay times a factor beyond all numbers is not a number: still no delay.
         Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
     }
-}
-
-/// From 0 to 1.
-fn random() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let bits = RandomState::new().hash_one(0_u8) >> 11;
-    bits as f64 / (1_u64 << 53) as f64
 }
 
 /// Does `update` again as long as it ends in a conflict: somebody else has changed the object since it was read. `update` has
@@ -58,17 +53,31 @@ fn random() -> f64 {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn retry_on_conflict<T, F>(backoff: Backoff, mut update: impl FnMut() -> F) -> Result<T, Error>
+pub async fn retry_on_conflict<T, F>(backoff: Backoff, update: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
+{
+    retry_if(&World::system(), backoff, Error::is_conflict, update).await
+}
+
+/// Runs `update` again as long as it ends in an error that `retries` accepts, with any type of
+/// error. The last error is returned.
+pub async fn retry_if<T, E, F>(
+    world: &World,
+    backoff: Backoff,
+    retries: impl Fn(&E) -> bool,
+    mut update: impl FnMut() -> F,
+) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
 {
     let mut tried = 0;
     loop {
         let result = update().await;
         tried += 1;
         match result {
-            Err(error) if error.is_conflict() && tried < backoff.tries => {
-                tokio::time::sleep(backoff.before(tried)).await;
+            Err(error) if retries(&error) && tried < backoff.tries => {
+                tokio::time::sleep(backoff.before(tried, world)).await;
             }
             result => return result,
         }
@@ -83,7 +92,7 @@ mod tests {
     fn the_longest_and_the_shortest_delay_stay_what_they_are() {
         for factor in [1.0, 5.0, f64::MAX] {
             for next in [1, 2, 1000, u32::MAX] {
-                let backoff = |delay| Backoff { delay, factor, ..Backoff::BACKOFF }.before(next);
+                let backoff = |delay| Backoff { delay, factor, ..Backoff::BACKOFF }.before(next, &World::system());
                 assert_eq!(backoff(Duration::ZERO), Duration::ZERO, "{factor} {next}");
                 assert!(backoff(Duration::MAX) >= Duration::from_secs(u64::MAX / 2), "{factor} {next}");
             }

@@ -39,12 +39,13 @@ pub use kube_core::params::{
 pub use kube_core::{DynamicObject, GroupVersionKind, GroupVersionResource, ObjectList, ObjectMeta, Status};
 
 pub use steersman_wire::{Limits, ListMeta, ObjectError, WatchEvent};
+pub use steersman_world::World;
 
 pub use api::{Api, Deleted, Place, Subresource};
 pub use builder::ClientBuilder;
 pub use client::Client;
 pub use config::{config_from_environment, config_from_flags, config_from_service_account, config_in_cluster};
-pub use conflict::{Backoff, retry_on_conflict};
+pub use conflict::{Backoff, retry_if, retry_on_conflict};
 pub use discovery::{
     Cause, Discovery, DiscoveryClient, Failure, ServedGroup, ServedResource, ServedSubresource, ServedVersion,
 };

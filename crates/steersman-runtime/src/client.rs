@@ -21,6 +21,7 @@ use crate::kind::Identity;
 use crate::query::ListQuery;
 use crate::reads::Reader;
 use crate::writes::{Sighting, Writes, Written};
+use steersman_client::{Backoff, World, retry_if};
 
 /// Reads from the manager's caches and writes to the server. Clones share the caches.
 ///
@@ -89,6 +90,22 @@ impl CachedClient {
     /// is written: neither [`dry_run`](Self::dry_run) nor [`field_owner`](Self::field_owner) reaches it, and no read waits for it.
     pub fn live(&self) -> &Client {
         &self.shared.client
+    }
+
+    /// Its clocks and its randomness.
+    pub fn world(&self) -> &World {
+        self.live().world()
+    }
+
+    /// Runs `update` again as long as it ends in a conflict: another client has changed the object
+    /// since it was read. `update` reads the object each time; the cache shows the new state soon
+    /// after the conflict, and a cached read in between may end in one more. Any other error, and the
+    /// last conflict, is returned.
+    pub async fn retry_on_conflict<T, F>(&self, backoff: Backoff, update: impl FnMut() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        retry_if(self.world(), backoff, Error::is_conflict, update).await
     }
 
     /// The same client, whose writes are checked by the server and not done; but for those through [`live`](Self::live).

@@ -345,6 +345,7 @@ impl<K: Object> Run<K> {
         let queue = self.shared.queue.clone();
         let mut attached = Attached { queue, handles: Vec::new(), channels: JoinSet::new() };
         tokio::select! {
+            biased;
             () = stop.stopped() => return Ok(()),
             prepared = self.prepare(late, &mut attached) => prepared?,
         }
@@ -353,6 +354,7 @@ impl<K: Object> Run<K> {
         self.shared.manager.upgrade()?.started(&self.shared.name);
         let mut result = Ok(());
         tokio::select! {
+            biased;
             () = stop.stopped() => {}
             // They end before only by a panic outside of the reconcile, in a rate limiter for instance.
             Some(ended) = workers.join_next() => result = ended,

@@ -20,6 +20,7 @@ use crate::caches::{Caches, FOR_EVER, Found, InUse, User};
 use crate::kind::Kind;
 use crate::stop::Stop;
 use crate::{CachedClient, ControllerBuilder, Error, Failure};
+use steersman_client::World;
 
 use running::{Group, Part, PartFuture, Running, at_least_a_moment};
 
@@ -121,6 +122,13 @@ impl ManagerBuilder {
         self
     }
 
+    /// The clocks and the randomness of the manager, its client and its caches. Default: those of the
+    /// client.
+    pub fn world(mut self, world: World) -> Self {
+        self.client = self.client.with_world(world);
+        self
+    }
+
     /// The manager, without any controller yet.
     pub fn build(self) -> Manager {
         let caches = Arc::new(Caches::new(self.client.clone()));
@@ -157,6 +165,11 @@ impl Manager {
     /// Reads from the caches, writes to the server.
     pub fn client(&self) -> &CachedClient {
         &self.inner.client
+    }
+
+    /// Its clocks and its randomness.
+    pub fn world(&self) -> &World {
+        self.inner.client.world()
     }
 
     #[cfg(test)]

@@ -12,6 +12,7 @@ use steersman_cache::{Cached, Lister, Object, ObjectKey};
 use crate::caches::Found;
 use crate::reads::Reader;
 use crate::{CachedClient, Error, Failure};
+use jiff::Timestamp;
 
 /// Makes the world as one object wants it, and says when to look again.
 ///
@@ -110,6 +111,11 @@ impl<K: Object> Context<K> {
     /// Reads from the cache, writes to the server.
     pub fn client(&self) -> &CachedClient {
         &self.shared.client
+    }
+
+    /// The time, for conditions and deadlines: the wall clock of the manager's world, which tests set.
+    pub fn now(&self) -> Timestamp {
+        self.shared.client.world().now()
     }
 
     /// The cached objects of the controller's own kind, as the cache has them at this moment. It never waits, and so it does not promise

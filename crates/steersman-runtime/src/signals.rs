@@ -32,6 +32,7 @@ impl Signals {
     async fn next(&mut self) {
         let Some([terminate, interrupt]) = &mut self.0 else { return std::future::pending().await };
         tokio::select! {
+            biased;
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }

@@ -2,6 +2,8 @@ use kube_client::Client;
 use serde::Serialize;
 use steersman_apiserver::{ApiServer, Identity};
 
+use steersman_world::World;
+
 use crate::definitions;
 use crate::error::Error;
 
@@ -29,6 +31,25 @@ impl Embedded {
     /// A server with the namespaces that every cluster has.
     pub fn start() -> Self {
         Self::default()
+    }
+
+    /// A server that takes creation timestamps, uids and generated names from `world`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube_client::Api;
+    /// use steersman_testing::{Embedded, World};
+    ///
+    /// let world = World::seeded(7, "2026-01-31T10:00:00Z".parse()?);
+    /// let server = Embedded::with_world(world);
+    /// let namespaces: Api<Namespace> = Api::all(server.client());
+    /// let created = namespaces.get("default").await?.metadata.creation_timestamp;
+    /// assert_eq!(created.map(|time| time.0.to_string()).as_deref(), Some("2026-01-31T10:00:00Z"));
+    /// # Ok(()) }
+    /// ```
+    pub fn with_world(world: World) -> Self {
+        Self { server: ApiServer::with_world(world) }
     }
 
     /// A client with all rights. It belongs to the runtime it is made in.

@@ -72,3 +72,4 @@ pub use embedded::Embedded;
 pub use error::Error;
 pub use eventually::{eventually, eventually_within};
 pub use real_server::{RealServer, RealServerBuilder};
+pub use steersman_world::World;

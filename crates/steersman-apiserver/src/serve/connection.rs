@@ -97,6 +97,7 @@ impl Connections {
         let stream = StallGuard::new(stream, self.limits.write);
         let handshake = tokio::time::timeout(self.limits.handshake, self.tls.accept(stream));
         let stream = tokio::select! {
+            biased;
             () = stopped.wait() => return,
             () = place.evicted() => return,
             stream = handshake => match stream {
@@ -130,6 +131,7 @@ impl Connections {
         let mut asked_for_credential = false;
         loop {
             tokio::select! {
+                biased;
                 _ = connection.as_mut() => return,
                 () = patience.as_mut(), if !asked_for_credential => {
                     asked_for_credential = true;

@@ -203,6 +203,8 @@ struct Entry {
     /// Which objects, in words.
     name: Arc<str>,
     reflector: ReflectorOptions,
+    /// When it was asked for, counted from the factory's first informer.
+    number: u64,
 }
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -289,8 +291,10 @@ impl SharedInformerFactory {
         let mut informers = self.informers();
         let unwanted = |entry: &Entry| entry.informer.is_stopped() && !entry.informer.has_failed();
         let stopped: Vec<_> = informers.extract_if(|_, entry| unwanted(entry)).collect();
-        let wanted = informers.values().cloned().collect();
+        let mut wanted: Vec<Entry> = informers.values().cloned().collect();
         drop(informers);
+        // In the order in which they were asked for, so that they start in a fixed order.
+        wanted.sort_unstable_by_key(|entry| entry.number);
         // With the lock, others would wait while a cache is freed.
         drop(stopped);
         wanted
@@ -406,6 +410,7 @@ impl SharedInformerFactory {
                     kind: identity.path.clone(),
                     storage: options.storage,
                     reflector: reflector.clone(),
+                    world: self.client.world().clone(),
                 };
                 let informer = Informer::new(sources, config);
                 // It has no objects yet.
@@ -420,7 +425,9 @@ impl SharedInformerFactory {
                         is_first
                     });
                 });
-                informers.insert(identity, Entry { informer: Arc::new(informer.clone()), name, reflector });
+                let number = informers.values().map(|entry| entry.number + 1).max().unwrap_or_default();
+                let entry = Entry { informer: Arc::new(informer.clone()), name, reflector, number };
+                informers.insert(identity, entry);
                 informer
             }
         };
@@ -539,9 +546,10 @@ impl SharedInformerFactory {
 
     /// As [`shutdown`](Self::shutdown), with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), Error> {
-        let entries: Vec<_> = self.informers().drain().collect();
+        let mut entries: Vec<_> = self.informers().drain().map(|(_, entry)| entry).collect();
+        entries.sort_unstable_by_key(|entry| entry.number);
         // One whose handler takes its time does not keep the others from stopping.
-        let stopped = join_all(entries.iter().map(|(_, entry)| entry.informer.stop(limit))).await;
+        let stopped = join_all(entries.iter().map(|entry| entry.informer.stop(limit))).await;
         let mut waiting = Vec::new();
         for error in stopped.into_iter().filter_map(Result::err) {
             match error {
@@ -622,6 +630,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn informers_start_in_the_order_in_which_they_were_asked_for() {
+        let factory = SharedInformerFactory::new(Client::from(Embedded::start().client()));
+        let names: Vec<_> = (0..16).map(|number| format!("namespace-{number}")).collect();
+        for name in &names {
+            factory.informer::<ConfigMap>(InformerOptions::all().namespace(name)).expect("the options make sense");
+        }
+        let started: Vec<_> = factory.wanted().iter().map(|entry| entry.name.clone()).collect();
+        assert!(names.iter().zip(&started).all(|(name, started)| started.contains(name)), "{started:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_informer_that_failed_is_seen_until_somebody_asks_for_a_new_one() {
         let client = Client::from(Embedded::start().client());
         let buggy = Buggy(ApiListerWatcher::new(client.all_namespaces::<ConfigMap>()));
@@ -631,7 +650,12 @@ mod tests {
             let mut informers = factory.informers();
             let entry = informers.values_mut().next().expect("there is one");
             let (kind, storage) = ("ConfigMap".to_owned(), StorageOptions::default());
-            let config = InformerConfig { kind, storage, reflector: entry.reflector.clone() };
+            let config = InformerConfig {
+                kind,
+                storage,
+                reflector: entry.reflector.clone(),
+                world: steersman_client::World::system(),
+            };
             entry.informer = Arc::new(Informer::<ConfigMap>::new(vec![(None, buggy)], config));
         }
         factory.start().expect("there is a runtime");

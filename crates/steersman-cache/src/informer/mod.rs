@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::select_all;
 use steersman_wire::ObjectError;
+use steersman_world::World;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -155,6 +156,8 @@ pub struct InformerConfig<K> {
     pub storage: StorageOptions<K>,
     /// How the server is asked.
     pub reflector: ReflectorOptions,
+    /// The randomness of its back-offs and watch timeouts.
+    pub world: World,
 }
 
 /// Figures of an informer.
@@ -193,15 +196,16 @@ impl<K: Object> Informer<K> {
             progress: watch::Sender::new(Progress::default()),
             handlers_changed: Notify::new(),
             index_panics: AtomicU64::new(0),
-            haste: Arc::default(),
+            haste: Arc::new(Haste::new(config.world.clone())),
             failure: OnceLock::new(),
         });
         let mut reflectors = Vec::new();
         for ((_, lister_watcher), source) in sources.into_iter().zip(&fifos) {
             let intake = Intake { source: Arc::clone(source), inner: Arc::clone(&inner) };
             let (status, reflector) = (source.status.clone(), config.reflector.clone());
-            let (haste, storage) = (Arc::clone(&inner.haste), storage.clone());
-            reflectors.push(Reflector::reporting_to(status, haste, lister_watcher, storage, intake, reflector));
+            let (haste, world) = (Arc::clone(&inner.haste), config.world.clone());
+            let storage = storage.clone();
+            reflectors.push(Reflector::reporting_to(status, haste, world, lister_watcher, storage, intake, reflector));
         }
         let sources = fifos.clone();
         let life = Arc::new_cyclic(|life: &Weak<Life<K>>| {
@@ -445,6 +449,7 @@ impl<K: Object> Informer<K> {
             async move { status.wait_for(is_missing).await.map(drop) }.boxed()
         });
         tokio::select! {
+            biased;
             _ = progress.wait_for(|progress| progress.synced || progress.stopped) => {}
             _ = select_all(missing), if !self.life.sources.is_empty() => {}
         }
@@ -650,6 +655,7 @@ async fn resync<K: Object>(inner: Arc<Inner<K>>) {
             }
         };
         tokio::select! {
+            biased;
             () = inner.handlers_changed.notified() => {}
             () = due => inner.processor().resync(Instant::now(), || inner.indexer().list()),
         }

@@ -1,14 +1,15 @@
 //! Waiting longer and longer while something fails.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use steersman_world::World;
 use tokio::time::Instant;
 
 /// 0.8 s, doubled with each failure up to 30 s, each up to twice as long at random; from the start again after two minutes
 /// without a failure.
 #[derive(Debug)]
 pub(crate) struct Backoff {
+    world: World,
     failures: u32,
     last: Option<Instant>,
 }
@@ -20,8 +21,8 @@ pub(crate) const JITTERED_MAX: Duration = Duration::from_secs(60);
 const HEALTHY: Duration = Duration::from_secs(120);
 
 impl Backoff {
-    pub(crate) fn new() -> Self {
-        Self { failures: 0, last: None }
+    pub(crate) fn new(world: World) -> Self {
+        Self { world, failures: 0, last: None }
     }
 
     /// How long to wait after a failure at `now`.
@@ -31,7 +32,7 @@ impl Backoff {
         }
         let delay = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
-        let jittered = delay.mul_f64(1.0 + random());
+        let jittered = delay.mul_f64(1.0 + self.world.random_unit());
         // Health is counted from when the wait is over.
         self.last = Some(now + jittered);
         jittered
@@ -43,19 +44,13 @@ impl Backoff {
     }
 }
 
-/// From 0 to 1.
-pub(crate) fn random() -> f64 {
-    let bits = RandomState::new().hash_one(0_u8) >> 11;
-    bits as f64 / (1_u64 << 53) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn backoff_doubles_from_800_ms_to_30_s_with_jitter() {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::new(World::system());
         let now = Instant::now();
         for expected_ms in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
             let expected = Duration::from_millis(expected_ms);
@@ -66,7 +61,7 @@ mod tests {
 
     #[test]
     fn backoff_starts_again_after_two_minutes_of_health() {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::new(World::system());
         let mut now = Instant::now();
         for _ in 0..5 {
             now += backoff.next(now);

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use steersman_world::World;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-
-use crate::reflector::backoff::random;
 
 /// The longest wait of a reflector that is in a hurry. The shortest is half of it.
 const SOON_MAX: Duration = Duration::from_secs(2);
@@ -17,6 +16,7 @@ const SOON_MAX: Duration = Duration::from_secs(2);
 /// What an informer's reflectors share with the reads that wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Haste {
+    world: World,
     /// How many reads wait.
     waiting: AtomicUsize,
     /// How many reflectors back off.
@@ -49,6 +49,10 @@ impl Drop for BackingOff<'_> {
 }
 
 impl Haste {
+    pub(crate) fn new(world: World) -> Self {
+        Self { world, ..Self::default() }
+    }
+
     /// Shortens the back-offs that are under way, and those that begin while the result lives.
     pub(crate) fn hurry(self: &Arc<Self>) -> Hurry {
         // `sleep` writes and reads these two in the other order, so at least one side sees the other.
@@ -74,11 +78,12 @@ impl Haste {
         let called = pin!(self.calls.notified());
         if self.waiting.load(Ordering::SeqCst) == 0 {
             tokio::select! {
+                biased;
                 () = sleep_until(until) => return,
                 () = called => {}
             }
         }
-        let soon = (Instant::now() + SOON_MAX.mul_f64(0.5 + random() / 2.0)).max(earliest);
+        let soon = (Instant::now() + SOON_MAX.mul_f64(0.5 + self.world.random_unit() / 2.0)).max(earliest);
         if soon < until {
             shortened(soon);
         }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use steersman_client::Error;
 use steersman_wire::{ListMeta, ObjectError, TypeMeta, WatchEvent};
+use steersman_world::World;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -26,7 +27,7 @@ pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
 use crate::object::cached::{Cached, Object};
 use crate::object::storage::Kept;
 use crate::{ObjectKey, Storage};
-use backoff::{Backoff, JITTERED_MAX, random};
+use backoff::{Backoff, JITTERED_MAX};
 use haste::Haste;
 use listing::Listing;
 use status::report_unreadable;
@@ -133,6 +134,7 @@ pub struct Reflector<K, L, S> {
     /// Whether the last list found that the kind is not installed.
     missing: bool,
     backoff: Backoff,
+    world: World,
     haste: Arc<Haste>,
     /// The failure that was last logged as a warning, and when.
     warned: Option<(Reason, Instant)>,
@@ -172,13 +174,14 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     /// A reflector that has not begun yet.
     pub fn new(lister_watcher: L, storage: Storage<K>, store: S, options: ReflectorOptions) -> Self {
         let status = watch::Sender::new(ReflectorStatus::new(lister_watcher.describe()));
-        Self::reporting_to(status, Arc::default(), lister_watcher, storage, store, options)
+        Self::reporting_to(status, Arc::default(), World::system(), lister_watcher, storage, store, options)
     }
 
     /// The same, with a status and a haste that others may know already.
     pub(crate) fn reporting_to(
         status: watch::Sender<ReflectorStatus>,
         haste: Arc<Haste>,
+        world: World,
         lister_watcher: L,
         storage: Storage<K>,
         store: S,
@@ -194,7 +197,8 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             version_refused: false,
             watch_failures: 0,
             missing: false,
-            backoff: Backoff::new(),
+            backoff: Backoff::new(world.clone()),
+            world,
             haste,
             warned: None,
         }
@@ -556,7 +560,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     fn watch_options(&self, resource_version: String, send_initial_events: bool) -> WatchOptions {
         // Saturates, also where the time is the longest there is.
-        let timeout_seconds = (self.options.watch_timeout.as_secs_f64() * (1.0 + random())) as u32;
+        let timeout_seconds = (self.options.watch_timeout.as_secs_f64() * (1.0 + self.world.random_unit())) as u32;
         WatchOptions { resource_version, send_initial_events, timeout_seconds }
     }
 
@@ -583,7 +587,8 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
 
     async fn back_off(&mut self, error: &Error) {
         let delay = self.backoff.next(Instant::now());
-        let delay = if self.missing { delay.min(MISSING_MAX.mul_f64(0.5 + random() / 2.0)) } else { delay };
+        let delay =
+            if self.missing { delay.min(MISSING_MAX.mul_f64(0.5 + self.world.random_unit() / 2.0)) } else { delay };
         let reported = self.report(error);
         self.wait(reported, delay, retry_after(error)).await;
     }

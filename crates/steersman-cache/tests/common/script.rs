@@ -32,7 +32,12 @@ pub(crate) fn scripted_in<K: Object>(
 ) -> Informer<K> {
     Informer::new(
         sources,
-        InformerConfig { kind: "things".to_owned(), storage, reflector: ReflectorOptions::default() },
+        InformerConfig {
+            kind: "things".to_owned(),
+            storage,
+            reflector: ReflectorOptions::default(),
+            world: steersman_client::World::system(),
+        },
     )
 }
 

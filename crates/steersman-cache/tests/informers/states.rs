@@ -160,7 +160,12 @@ async fn start(size: u64, streaming: bool) -> (Informer<ConfigMap>, mpsc::Unboun
     let (most, state) = (Most::default(), State { commands, version: 1, changed: 1, updates: 0 });
     let server = Server { size, state: Arc::new(Mutex::new(state)), most: most.clone() };
     let reflector = ReflectorOptions { streaming, ..ReflectorOptions::default() };
-    let config = InformerConfig { kind: "things".to_owned(), storage: StorageOptions::default(), reflector };
+    let config = InformerConfig {
+        kind: "things".to_owned(),
+        storage: StorageOptions::default(),
+        reflector,
+        world: steersman_client::World::system(),
+    };
     let informer = Informer::new(vec![(None, server)], config);
     most.0.0.set(informer.clone()).unwrap();
     let seen = most.clone();

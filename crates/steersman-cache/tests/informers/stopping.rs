@@ -193,7 +193,12 @@ impl ListerWatcher for Buggy {
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
     let options = ReflectorOptions::default();
-    let config = InformerConfig { kind: "things".to_owned(), storage: StorageOptions::default(), reflector: options };
+    let config = InformerConfig {
+        kind: "things".to_owned(),
+        storage: StorageOptions::default(),
+        reflector: options,
+        world: steersman_client::World::system(),
+    };
     let informer = Informer::<ConfigMap>::new(vec![(None, Buggy)], config);
     informer.start().unwrap();
     let (_, handle) = listen(&informer);

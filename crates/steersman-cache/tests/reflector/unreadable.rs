@@ -79,7 +79,12 @@ async fn transforms(server: Server) -> usize {
         counter.fetch_add(1, Ordering::Relaxed);
         object.data = None;
     });
-    let config = InformerConfig { kind: "ConfigMap".to_owned(), storage, reflector: plain() };
+    let config = InformerConfig {
+        kind: "ConfigMap".to_owned(),
+        storage,
+        reflector: plain(),
+        world: steersman_client::World::system(),
+    };
     let informer = Informer::new(vec![(None, server)], config);
     informer.start().unwrap();
     sleep(HOUR).await;

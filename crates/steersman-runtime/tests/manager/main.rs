@@ -11,3 +11,4 @@ mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
+mod world;

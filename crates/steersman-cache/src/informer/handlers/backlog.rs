@@ -180,7 +180,6 @@ mod tests {
 
     use super::*;
     use crate::Storage;
-    use crate::reflector::backoff::random;
 
     fn object(name: &str, uid: u64, version: u64) -> Cached<Value> {
         let json = format!(
@@ -287,7 +286,8 @@ mod tests {
 
     #[test]
     fn whatever_happens_a_handler_sees_possible_events_and_ends_with_the_final_state() {
-        let below = |n: usize| (random() * n as f64) as usize % n;
+        let world = steersman_client::World::system();
+        let below = |n: usize| (world.random_unit() * n as f64) as usize % n;
         for _ in 0..200 {
             let (mut backlog, mut server, mut known) = (Backlog::new(), HashMap::new(), HashMap::new());
             for version in 1..=300 {
