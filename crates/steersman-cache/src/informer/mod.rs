@@ -105,6 +105,8 @@ struct Life<K> {
     sources: Vec<Arc<Source<K>>>,
     /// Called once with the message if a task panics.
     on_failure: OnceLock<OnFailure>,
+    /// Closed when the last task has ended. Nothing is ever sent.
+    tasks_ended: watch::Receiver<()>,
 }
 
 type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
@@ -121,13 +123,17 @@ enum LifeState {
 }
 
 /// Ends the informer with its task, however that ends: those who wait would else wait for ever.
-struct Sentinel<K>(Weak<Life<K>>);
+struct Sentinel<K> {
+    life: Weak<Life<K>>,
+    /// Dropped last, when the task has ended.
+    _running: watch::Sender<()>,
+}
 
 impl<K> Sentinel<K> {
     /// Runs a task of the informer. If it panics, the informer fails.
     async fn watch<T>(self, task: impl Future<Output = T>) {
         if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await
-            && let Some(life) = self.0.upgrade()
+            && let Some(life) = self.life.upgrade()
         {
             life.task_ended(Some(panic_message(&*panic)));
         }
@@ -136,7 +142,7 @@ impl<K> Sentinel<K> {
 
 impl<K> Drop for Sentinel<K> {
     fn drop(&mut self) {
-        if let Some(life) = self.0.upgrade() {
+        if let Some(life) = self.life.upgrade() {
             life.task_ended(None);
         }
     }
@@ -208,13 +214,16 @@ impl<K: Object> Informer<K> {
             reflectors.push(Reflector::reporting_to(status, haste, world, lister_watcher, storage, intake, reflector));
         }
         let sources = fifos.clone();
+        // Each task holds a sender, and so does the starter, which may be at work when the informer is stopped.
+        let (running, tasks_ended) = watch::channel(());
         let life = Arc::new_cyclic(|life: &Weak<Life<K>>| {
             let (shared, life) = (Arc::clone(&inner), life.clone());
             let starter: Starter = Box::new(move || {
-                let (resync, watched) = (resync(Arc::clone(&shared)), Sentinel(life.clone()));
+                let sentinel = || Sentinel { life: life.clone(), _running: running.clone() };
+                let (resync, watched) = (resync(Arc::clone(&shared)), sentinel());
                 let mut tasks = vec![tokio::spawn(watched.watch(resync))];
                 for (index, (reflector, source)) in reflectors.into_iter().zip(fifos).enumerate() {
-                    let (consume, watched) = (consume(Arc::clone(&shared), index, source), Sentinel(life.clone()));
+                    let (consume, watched) = (consume(Arc::clone(&shared), index, source), sentinel());
                     // One task, in this order: what has been read is in the cache without anybody having to be woken.
                     let task = async move { tokio::join!(biased; reflector.run(), consume) };
                     tasks.push(tokio::spawn(watched.watch(task)));
@@ -222,7 +231,7 @@ impl<K: Object> Informer<K> {
                 tasks
             });
             let (inner, on_failure) = (Arc::clone(&inner), OnceLock::new());
-            Life { inner, state: Mutex::new(LifeState::New(starter)), sources, on_failure }
+            Life { inner, state: Mutex::new(LifeState::New(starter)), sources, on_failure, tasks_ended }
         });
         Self { inner, life }
     }
@@ -256,6 +265,9 @@ impl<K: Object> Informer<K> {
     /// Ends it for good and waits until no handler is called any more, for at most 30 s. Handlers are still told what they have been
     /// sent. The cache can be read as it was at the end. The error names the handlers that are still in a call.
     ///
+    /// Each call waits for the same end, also when the informer has been stopped before (test
+    /// `each_call_of_stop_waits_for_a_task_that_is_stuck`).
+    ///
     /// It ends with the first poll, whatever happens to the future then; only the waiting takes as long as the handlers do.
     pub async fn stop(&self) -> Result<(), Error> {
         self.stop_within(ENDS_WITHIN).await
@@ -263,19 +275,17 @@ impl<K: Object> Informer<K> {
 
     /// As [`stop`](Self::stop), with another limit. It can be called again to go on waiting for the handlers.
     pub async fn stop_within(&self, limit: Duration) -> Result<(), Error> {
-        let mut tasks = self.life.end();
+        self.life.end();
         let handlers = self.inner.processor().ending();
+        let mut tasks_ended = self.life.tasks_ended.clone();
         let end = async {
-            for task in &mut tasks {
-                // It was cancelled.
-                let _ = task.await;
-            }
+            while tasks_ended.changed().await.is_ok() {}
             for handler in &handlers {
                 handler.ended().await;
             }
         };
         let _ = timeout(limit, end).await;
-        let unfinished = tasks.iter().any(|task| !task.is_finished());
+        let unfinished = self.life.tasks_ended.has_changed().is_ok();
         let task = unfinished.then(|| format!("a task of the informer for {}", self.inner.kind));
         let waiting = task.into_iter().chain(handlers.iter().filter_map(HandlerHandle::unended)).collect();
         ended_or(limit, waiting)
@@ -510,9 +520,9 @@ impl<K> Life<K> {
     }
 
     /// Cancels the tasks, and lets the handlers end.
-    fn end(&self) -> Vec<JoinHandle<()>> {
+    fn end(&self) {
         let before = std::mem::replace(&mut *self.state(), LifeState::Stopped);
-        self.end_from(before)
+        self.end_from(before);
     }
 
     /// A task has ended, perhaps with a panic. Unless the informer was stopped, its other tasks end
@@ -535,16 +545,15 @@ impl<K> Life<K> {
         if let (Some(panic), Some(on_failure)) = (panic, self.on_failure.get()) {
             on_failure(panic);
         }
-        // Those of the other sources. Nobody waits for them.
-        drop(self.end_from(before));
+        self.end_from(before);
     }
 
-    fn end_from(&self, before: LifeState) -> Vec<JoinHandle<()>> {
-        let tasks = if let LifeState::Running(tasks) = before { tasks } else { Vec::new() };
-        tasks.iter().for_each(JoinHandle::abort);
+    fn end_from(&self, before: LifeState) {
+        if let LifeState::Running(tasks) = before {
+            tasks.iter().for_each(JoinHandle::abort);
+        }
         self.inner.processor().stop();
         self.inner.progress.send_modify(|progress| progress.stopped = true);
-        tasks
     }
 }
 

@@ -56,8 +56,12 @@ fn a_condition_that_is_waited_for_may_use_its_informer() {
             script.added(&map_json("a", 2, ""));
             let condition = || {
                 // Its end is news to all who wait.
-                let stop = || informer.stop().now_or_never();
-                informer.has_synced() && informer.lister().len() == 1 && stop().is_some() && informer.is_stopped()
+                let was_stopped = || {
+                    let was_stopped = informer.is_stopped();
+                    let _ = informer.stop().now_or_never();
+                    was_stopped
+                };
+                informer.has_synced() && informer.lister().len() == 1 && was_stopped()
             };
             informer.lister().wait_until(LONG, condition).await
         });

@@ -1,6 +1,6 @@
 //! The end.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_cache::{
@@ -226,6 +226,61 @@ async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
         informer.has_failed() && !informer.has_synced() && informer.add_event_handler(noting(&Log::new())).is_err()
     );
     informer.stop().await.unwrap();
+}
+
+/// A server whose client blocks the thread until the other end of its channel is dropped.
+struct Blocking {
+    entered: mpsc::Sender<()>,
+    wait: Mutex<mpsc::Receiver<()>>,
+}
+
+impl ListerWatcher for Blocking {
+    type List = NoList;
+    type Watch = ScriptedWatch;
+
+    fn describe(&self) -> String {
+        "the server behind a lock".to_owned()
+    }
+
+    async fn list(&self, _: &ListOptions) -> Result<NoList, steersman_client::Error> {
+        std::future::pending().await
+    }
+
+    async fn watch(&self, _: &WatchOptions) -> Result<ScriptedWatch, steersman_client::Error> {
+        self.entered.send(()).unwrap();
+        let _ = self.wait.lock().unwrap().recv();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_of_stop_waits_for_a_task_that_is_stuck() {
+    let ((entered, is_in), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
+    let options = ReflectorOptions::default();
+    let config = InformerConfig { kind: "things".to_owned(), storage: StorageOptions::default(), reflector: options };
+    let server = Blocking { entered, wait: Mutex::new(wait) };
+    let informer = Informer::<ConfigMap>::new(vec![(None, server)], config);
+    // On a thread of its own, because it blocks. Paused time goes on here.
+    let stuck_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    {
+        let _in_runtime = stuck_runtime.enter();
+        informer.start().unwrap();
+    }
+    is_in.recv().unwrap();
+    let started = tokio::time::Instant::now();
+    let (first, second) = tokio::join!(informer.stop(), informer.stop());
+    assert_eq!(started.elapsed().as_secs(), 30);
+    let third = informer.stop().await;
+    assert_eq!(started.elapsed().as_secs(), 60);
+    for stopped in [first, second, third] {
+        let text = stopped.unwrap_err().to_string();
+        assert!(text.contains("a task of the informer for things"), "{text}");
+    }
+    drop(go);
+    // The time of the other thread is not paused.
+    while informer.stop().await.is_err() {}
+    informer.stop().await.unwrap();
+    stuck_runtime.shutdown_background();
 }
 
 #[test]
