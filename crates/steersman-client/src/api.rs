@@ -177,7 +177,17 @@ pub(crate) fn request(built: Built) -> Result<Request<Body>, Error> {
 }
 
 fn written(built: Built) -> Result<Request<Vec<u8>>, Error> {
-    built.map_err(|error| Error::InvalidRequest(error.to_string()))
+    let mut request = built.map_err(|error| Error::InvalidRequest(error.to_string()))?;
+    // kube writes `path?` without parameters, and `path?&a=b` with some.
+    let query = request.uri().query();
+    if let Some(query) = query.filter(|query| query.is_empty() || query.starts_with('&')) {
+        let (path, query) = (request.uri().path(), query.trim_start_matches('&'));
+        let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        *request.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| {
+            Error::InvalidRequest(format!("{target:?} is not a path: {error}"))
+        })?;
+    }
+    Ok(request)
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {

@@ -19,35 +19,42 @@ pub use service_account::{config_from_service_account, config_in_cluster};
 /// Of the files in `KUBECONFIG` the first that has an entry wins, and those that do not exist are left out. A file that is
 /// there and wrong is an error: the service account is no substitute for it. Only regular files of at most 8 MiB are read.
 pub async fn config_from_environment() -> Result<Config, Error> {
-    let (paths, from) = kubeconfig_paths();
+    let (paths, is_named) = kubeconfig_paths();
+    // What an error adds to a path: in a list after "KUBECONFIG names", or in a sentence of its own.
+    let which = if is_named { ", which" } else { "" };
     let mut merged = Kubeconfig::default();
     let mut read = Vec::new();
     let mut looked = Vec::new();
     for path in paths {
         // Scripts name the null device to leave the user's own file out.
         if path == Path::new("/dev/null") {
-            looked.push(format!("{}{from} has no contexts", path.display()));
+            looked.push(format!("{}{which} has no contexts", path.display()));
             continue;
         }
         match kubeconfig::read(&path) {
             Ok(file) => {
                 let problem = |error| config_error(format!("invalid kubeconfig {}: {error}", path.display()));
                 merged = merged.merge(file).map_err(problem)?;
-                looked.push(format!("{}{from} has no contexts", path.display()));
+                looked.push(format!("{}{which} has no contexts", path.display()));
                 read.push(path);
             }
-            Err(kubeconfig::Unread::Missing(_)) => looked.push(format!("{}{from} does not exist", path.display())),
+            Err(kubeconfig::Unread::Missing(_)) => looked.push(format!("{}{which} does not exist", path.display())),
             Err(kubeconfig::Unread::Invalid(error)) => return Err(error),
         }
     }
     let current = merged.current_context.as_deref().unwrap_or_default();
     let mut config = if current.is_empty() && merged.contexts.is_empty() && merged.clusters.is_empty() {
         service_account::of_this_pod().map_err(|problem| match problem {
-            service_account::Problem::NotInCluster(variable) => config_error(format!(
-                "no configuration found: {}, and {variable} is not set, as it is in a Pod; set KUBECONFIG to the path of a \
-                 kubeconfig",
-                looked.join(", ")
-            )),
+            service_account::Problem::NotInCluster(variable) => {
+                let (names, fix) = match is_named {
+                    true => ("KUBECONFIG names ", "correct KUBECONFIG, or unset it to use ~/.kube/config"),
+                    false => ("", "set KUBECONFIG to the path of a kubeconfig"),
+                };
+                let looked = looked.join(", ");
+                config_error(format!(
+                    "no configuration found: {names}{looked}, and {variable} is not set, as it is in a Pod; {fix}"
+                ))
+            }
             service_account::Problem::Other(error) => error,
         })?
     } else {
@@ -77,14 +84,14 @@ fn leave_proxy_out(config: &mut Config) {
     }
 }
 
-/// The kubeconfigs of the environment, and what an error adds to each of them.
-fn kubeconfig_paths() -> (Vec<PathBuf>, &'static str) {
+/// The kubeconfigs of the environment, and whether `KUBECONFIG` names them.
+fn kubeconfig_paths() -> (Vec<PathBuf>, bool) {
     let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let named: Vec<PathBuf> = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
     if !named.is_empty() {
-        return (named, " (from KUBECONFIG)");
+        return (named, true);
     }
-    (std::env::home_dir().into_iter().map(|home| home.join(".kube").join("config")).collect(), "")
+    (std::env::home_dir().into_iter().map(|home| home.join(".kube").join("config")).collect(), false)
 }
 
 /// What Go's `BuildConfigFromFlags(masterURL, kubeconfig)` takes: the address of the server, the file that says how to reach

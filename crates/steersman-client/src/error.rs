@@ -20,6 +20,18 @@ pub struct Asked {
     pub url: String,
 }
 
+impl Asked {
+    /// Whether the path is one below the group of a custom resource: `/apis/<group with a dot>/<version>/…`.
+    fn is_of_custom_resource(&self) -> bool {
+        let path = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
+        let path = path.split('?').next().unwrap_or_default();
+        // The address of a server may have a path of its own.
+        let Some((_, below)) = path.split_once("/apis/") else { return false };
+        let mut segments = below.split('/');
+        segments.next().is_some_and(|group| group.contains('.')) && segments.nth(1).is_some_and(|it| !it.is_empty())
+    }
+}
+
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.url)
@@ -33,7 +45,7 @@ impl fmt::Display for Asked {
 #[non_exhaustive]
 pub enum Error {
     /// The server refused.
-    #[error("{asked}: the server answered {} {}: {}", status.code, status.reason, status.message)]
+    #[error("{asked}: the server answered {} {}: {}{}", status.code, status.reason, status.message, hint(asked, status))]
     Api {
         /// What was asked.
         asked: Asked,
@@ -97,6 +109,17 @@ pub enum Error {
     /// The server serves no such kind, or more than one that could be meant.
     #[error(transparent)]
     Mapping(#[from] Box<MappingError>),
+}
+
+/// What can be done about a refusal.
+fn hint(asked: &Asked, status: &Status) -> &'static str {
+    // The server names an object that does not exist. A path that it does not serve has no name.
+    let is_unnamed = status.details.as_ref().is_none_or(|details| details.name.is_empty());
+    if status.code == 404 && is_unnamed && asked.is_of_custom_resource() {
+        " (the server does not serve this resource: for a custom resource, apply its CustomResourceDefinition)"
+    } else {
+        ""
+    }
 }
 
 impl fmt::Debug for Error {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use steersman_client::{Client, DecodeError, Error, ListParams, PostParams};
 
 use super::{SERVER, builder, server};
@@ -119,7 +120,7 @@ async fn a_refusal_names_method_server_path_code_and_reason() {
     let client = over(422, "application/json", status("Invalid", "a: bad name", 422, ""));
     let params = PostParams { dry_run: true, ..Default::default() };
     let error = client.namespaced::<Secret>("default").create(&params, &Secret::default()).await.unwrap_err();
-    let url = format!("{SERVER}/api/v1/namespaces/default/secrets?&dryRun=All");
+    let url = format!("{SERVER}/api/v1/namespaces/default/secrets?dryRun=All");
     assert_eq!(error.to_string(), format!("POST {url}: the server answered 422 Invalid: a: bad name"));
     let Error::Api { asked, status } = error else { panic!() };
     assert_eq!((asked.method, asked.url, status.code), (http::Method::POST, url, 422));
@@ -160,6 +161,38 @@ async fn refusals_are_told_apart() {
     assert!(get(&over(403, "text/plain", "no".into())).await.is_forbidden());
     // A Status without code has that of the answer.
     assert_eq!(get(&over(418, "application/json", status("x", "", 0, ""))).await.status().unwrap().code, 418);
+}
+
+#[tokio::test]
+async fn a_resource_that_the_server_does_not_serve_has_a_hint_and_a_missing_object_has_none() {
+    let hint = "CustomResourceDefinition";
+    let policy = r#","details":{"name":"a","group":"networking.k8s.io","kind":"networkpolicies"}"#;
+    let (text, json) = ("text/plain; charset=utf-8", "application/json");
+    let not_served = "the server could not find the requested resource";
+    let cases = [
+        (text, "404 page not found\n".to_owned(), true),
+        (json, status("NotFound", not_served, 404, ""), true),
+        (json, status("NotFound", not_served, 404, r#","details":{}"#), true),
+        (json, status("NotFound", "networkpolicies a not found", 404, policy), false),
+        (json, status("Forbidden", "no", 403, ""), false),
+    ];
+    for (media_type, body, expected) in cases {
+        let code = if body.contains("Forbidden") { 403 } else { 404 };
+        let policies = over(code, media_type, body).namespaced::<NetworkPolicy>("default");
+        let get = policies.get("a").await.unwrap_err().to_string();
+        let list = policies.list(&ListParams::default()).await.unwrap_err().to_string();
+        let new = NetworkPolicy::default();
+        let create = policies.create(&PostParams::default(), &new).await.unwrap_err().to_string();
+        for error in [get, list, create] {
+            assert_eq!(error.contains(hint), expected, "{error}");
+        }
+    }
+    // No CustomResourceDefinition serves these.
+    for path in ["/version", "/apis/example.com/v1", "/api/v1/things", "/apis/apps/v1/things", "/metrics/a/b/c/d"] {
+        let client = over(404, text, "404 page not found\n".to_owned());
+        let error = client.rest().get().abs_path(path).send().await.unwrap_err().to_string();
+        assert!(!error.contains(hint), "{error}");
+    }
 }
 
 #[tokio::test]

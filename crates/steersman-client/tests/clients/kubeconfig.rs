@@ -165,9 +165,9 @@ async fn without_any_of_the_files_in_the_environment_the_error_names_them() {
     let Some(folder) = alone(name, &environment, prepare) else { return };
     let path = |name: &str| folder.join(name).display().to_string();
     let wanted = format!(
-        "cannot set up the client: no configuration found: {} (from KUBECONFIG) does not exist, {} (from KUBECONFIG) has no \
-         contexts, {} (from KUBECONFIG) has no contexts, and KUBERNETES_SERVICE_PORT is not set, as it is in a Pod; set \
-         KUBECONFIG to the path of a kubeconfig",
+        "cannot set up the client: no configuration found: KUBECONFIG names {}, which does not exist, {}, which has no \
+         contexts, {}, which has no contexts, and KUBERNETES_SERVICE_PORT is not set, as it is in a Pod; correct KUBECONFIG, \
+         or unset it to use ~/.kube/config",
         path("nowhere"),
         path("empty"),
         path("null"),
@@ -519,5 +519,5 @@ fn the_null_device_in_the_environment_is_no_file() {
         return;
     }
     let error = error_in_time(config_from_environment);
-    assert!(error.contains("/dev/null (from KUBECONFIG) has no contexts"), "{error}");
+    assert!(error.contains("KUBECONFIG names /dev/null, which has no contexts"), "{error}");
 }

@@ -6,8 +6,8 @@ use http_body_util::Full;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::client::Body;
 use steersman_client::{
-    Api, ApiResource, Client, DeleteParams, DynamicObject, Error, ListParams, Patch, PatchParams, Place, PostParams,
-    RestRequest,
+    Api, ApiResource, Client, DeleteParams, DynamicObject, Error, GetParams, ListParams, Patch, PatchParams, Place,
+    PostParams, RestRequest, WatchParams,
 };
 
 use super::{MAP, answer, builder, server};
@@ -197,4 +197,35 @@ async fn names_that_would_lead_elsewhere_are_refused() {
     }
     let error = client.namespaced::<ConfigMap>("../secrets").get("a").await.unwrap_err();
     assert!(error.to_string().contains("invalid namespace"), "{error}");
+}
+
+#[tokio::test]
+async fn a_query_has_no_empty_parameter_and_no_bare_question_mark() {
+    let (service, seen) = server(|_, _| answer(404, "{}"));
+    let maps = builder().build_over(service).unwrap().namespaced::<ConfigMap>("default");
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    let patch = Patch::Merge(serde_json::json!({}));
+    let labels = ListParams { label_selector: Some("a=b&c".to_owned()), ..ListParams::default() };
+    let _ = maps.get("a").await;
+    let _ = maps.get_with("a", &GetParams::any()).await;
+    let _ = maps.list(&labels).await;
+    let _ = maps.create(&PostParams::default(), &ConfigMap::default()).await;
+    let _ = maps.create(&dry, &ConfigMap::default()).await;
+    let _ = maps.replace("a", &PostParams::default(), &ConfigMap::default()).await;
+    let _ = maps.patch("a", &PatchParams::default(), &patch).await;
+    let _ = maps.delete("a", &DeleteParams::default()).await;
+    let _ = maps.delete_collection(&DeleteParams::default(), &labels).await;
+    let _ = maps.metadata().get("a").await;
+    let _ = maps.status().patch::<_, ConfigMap>("a", &PatchParams::default(), &patch).await;
+    let _ = maps.watch_raw(&WatchParams::default(), "5").await;
+    assert_eq!(seen.len(), 12);
+    let uris: Vec<_> = seen.all().iter().map(|request| request.uri().to_string()).collect();
+    let path = "/api/v1/namespaces/default/configmaps";
+    assert_eq!(uris[0], format!("{path}/a"));
+    assert_eq!(uris[2], format!("{path}?labelSelector=a%3Db%26c"));
+    assert_eq!(uris[4], format!("{path}?dryRun=All"));
+    for uri in uris {
+        let is_whole = !uri.ends_with(['?', '&']) && !uri.contains("?&") && !uri.contains("&&");
+        assert!(is_whole, "{uri}");
+    }
 }
