@@ -580,7 +580,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     }
 
     fn report(&self, error: &Error) -> ReflectorError {
-        let error = ReflectorError::new(&self.what(), error);
+        let error = {
+            let status = self.status.borrow();
+            ReflectorError::new(&status.what, status.lists, error)
+        };
         self.status.send_modify(|status| status.last_error = Some(error.clone()));
         error
     }

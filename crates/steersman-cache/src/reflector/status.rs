@@ -1,5 +1,7 @@
 //! What a reflector says of itself.
 
+use std::time::Duration;
+
 use steersman_client::Error;
 use steersman_wire::ObjectError;
 use tokio::sync::watch;
@@ -92,6 +94,17 @@ impl ReflectorStatus {
         }
     }
 
+    /// How long the request that is under way has no result: a list that is not complete, or a watch
+    /// that has not begun since the last back-off. `None` where no request waits.
+    pub fn no_response_for(&self) -> Option<Duration> {
+        let now = Instant::now();
+        match self.phase {
+            Phase::Listing => Some(now.saturating_duration_since(self.since)),
+            Phase::BackingOff { until } => now.checked_duration_since(until),
+            Phase::Starting | Phase::Watching | Phase::Stopped => None,
+        }
+    }
+
     fn note(&mut self, error: ObjectError) {
         self.object_errors += 1;
         self.last_object_error = Some(error);
@@ -130,26 +143,31 @@ impl std::fmt::Display for ReflectorStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (now, what) = (Instant::now(), &self.what);
         let seconds = now.saturating_duration_since(self.since).as_secs();
+        let error = self.last_error.as_ref().filter(|_| self.phase != Phase::Watching);
+        // The line begins with it.
+        let problem = error.map(|error| error.message.strip_prefix(&**what).unwrap_or(&error.message));
+        let problem = problem.map(|problem| problem.trim_start_matches([':', ' ']));
+        // What failed before is not the state of the request that is under way.
+        if let (Some(waited), Some(problem)) = (self.no_response_for(), problem) {
+            return write!(f, "{what}: no response for {} s; the attempt before failed: {problem}", waited.as_secs());
+        }
         match self.phase {
             Phase::Starting => write!(f, "{what}: not started"),
             Phase::Listing => write!(f, "{what}: listing for {seconds} s"),
             Phase::Watching => write!(f, "{what}: watching for {seconds} s"),
-            Phase::BackingOff { until } => match until.saturating_duration_since(now).as_secs_f64().ceil() {
-                left if left > 0.0 => write!(f, "{what}: trying again in {left} s"),
-                _ => write!(f, "{what}: trying again"),
-            },
+            Phase::BackingOff { until } => {
+                let left = until.saturating_duration_since(now).as_secs_f64().ceil();
+                write!(f, "{what}: trying again in {left} s")
+            }
             Phase::Stopped => write!(f, "{what}: stopped"),
         }?;
-        if let Some(error) = self.last_error.as_ref().filter(|_| self.phase != Phase::Watching) {
-            write!(f, "; {error}")?;
-        }
-        Ok(())
+        problem.map_or(Ok(()), |problem| write!(f, "; {problem}"))
     }
 }
 
 impl ReflectorError {
-    /// What an error of the client means for who reads `what`.
-    pub(super) fn new(what: &str, error: &Error) -> Self {
+    /// What an error of the client means for the reflector of `what`, which has read `lists` lists.
+    pub(super) fn new(what: &str, lists: u64, error: &Error) -> Self {
         let (reason, hint) = if error.is_not_found() {
             (
                 Reason::NotInstalled,
@@ -159,16 +177,18 @@ impl ReflectorError {
         } else if error.is_forbidden() {
             (Reason::Forbidden, "grant the verbs list and watch on it to this user; they are tried again until then")
         } else if error.is_expired() {
-            (Reason::Expired, "everything is listed anew")
+            (Reason::Expired, "everything is listed again")
         } else if error.is_too_many_requests() {
             (Reason::Throttled, "the server asks for patience")
         } else if matches!(error, Error::Transport { .. } | Error::Timeout { .. }) {
-            (Reason::Unreachable, "cached objects are served meanwhile")
+            let hint = if lists > 0 { "cached objects are still served" } else { "it is tried again" };
+            (Reason::Unreachable, hint)
         } else {
             (Reason::Other, "it is tried again")
         };
-        let message = format!("{what} cannot be read: {error} ({hint})");
-        Self { reason, message, cause: cause(error), at: Instant::now() }
+        let cause = cause(error);
+        let message = format!("{what} cannot be read: {cause} ({hint})");
+        Self { reason, message, cause, at: Instant::now() }
     }
 }
 
@@ -180,6 +200,12 @@ fn cause(error: &Error) -> String {
         }
         Error::Transport { asked, source } => with_server(&asked.url, source),
         Error::Timeout { asked, timeout } => with_server(&asked.url, timeout),
+        Error::Decode { asked, problem } => with_server(&asked.url, problem),
+        Error::Object { asked, error } => with_server(&asked.url, error),
+        Error::TooLarge { asked, .. } => {
+            let text = error.to_string();
+            text.strip_prefix(&format!("{asked}: ")).map_or_else(|| text.clone(), str::to_owned)
+        }
         other => other.to_string(),
     }
 }

@@ -42,7 +42,7 @@ async fn a_failure_is_told_in_plain_words_with_what_can_be_done() {
         ("fail:404", Reason::NotInstalled, "apply its CustomResourceDefinition"),
         ("fail:403", Reason::Forbidden, "User \"jane\" cannot list resource \"configmaps\""),
         ("fail:403", Reason::Forbidden, "grant the verbs list and watch"),
-        ("fail:refused", Reason::Unreachable, "cached objects are served meanwhile"),
+        ("fail:refused", Reason::Unreachable, "connection refused (it is tried again)"),
         ("fail:429", Reason::Throttled, "the server asks for patience"),
         ("fail:500", Reason::Other, "an error on the server"),
     ];
@@ -54,6 +54,35 @@ async fn a_failure_is_told_in_plain_words_with_what_can_be_done() {
         assert_eq!(error.reason, reason);
         assert!(error.to_string().starts_with("config maps cannot be read: "), "{error}");
         assert!(status.to_string().contains(words), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cached_objects_are_mentioned_only_where_there_are_some() {
+    let server = Server::new().list("=>10").watch("open wait:50 end").always_watch("fail:refused");
+    let running: Running = Running::start(server, plain());
+    sleep(HOUR).await;
+    let text = running.status().to_string();
+    assert!(text.ends_with("connection refused (cached objects are still served)"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_is_not_reported_as_refused() {
+    // First a list that has no answer, then a watch.
+    let listing = Server::new().list("fail:refused").always_list("wait:1000 =>10");
+    let watching = Server::new().list("=>10").watch("fail:refused").always_watch("wait:1000 open");
+    for server in [listing, watching] {
+        let running: Running = Running::start(server, plain());
+        sleep(SECOND / 10).await;
+        let text = running.status().to_string();
+        assert!(text.contains("trying again in") && text.contains("; cannot be read: "), "{text}");
+        sleep(100 * SECOND).await;
+        let text = running.status().to_string();
+        let (now, before) = text.split_once("; the attempt before failed: ").unwrap_or_else(|| panic!("{text}"));
+        assert!(now.starts_with("config maps: no response for 9"), "{text}");
+        assert!(before.contains("connection refused"), "{text}");
+        let waiting = running.status().no_response_for().unwrap();
+        assert!((98..=100).contains(&waiting.as_secs()), "{waiting:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use steersman_cache::{Phase, Reason, ReflectorStatus};
+use steersman_cache::{Reason, ReflectorStatus};
 use tokio::time::{Instant, sleep_until};
 
 use super::after;
@@ -75,13 +75,11 @@ fn summary(waiting: &[ReflectorStatus]) -> String {
 
 /// Why a list is missing. The reason is there if it is the same for all caches that have it.
 fn why(status: &ReflectorStatus) -> (Option<Reason>, String) {
-    let Some(error) = &status.last_error else {
-        let seconds = status.since.elapsed().as_secs();
-        return match status.phase {
-            Phase::Listing => (None, format!("no response to the list for {seconds} s")),
-            _ => (None, "not listed yet".to_owned()),
-        };
-    };
+    // The error before does not matter if the server no longer responds.
+    if let Some(waited) = status.no_response_for().filter(|waited| waited.as_secs() >= 1) {
+        return (None, format!("no response for {} s", waited.as_secs()));
+    }
+    let Some(error) = &status.last_error else { return (None, "not listed yet".to_owned()) };
     let why = match error.reason {
         Reason::NotInstalled => "not served by the server: install its CustomResourceDefinition".to_owned(),
         Reason::Forbidden => "forbidden: grant the verbs list and watch".to_owned(),
@@ -100,7 +98,7 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use steersman_cache::ReflectorError;
+    use steersman_cache::{Phase, ReflectorError};
 
     use super::*;
 

@@ -172,6 +172,25 @@ async fn the_log_shows_why_a_cache_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_after_it_has_refused_is_logged_as_silent() {
+    let (network, through) = Network::new(&Embedded::start());
+    network.fail("", Fault::Refused);
+    let manager = Manager::new(through);
+    manager.declare(kind::<Secret>()).unwrap();
+    let (logged, _guard) = traced();
+    let running = start(&manager);
+    sleep(Duration::from_millis(3_500)).await;
+    network.mend();
+    network.fail("", Fault::Silence);
+    sleep(Duration::from_secs(20)).await;
+    let text = logged.text();
+    running.stop().await.unwrap();
+    let last = warnings(&text).pop().unwrap().to_owned();
+    assert!(warnings(&text)[0].contains("connection refused"), "{text}");
+    assert!(last.contains("no response for ") && !last.contains("refused"), "{last}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_runs_while_caches_wait_and_stops_last() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a").await;
