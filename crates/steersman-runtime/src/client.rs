@@ -88,6 +88,7 @@ impl CachedClient {
 
     /// The client without caches: for reads that must come from the server, and for what this one does not do. What is written with it
     /// is written: neither [`dry_run`](Self::dry_run) nor [`field_owner`](Self::field_owner) reaches it, and no read waits for it.
+    /// It needs no cache, so its requests leave the back-off of the caches as it is.
     pub fn live(&self) -> &Client {
         &self.shared.client
     }
@@ -447,7 +448,8 @@ impl<K: Object + Resource> Objects<K> {
         self.write(key, api.subresource(subresource).replace(key.name(), &self.client.post_params(), body)).await
     }
 
-    /// Creates a part of an object, such as an `eviction` or a `token`. Reads do not wait for what follows from it.
+    /// Creates a part of an object, such as an `eviction` or a `token`. Reads do not wait for what follows from it. As after any
+    /// other write through this client, the back-off of the caches is [short](steersman_cache::Informer::hurry).
     pub async fn create_subresource<B: Serialize, T: DeserializeOwned>(
         &self,
         key: &ObjectKey,
@@ -455,7 +457,9 @@ impl<K: Object + Resource> Objects<K> {
         body: &B,
     ) -> Result<T, Error> {
         let api = self.live(key.namespace());
-        Ok(api.subresource(subresource).create(key.name(), &self.client.post_params(), body).await?)
+        let created = api.subresource(subresource).create(key.name(), &self.client.post_params(), body).await?;
+        self.shared().caches.hurry();
+        Ok(created)
     }
 
     /// Changes part of an object.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use serde_json::{Value, json};
+use steersman_client::PostParams;
 use steersman_runtime::{Action, Context, Failure, Index, Manager, ObjectKey, kind, reconcile_fn};
 use steersman_testing::Embedded;
 use steersman_wire::LabelSelector;
@@ -59,6 +61,28 @@ async fn a_write_shortens_the_back_off_of_all_caches() {
     eventually("all caches watch again", || watching(&manager)).await;
     assert!(back.elapsed() <= SOON, "they watched after {:?}", back.elapsed());
     drop(secrets);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subresource_that_is_created_shortens_the_back_off_of_all_caches() {
+    let (manager, running, network) = running().await;
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let pods = manager.client().objects::<Pod>();
+    let create = PostParams::default();
+    pods.live(Some("default")).create(&create, &serde_json::from_value(pod).unwrap()).await.unwrap();
+    network.fail("watch=true", Fault::Refused);
+    network.cut();
+    sleep(OUTAGE).await;
+    network.mend();
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
+    let _: Value = pods.create_subresource(&key("a"), "eviction", &eviction).await.unwrap();
+    let back = Instant::now();
+    eventually("the cache watches again", || {
+        manager.status().iter().all(|status| status.phase == steersman_cache::Phase::Watching)
+    })
+    .await;
+    assert!(back.elapsed() <= SOON, "it watched after {:?}", back.elapsed());
     running.stop().await.unwrap();
 }
 
