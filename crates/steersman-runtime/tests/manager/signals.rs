@@ -10,6 +10,8 @@ use steersman_client::Client;
 use steersman_runtime::{Failure, Manager, Stop, shutdown_signal};
 use steersman_testing::Embedded;
 
+use crate::support::eventually;
+
 /// Set in the program's process: how long its runnable takes to stop, in seconds.
 const TAKES: &str = "STEERSMAN_TEST_TAKES_SECONDS";
 
@@ -17,6 +19,7 @@ const TAKES: &str = "STEERSMAN_TEST_TAKES_SECONDS";
 async fn the_program_that_is_sent_signals() {
     // It is a test like others when nobody has started it to be the program.
     let Some(takes) = std::env::var(TAKES).ok().and_then(|text| text.parse().ok()) else { return };
+    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
     let manager = Manager::new(Client::from(Embedded::start().client()));
     let runnable = move |stop: Stop| async move {
         println!("program: runs");
@@ -79,14 +82,23 @@ fn a_signal_stops_the_manager_in_order() {
     }
 }
 
-#[test]
-fn a_second_signal_ends_the_process_at_once() {
-    let mut program = Program::start(20);
+#[tokio::test]
+async fn a_second_signal_ends_the_process_at_once() {
+    let mut program = Program::start(3_600);
     assert!(program.says("program: runs"), "it starts");
     program.send(Signal::SIGTERM);
     assert!(program.says("program: is told to stop"));
-    program.send(Signal::SIGINT);
+    // The first of these may come too early to count as a second request.
+    eventually("it ends", || {
+        let has_ended = program.process.try_wait().unwrap().is_some();
+        if !has_ended {
+            program.send(Signal::SIGINT);
+        }
+        has_ended
+    })
+    .await;
     let (status, said) = program.end();
     assert_eq!(status.code(), Some(1), "{status}");
+    assert!(said.iter().any(|line| line.contains("second request to stop: the process exits now")), "{said:?}");
     assert!(!said.iter().any(|line| line.contains("cleaned up")), "{said:?}");
 }
