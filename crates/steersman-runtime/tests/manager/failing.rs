@@ -190,6 +190,34 @@ async fn an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_that_waits_when_its_informer_panics_returns_the_panic() {
+    let (manager, network, _server) = fragile().await;
+    manager.declare(kind::<ConfigMap>()).unwrap();
+    let running = run(&manager).await;
+    network.fail("watch=true", Fault::Refused);
+    network.cut();
+    settle().await;
+    // The watch is away, so that a read of this object waits.
+    manager.client().create(&map("new", "1")).await.unwrap();
+    let maps = manager.client().objects::<ConfigMap>();
+    let (new, started) = (key("new"), Instant::now());
+    let panic = async {
+        sleep(Duration::from_secs(1)).await;
+        network.mend();
+        network.fail("watch=true", Fault::Panic);
+    };
+    let (read, list, ()) = tokio::join!(maps.get_opt(&new), maps.list(), panic);
+    let waited = started.elapsed();
+    assert!(waited >= Duration::from_secs(1) && waited < Duration::from_secs(5), "the reads ended after {waited:?}");
+    for error in [read.unwrap_err(), list.unwrap_err()] {
+        assert!(!error.is_stale(), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("/api/v1/configmaps") && text.contains("the wire melted"), "{text}");
+    }
+    running.ended().await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_informer_that_is_declared_while_the_manager_runs_and_panics_stops_all() {
     let (manager, network, _server) = fragile().await;
     let log = Log::new();
