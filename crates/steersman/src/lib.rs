@@ -21,7 +21,7 @@
 //!
 //! use serde::{Deserialize, Serialize};
 //! use steersman::k8s_openapi::api::core::v1::ConfigMap;
-//! use steersman::kube::CustomResource;
+//! use steersman::kube::{CustomResource, CustomResourceExt};
 //! use steersman::{Action, Client, Context, Failure, GenerationChanged, Manager, ObjectKey, ObjectMeta, Patch, Reconciler};
 //! use steersman::{kind, set_controller_reference, shutdown_signal};
 //!
@@ -76,6 +76,10 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     if std::env::args().nth(1).as_deref() == Some("crd") {
+//!         println!("{}", serde_json::to_string_pretty(&Network::crd())?);
+//!         return Ok(());
+//!     }
 //!     // Logs at level INFO. RUST_LOG=steersman=debug shows more.
 //!     tracing_subscriber::fmt::init();
 //!     let manager = Manager::new(Client::from_environment().await?);
@@ -84,7 +88,6 @@
 //! }
 //! # pub(super) mod tests {
 //! #     use steersman::PostParams;
-//! #     use steersman::kube::CustomResourceExt;
 //! #     use steersman_testing::{Embedded, eventually};
 //! #
 //! #     use super::*;
