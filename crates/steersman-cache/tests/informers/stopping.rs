@@ -257,7 +257,12 @@ impl ListerWatcher for Blocking {
 async fn each_call_of_stop_waits_for_a_task_that_is_stuck() {
     let ((entered, is_in), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
     let options = ReflectorOptions::default();
-    let config = InformerConfig { kind: "things".to_owned(), storage: StorageOptions::default(), reflector: options };
+    let config = InformerConfig {
+        kind: "things".to_owned(),
+        storage: StorageOptions::default(),
+        reflector: options,
+        world: steersman_client::World::system(),
+    };
     let server = Blocking { entered, wait: Mutex::new(wait) };
     let informer = Informer::<ConfigMap>::new(vec![(None, server)], config);
     // On a thread of its own, because it blocks. Paused time goes on here.
