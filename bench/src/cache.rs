@@ -47,6 +47,10 @@ impl Form {
 
 /// Does one of the jobs of the cache. Must be called in a runtime.
 pub async fn run(ask: &Ask, form: Form) -> Result<Outcome> {
+    if form == Form::Compressed {
+        // As a program with compressed caches should; glibc retains the memory of the training otherwise.
+        steersman_cache::release_freed_memory();
+    }
     match ask.job.as_str() {
         "cache-sync" => sync(ask, form).await,
         "cache-watch" => watch(ask, form).await,

@@ -15,8 +15,8 @@ use steersman_cache::{
     Informer, InformerConfig, ListOptions, ListStream, ListerWatcher, ReflectorOptions, StorageOptions, WatchOptions,
     WatchStream,
 };
-use steersman_client::{Asked, Error, ListMeta, ObjectError, Status, WatchEvent};
-use steersman_wire::{Item, TypeMeta};
+use steersman_client::{Error, ListMeta, ObjectError, RequestInfo, Status, WatchEvent};
+use steersman_wire::{RawItem, TypeMeta};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::contestant::{Ask, Outcome, Stopwatch, memory, reset_peak};
@@ -92,14 +92,14 @@ impl Script {
 }
 
 impl ListStream for Page {
-    async fn next(&mut self) -> Result<Option<Result<Item, ObjectError>>, Error> {
+    async fn next(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, Error> {
         let index = self.next;
         if index == self.script.size {
             return Ok(None);
         }
         self.next += 1;
         let version = if index.is_multiple_of(self.changed) { self.version } else { 1 };
-        Ok(Some(Ok(Item::new(usize::try_from(index).unwrap_or(usize::MAX), self.script.pod(index, version)))))
+        Ok(Some(Ok(RawItem::new(usize::try_from(index).unwrap_or(usize::MAX), self.script.pod(index, version)))))
     }
 
     fn meta(&self) -> &ListMeta {
@@ -116,9 +116,9 @@ impl WatchStream for Script {
                 Some(Command::Relist { changed }) => {
                     state.changed = changed;
                     state.version += 1;
-                    let asked = Asked { method: Method::GET, url: "a watch".to_owned() };
+                    let request = RequestInfo { method: Method::GET, url: "a watch".to_owned() };
                     let status = Box::new(Status::failure("too old", "Expired").with_code(410));
-                    return Err(Error::Api { asked, status });
+                    return Err(Error::Api { request, status });
                 }
                 None => std::future::pending().await,
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{Client, DeleteParams, PostParams, config_from_flags};
-use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, Reconciler, kind};
+use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, Reconciler, kind};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::contestant::{Ask, Outcome, Stopwatch, latencies, pause};
@@ -25,9 +25,9 @@ type Sighting = (u64, Instant);
 struct Watcher(UnboundedSender<Sighting>);
 
 impl Reconciler<ConfigMap> for Watcher {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         let at = Instant::now();
         if key.name() != NAME {
             return Ok(Action::done());
@@ -63,7 +63,7 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
         pause(PAUSE).await?;
         let started = Instant::now();
         object.data = Some([("write".to_owned(), write.to_string())].into());
-        object = maps.replace(NAME, &PostParams::default(), &object).await.context("writing the ConfigMap")?;
+        object = maps.update(NAME, &PostParams::default(), &object).await.context("writing the ConfigMap")?;
         let seen = tokio::time::timeout(PATIENCE, running.until(sighting_of(write, &mut sightings)))
             .await
             .with_context(|| format!("no reconcile saw write {write} within {PATIENCE:?}"))???;

@@ -21,7 +21,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_client::{Client, config_from_flags};
-use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, Reconciler, kind};
+use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, Reconciler, kind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower::service_fn;
@@ -115,9 +115,9 @@ struct Enter {
 }
 
 impl Reconciler<Pod> for Enter {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         let now = Instant::now();
         let Some(pod) = ctx.object(key).await? else { return Ok(Action::done()) };
         let version: u64 = pod.meta().resource_version().parse()?;

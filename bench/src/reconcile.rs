@@ -12,7 +12,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube_client::Resource;
 use serde::Deserialize;
 use steersman_client::{Client, config_from_flags};
-use steersman_runtime::{Action, Cached, Context, Failure, Manager, Object, ObjectKey, Reconciler, kind};
+use steersman_runtime::{Action, Cached, Context, Manager, Object, ObjectKey, ReconcileError, Reconciler, kind};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -94,7 +94,7 @@ struct StatusView {
 }
 
 impl ReadPod {
-    fn runs(&self, pod: &Cached<Pod>) -> Result<bool, Failure> {
+    fn runs(&self, pod: &Cached<Pod>) -> Result<bool, ReconcileError> {
         match self.reading {
             Reading::Typed => {
                 let pod = pod.get()?;
@@ -111,9 +111,9 @@ impl ReadPod {
 }
 
 impl Reconciler<Pod> for ReadPod {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         let Some(pod) = ctx.object(key).await? else { return Ok(Action::done()) };
         if self.runs(&pod)? {
             self.running.add();
@@ -139,9 +139,9 @@ async fn each_once(ask: &Ask, reading: Reading) -> Result<Outcome> {
 struct Noop(Arc<Counter>);
 
 impl<K: Object> Reconciler<K> for Noop {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, _: &Context<K>, _: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, _: &Context<K>, _: &ObjectKey) -> Result<Action, ReconcileError> {
         self.0.add();
         Ok(Action::done())
     }
@@ -178,9 +178,9 @@ async fn noop(ask: &Ask) -> Result<Outcome> {
 struct Read(Arc<Counter>);
 
 impl<K: Object> Reconciler<K> for Read {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<K>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<K>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         if let Some(object) = ctx.object(key).await? {
             object.get()?;
             self.0.add();
@@ -222,9 +222,9 @@ where
 struct Tell(mpsc::UnboundedSender<SystemTime>);
 
 impl Reconciler<Namespace> for Tell {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, _: &Context<Namespace>, _: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, _: &Context<Namespace>, _: &ObjectKey) -> Result<Action, ReconcileError> {
         // Nobody listens any more after the first.
         let _ = self.0.send(SystemTime::now());
         Ok(Action::done())

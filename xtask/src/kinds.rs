@@ -496,4 +496,46 @@ mod tests {
         assert_eq!(parsed["types"]["x.v1.B"], json!({"fields": {"a": "string"}}));
         assert_eq!(text.lines().filter(|line| line.contains("x.v1.")).count(), 2);
     }
+
+    /// The fields of a message by name, and whether they are optional. The fields of a message
+    /// without a name belong to the one around it.
+    fn fields_of<'a>(messages: &BTreeMap<&str, &'a str>, message: &str, fields: &mut BTreeMap<&'a str, bool>) {
+        for field in messages[message].split(' ') {
+            let (name, kind) = field.split_once(',').and_then(|(_, field)| field.split_once(':')).expect(field);
+            match name.trim_matches('"') {
+                "" => fields_of(messages, kind, fields),
+                name => drop(fields.insert(name, kind.starts_with('*'))),
+            }
+        }
+    }
+
+    #[test]
+    fn the_tables_of_messages_and_of_schemas_agree() {
+        let read = |file: &str| fs::read_to_string(workspace::root().join(file)).expect(file);
+        let (kinds, messages) = (read(FILE), read(MESSAGES));
+        let kinds: Value = serde_json::from_str(&kinds).expect("the table is JSON");
+        let parts: Vec<&str> = messages.trim_end().splitn(3, "\n\n").collect();
+        assert_eq!(parts[0].strip_prefix("Kubernetes "), kinds["kubernetes"].as_str());
+        let messages = parts[2].lines().filter_map(|line| line.split_once(' ')).collect::<BTreeMap<_, _>>();
+        let mut compared = 0;
+        for (name, schema) in kinds["types"].as_object().expect("types are a map") {
+            if !messages.contains_key(name.as_str()) {
+                continue;
+            }
+            let mut of_message = BTreeMap::new();
+            fields_of(&messages, name, &mut of_message);
+            let fields = schema["fields"].as_object().expect("fields are a map");
+            let is_optional = |field: &Value| field.as_str().is_some_and(|field| field.starts_with('*'));
+            let mut of_schema: BTreeMap<&str, bool> =
+                fields.iter().map(|(name, field)| (name.as_str(), is_optional(field))).collect();
+            // The type of an object is not part of its message.
+            for name in ["apiVersion", "kind"] {
+                of_message.remove(name);
+                of_schema.remove(name);
+            }
+            assert_eq!(of_message, of_schema, "{name}");
+            compared += 1;
+        }
+        assert!(compared > 400, "only {compared} types are in both tables");
+    }
 }

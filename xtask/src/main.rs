@@ -37,8 +37,8 @@ enum Task {
     Picture,
     /// Measure steersman and its peers side by side
     Bench(bench::Args),
-    /// Check what a person would otherwise have to remember: layout, wording, dependencies between crates
-    Tidy,
+    /// Check the conventions: layout, prose, contracts, dependencies between crates
+    Tidy(tidy::Args),
     /// Build the project in the README outside the workspace, and run its tests
     Readme(readme::Args),
     /// Build the documentation with warnings denied
@@ -54,7 +54,7 @@ fn main() {
         Task::Record => record::run(),
         Task::Picture => picture::run(),
         Task::Bench(args) => bench::run(&args),
-        Task::Tidy => tidy::run(),
+        Task::Tidy(args) => tidy::run(&args),
         Task::Readme(args) => readme::run(&args),
         Task::Docs(args) => docs::run(&args),
     };

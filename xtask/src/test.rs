@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
 
     steps.run("format", || process::run(workspace::cargo().args(["fmt", "--all", "--check"])))?;
-    steps.run("tidy", tidy::run)?;
+    steps.run("tidy", || tidy::run(&tidy::Args::default()))?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
     steps.run("clippy", || process::run(workspace::cargo().args(clippy)))?;
     counts += steps.run("tests", || {

@@ -14,7 +14,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::Pod;
 use steersman_client::Client;
-use steersman_runtime::{Action, Context, Controller, Failure, Manager, ObjectKey, Reconciler, kind};
+use steersman_runtime::{Action, Context, Controller, Manager, ObjectKey, ReconcileError, Reconciler, kind};
 use tokio::runtime::{Builder, Runtime};
 use tower::service_fn;
 
@@ -34,11 +34,11 @@ struct Counting {
 }
 
 impl Reconciler<Pod> for Counting {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         if self.reads {
-            let pod = ctx.object(key).await?.ok_or_else(|| Failure::message("the Pod is not in the cache"))?;
+            let pod = ctx.object(key).await?.ok_or_else(|| ReconcileError::message("the Pod is not in the cache"))?;
             std::hint::black_box(pod.get()?);
         }
         self.reconciles.add();

@@ -18,56 +18,23 @@
 //! # }
 //! ```
 //!
-//! What a request meets, in this order: `identity` says who asks; `request` reads its path and query; `kinds` knows what is served there; `read`,
-//! `watch`, `write` and `delete` do it; `metadata` keeps the rules of an object's life; `store` keeps the objects and the
-//! changes that led to them; `answer` encodes what comes back, and `status` the refusals.
+//! The folders follow a request. `request` reads it: the identity, the path, the query, the body.
+//! `rules` knows which kinds are served and what their objects may be. `verbs` has one module for
+//! each verb. `store` keeps the objects and the changes that led to them, `lifecycle` does what
+//! follows from a write, and `response` encodes the result. `serve` is the server on a socket.
 
-mod addresses;
-mod answer;
-mod binding;
-mod budget;
-mod builtin;
 mod clock;
-mod convert;
-mod crd;
-mod custom;
-mod delete;
-mod delete_options;
-mod dependents;
-mod discovery;
-mod eviction;
-mod garbage;
-mod grace;
-mod identity;
-mod kinds;
-mod list;
-mod metadata;
-mod namespace;
-mod negotiation;
-mod object;
-mod ownership;
-mod patch;
-mod patch_request;
-mod protection;
-mod protobuf;
-mod read;
+mod lifecycle;
 mod request;
-mod resource;
-mod review;
-mod scale;
-mod schema;
+mod response;
+mod rules;
 mod serve;
 mod server;
-mod status;
 mod store;
-#[cfg(test)]
-mod test_paths;
-mod watch;
-mod write;
-mod yaml;
+mod verbs;
 
-pub use answer::Body;
-pub use budget::Cost;
-pub use identity::Identity;
-pub use serve::{KubeconfigFile, Serve, ServeError, Serving};
+pub use request::budget::Cost;
+pub use request::identity::Identity;
+pub use response::Body;
+pub use serve::{BodyTimeout, KubeconfigFile, Serve, ServeError, Serving, TimedBody};
 pub use server::ApiServer;

@@ -1,22 +1,22 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steersman_wire::{Fault, ObjectError};
+use steersman_wire::{ObjectError, ObjectFault};
 
 use crate::ObjectKey;
 
-/// Why something in this crate failed.
+/// An error of this crate.
 ///
 /// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main`
 /// returns.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text is no key.
-    #[error("{text:?} is no key of an object: write namespace/name, or the name alone for an object in no namespace")]
+    /// A text is not an object key.
+    #[error("invalid object key {text:?}: expected namespace/name or name")]
     InvalidKey {
         /// The text.
         text: String,
@@ -24,103 +24,105 @@ pub enum Error {
     /// An object does not fit its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// There is no index of that name.
-    #[error("there is no index {name:?}; there are {known:?}: add it with add_index")]
+    /// No index has that name.
+    #[error("no index {name:?}: the indexes are {known:?}; add it with add_index")]
     NoSuchIndex {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// Those that exist.
+        /// The names of all indexes.
         known: Vec<String>,
     },
-    /// There is an index of that name already.
+    /// Another index has that name.
     #[error(
-        "there is an index {name:?} already, and it is another one, or one of a function, which cannot be compared: choose another \
-         name, or use a clone of the same Index"
+        "index {name:?} exists and differs, or is a function, which cannot be compared: use another name, or a clone \
+         of the same Index"
     )]
     IndexExists {
         /// The name.
         name: String,
     },
-    /// The informer has been stopped, which is final.
-    #[error("the informer for {kind} is stopped, which is final: get a new one from the factory")]
+    /// The informer was stopped.
+    #[error("the informer for {kind} is stopped: get a new one from the factory")]
     Stopped {
-        /// What it was for.
+        /// The kind of the informer.
         kind: String,
     },
     /// A task of the informer panicked.
     #[error(
-        "the informer for {informer} has failed, and its cache is out of date: a task of it panicked: {panic}; this is a bug in the \
-         client or in the cache, and the log has the place"
+        "the informer for {informer} has failed, and its cache is out of date: a task of it panicked: {panic}; this is \
+         a bug in the client or in the cache, see the log"
     )]
     Failed {
-        /// What it was for.
+        /// The kind of the informer.
         informer: String,
         /// The message of the panic.
         panic: String,
     },
-    /// Nobody declared that objects of the kind are to be kept.
-    #[error("{kind} is not in the cache, because no informer was declared for it: call {fix} before")]
+    /// No informer was declared for the kind.
+    #[error("{kind} is not in the cache: no informer was declared for it; call {fix} first")]
     NotDeclared {
         /// The kind.
         kind: String,
-        /// What to call.
+        /// The call that declares it.
         fix: String,
     },
-    /// An informer cannot be made with these options.
-    #[error("the informer's options make no sense: {problem}")]
+    /// The options of an informer are invalid.
+    #[error("invalid informer options: {problem}")]
     InvalidOptions {
-        /// Why not.
+        /// The problem.
         problem: String,
     },
-    /// Somebody asked before for an informer of the same objects that keeps or reads them in another way.
+    /// The informer of these objects exists with other options.
     #[error(
-        "there is an informer for {kind} already, and its {what} options are others: ask for it with the same options (of a \
-         transform, with a clone), or select other objects"
+        "the informer for {kind} exists with other {options} options: request it with the same options (a transform as \
+         a clone), or select other objects"
     )]
-    OtherOptions {
-        /// What it is for.
+    OptionsConflict {
+        /// The kind of the informer.
         kind: String,
-        /// Which of them: `storage` or `reflector`.
-        what: &'static str,
+        /// Which options: `storage` or `reflector`.
+        options: &'static str,
     },
-    /// Something was called that starts a task, and there is no runtime for it.
+    /// A call that spawns a task was made outside of a tokio runtime.
     #[error("the informer for {kind} needs a tokio runtime: call this within one")]
     NoRuntime {
-        /// What it is for.
+        /// The kind of the informer.
         kind: String,
     },
-    /// Some caches are not filled yet.
-    #[error("after {waited:?} these are not in the cache yet: {}", waiting.join("; "))]
+    /// Some caches have not synced in time.
+    #[error("caches not synced after {waited:?}: {}", waiting.join("; "))]
     NotSynced {
-        /// How long was waited.
+        /// The limit of the wait.
         waited: Duration,
-        /// What is missing, each with what its reflector last said.
+        /// The status of each reflector whose list is missing.
         waiting: Vec<String>,
     },
-    /// A handler has not been told of everything that was there from the start.
-    #[error("after {waited:?} a handler has not been told of all {kind} that were there from the start: {}", match (ended, pending) {
+    /// A handler has not received all initial objects in time.
+    #[error("a handler of {kind} has not received all initial objects after {waited:?}: {}", match (ended, pending) {
         (true, _) => "it was removed, or its informer stopped".to_owned(),
-        (false, 0) => "they are not in the cache yet".to_owned(),
-        (false, pending) => format!("events that wait for it: {pending}"),
+        (false, 0) => "the cache has not synced".to_owned(),
+        (false, pending) => format!("events pending: {pending}"),
     })]
     HandlerNotSynced {
         /// The kind.
         kind: String,
-        /// How long it was waited for, at most.
+        /// The limit of the wait.
         waited: Duration,
-        /// How many events wait for it.
+        /// Number of events that wait for the handler.
         pending: usize,
-        /// Whether it never will be, because it was removed or the informer stopped.
+        /// Whether the handler was removed or its informer stopped.
         ended: bool,
     },
-    /// Handlers have not ended in time. They are stopped or removed nevertheless; only the wait has ended.
+    /// Handlers have not ended in time. They are stopped or removed anyway; only the wait has
+    /// ended.
     #[error(
-        "after {waited:?} these have not ended: {}; a handler must not block (wait again to go on waiting)", waiting.join("; ")
+        "not stopped after {waited:?}: {}; a handler must not block (call this again to continue waiting)",
+        waiting.join("; ")
     )]
-    NotEnded {
-        /// How long was waited.
+    StopTimeout {
+        /// The limit of the wait.
         waited: Duration,
-        /// Which ones, each with the kind that it is for.
+        /// The handlers, each with its kind.
         waiting: Vec<String>,
     },
     /// The cache has not reached a version in time.
@@ -128,27 +130,27 @@ pub enum Error {
         "the cache of {kind} has not reached version {wanted} within {waited:?}; it is at {reached:?}{}",
         if *stopped { ", and its informer is stopped" } else { "" }
     )]
-    NotReached {
+    VersionNotReached {
         /// The kind.
         kind: String,
-        /// Which version was wanted.
+        /// The awaited version.
         wanted: String,
-        /// Which version there is.
+        /// The version of the cache.
         reached: String,
-        /// How long was waited.
+        /// The limit of the wait.
         waited: Duration,
-        /// Whether it never will, because the informer has been stopped.
+        /// Whether the informer was stopped, so that the version is never reached.
         stopped: bool,
     },
-    /// A version has no order.
-    #[error("the version {version:?} is no number, so nobody can tell when the cache of {kind} has reached it")]
+    /// A version cannot be compared.
+    #[error("version {version:?} is not a number, so a wait for it in the cache of {kind} cannot end")]
     IncomparableVersion {
         /// The kind.
         kind: String,
         /// The version.
         version: String,
     },
-    /// The server could not be asked.
+    /// A request failed.
     #[error("{0}")]
     Client(#[source] Arc<steersman_client::Error>),
 }
@@ -172,25 +174,25 @@ impl Error {
     }
 }
 
-/// An object that does not fit the type that it is wanted as. Others are not harmed.
+/// An object does not fit its type. Other objects are not affected.
 ///
-/// The decoder's own words are left out, because they quote the object, which may be a Secret.
+/// The decoder's own message is left out, because it quotes the object, which may be a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {key} at version {resource_version} is not a {wanted}: {}", self.why())]
 pub struct DecodeError {
-    /// Of which kind the object says it is.
+    /// Kind of the object.
     pub kind: String,
-    /// Which object.
+    /// Key of the object.
     pub key: ObjectKey,
-    /// Which state of it.
+    /// Version of the object.
     pub resource_version: String,
     /// The Rust type.
     pub wanted: &'static str,
-    /// Where in the stored JSON.
+    /// Line in the stored JSON.
     pub line: usize,
-    /// Where in that line.
+    /// Column in that line.
     pub column: usize,
-    /// Whether the type's own code panicked: then nobody knows where.
+    /// Whether the type's own code panicked. Line and column are then 0.
     pub panicked: bool,
 }
 
@@ -203,11 +205,11 @@ impl DecodeError {
         }
     }
 
-    /// The same, for those who report objects of all types.
+    /// The same error without the type, for reports of objects of all kinds.
     pub(crate) fn into_object_error(self) -> ObjectError {
         let Self { resource_version, wanted, line, column, .. } = &self;
         let message = format!("version {resource_version} of it is not a {wanted}: {}", self.why());
-        let fault = Fault::Decode { message, line: *line, column: *column };
+        let fault = ObjectFault::Decode { message, line: *line, column: *column };
         ObjectError { index: None, key: Some(self.key.to_string()), fault }
     }
 }

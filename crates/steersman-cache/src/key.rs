@@ -1,4 +1,4 @@
-//! Which object: its namespace and name.
+//! The key of an object: its namespace and name.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -6,13 +6,16 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource;
 use steersman_wire::Metadata;
 
 use crate::Error;
 
-/// The namespace and the name of an object: what work queues and handlers pass around.
+/// The namespace and the name of an object. Work queues and handlers pass it around.
 ///
-/// It is written `namespace/name`, or the name alone for objects in no namespace. Clones share one allocation.
+/// Its text is `namespace/name`, or the name alone for cluster-scoped objects. Clones share one
+/// allocation.
 ///
 /// ```
 /// use steersman_cache::ObjectKey;
@@ -25,12 +28,12 @@ use crate::Error;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// Where the name begins.
+    /// Offset of the name.
     name: u32,
 }
 
 impl ObjectKey {
-    /// An object in a namespace; an empty one means none.
+    /// The key of an object in a namespace. With an empty namespace, of a cluster-scoped object.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self::cluster(name);
@@ -42,12 +45,36 @@ impl ObjectKey {
         Self { name: u32::try_from(namespace.len() + 1).unwrap_or(0), text: text.into() }
     }
 
-    /// An object in no namespace.
+    /// The key of a cluster-scoped object.
     pub fn cluster(name: &str) -> Self {
         Self { text: name.into(), name: 0 }
     }
 
-    /// The namespace, if the object is in one.
+    /// The key of an object. An object that has no name yet gives a key with an empty name.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// use steersman_cache::ObjectKey;
+    ///
+    /// let key = ObjectKey::new("shop", "web-0");
+    /// let pod = Pod { metadata: key.to_meta(), ..Pod::default() };
+    /// assert_eq!(ObjectKey::of(&pod), key);
+    /// ```
+    pub fn of<K: Resource>(object: &K) -> Self {
+        let meta = object.meta();
+        Self::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    }
+
+    /// Metadata with this namespace and name, for a new object.
+    pub fn to_meta(&self) -> ObjectMeta {
+        ObjectMeta {
+            namespace: self.namespace().map(ToOwned::to_owned),
+            name: Some(self.name().to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// The namespace; `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         (self.name > 0).then(|| &self.text[..self.name as usize - 1])
     }
@@ -72,7 +99,7 @@ impl From<&Metadata> for ObjectKey {
 impl FromStr for ObjectKey {
     type Err = Error;
 
-    /// What client-go calls `SplitMetaNamespaceKey`.
+    /// client-go's `SplitMetaNamespaceKey`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut parts = text.split('/');
         match (parts.next(), parts.next(), parts.next()) {
@@ -129,6 +156,8 @@ impl fmt::Debug for ObjectKey {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
     use super::*;
 
     #[test]
@@ -141,7 +170,17 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_names_nothing_is_refused() {
+    fn a_key_becomes_metadata_and_an_object_becomes_a_key() {
+        for key in [ObjectKey::new("shop", "web"), ObjectKey::cluster("node")] {
+            let meta = key.to_meta();
+            assert_eq!((meta.namespace.as_deref(), meta.name.as_deref()), (key.namespace(), Some(key.name())));
+            assert_eq!(ObjectKey::of(&Pod { metadata: meta, ..Pod::default() }), key);
+        }
+        assert_eq!(ObjectKey::of(&Pod::default()).name(), "");
+    }
+
+    #[test]
+    fn an_invalid_key_is_rejected() {
         for text in ["", "a/b/c", "a/", "/"] {
             let error = text.parse::<ObjectKey>().unwrap_err();
             assert!(error.to_string().contains("namespace/name"), "{error}");

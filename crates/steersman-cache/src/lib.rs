@@ -1,14 +1,17 @@
-//! Kubernetes objects kept at hand, and handlers told what changes: what client-go calls `tools/cache`.
+//! Caches of Kubernetes objects, and handlers of their changes: client-go's `tools/cache`.
 //!
 //! ```text
 //!  ListerWatcher ──▶ Reflector ──deltas──▶ DeltaFifo ──batches──▶ Informer ──▶ Indexer ◀── Lister
 //!                                                                    └──events──▶ EventHandlers
 //! ```
 //!
-//! A [`ListerWatcher`] asks a server for the objects of one kind. A [`Reflector`] lists and then watches through it, for ever, and puts
-//! what it reads into a [`DeltaFifo`], which queues what happened by object and knows up to which version everything is out. An
-//! [`Informer`] takes it from there, batch by batch, into the [`Indexer`], and then tells its [`EventHandler`]s. A [`Lister`] reads;
-//! a [`Subscription`] follows the whole set. A [`SharedInformerFactory`] has one informer for each kind.
+//! - A [`ListerWatcher`] requests the objects of one kind from a server.
+//! - A [`Reflector`] lists and then watches through it, forever. It writes what it reads into a
+//!   [`DeltaFifo`], which queues changes by object and tracks the version that has been reached.
+//! - An [`Informer`] applies the changes to the [`Indexer`], batch by batch, and then calls its
+//!   [`EventHandler`]s.
+//! - A [`Lister`] reads the cache. A [`Subscription`] follows the whole set.
+//! - A [`SharedInformerFactory`] has one informer for each kind.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +20,7 @@
 //! use steersman_cache::{Event, Index, InformerOptions, SharedInformerFactory, handler};
 //!
 //! # let embedded = steersman_testing::Embedded::start();
-//! # let client = steersman_client::Client::from(embedded.client());
+//! # let client = embedded.client();
 //! let factory = SharedInformerFactory::new(client);
 //! let maps = factory.informer::<ConfigMap>(InformerOptions::all().index("app", Index::label("app")))?;
 //! maps.add_event_handler(handler(|event: &Event<ConfigMap>| println!("{event:?}")))?;
@@ -32,13 +35,17 @@
 //! # }
 //! ```
 //!
-//! **Metadata eager, body lazy.** The cache does not hold decoded objects: it holds [`Cached`] ones, which are the bytes that came, without
-//! `managedFields`, and their metadata, read on arrival. Predicates, selectors, owner look-ups and indexes by label or field work on
-//! those. An object is decoded when somebody calls [`Cached::get`], once for all who ask, and one that does not fit its type harms
-//! nobody else. [`StorageMode`] says in which form bodies are kept.
+//! **Metadata eager, body lazy.** The cache does not hold decoded objects. It holds [`Cached`]
+//! ones: their bytes, without `managedFields`, and their metadata, decoded on arrival. Predicates,
+//! selectors, owner look-ups and indexes by label or field use these. [`Cached::get`] decodes an
+//! object once for all its readers. An object that does not fit its type is an error of that object
+//! alone. [`StorageMode`] is the form of stored bodies.
 //!
-//! What is promised stands at the types: [`Informer`] (contracts 1 to 4, 8 and 9 of the design), [`DeltaFifo`] and [`Lister`] (7),
-//! [`SharedInformerFactory`] (11).
+//! **Allocator.** The crate does not change settings of the process. Programs that use
+//! [`StorageMode::Compressed`] call [`release_freed_memory`] in `main`.
+//!
+//! The types document the contracts: [`Informer`] (contracts 1 to 4, 8 and 9), [`DeltaFifo`] and
+//! [`Lister`] (7), [`SharedInformerFactory`] (11).
 
 mod compat;
 mod error;
@@ -56,10 +63,12 @@ pub use informer::{
     SharedInformerFactory, Subscription, handler,
 };
 pub use key::ObjectKey;
-pub use object::{Cached, Object, Storage, StorageMetrics, StorageMode, StorageOptions, Transform};
+pub use object::{
+    Cached, Object, Storage, StorageMetrics, StorageMode, StorageOptions, Transform, release_freed_memory,
+};
 pub use queue::{Batch, Changes, Delta, DeltaFifo, Queued, Work};
 pub use reflector::{
-    ApiListerWatcher, Hurry, ListOptions, ListStream, ListerWatcher, Phase, Reason, Reflector, ReflectorError,
-    ReflectorOptions, ReflectorStatus, ReflectorStore, WatchOptions, WatchStream,
+    ApiListerWatcher, ListOptions, ListStream, ListerWatcher, Phase, Reason, Reflector, ReflectorError,
+    ReflectorOptions, ReflectorStatus, ReflectorStore, ShortBackoff, WatchOptions, WatchStream,
 };
 pub use store::{Index, Indexer, Lister, NAMESPACE_INDEX, Replaced, Snapshot};

@@ -1,4 +1,4 @@
-//! The contracts of the cache: each test has its number.
+//! The contracts of the cache. Each test name contains the number.
 
 mod common;
 
@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::network::{Fault, Network};
 use common::script::{map_json, scripted};
 use common::*;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -18,9 +17,12 @@ use steersman_cache::{
 use steersman_client::PostParams;
 use steersman_testing::Embedded;
 
-/// A factory whose connection can fail, an informer of ConfigMaps that has synced, and a client that cannot fail.
-async fn over_network(server: &Embedded) -> (steersman_cache::Informer<ConfigMap>, SharedInformerFactory, Network) {
-    let (network, client) = Network::new(server);
+/// A factory with a faulty connection, a synced informer of ConfigMaps, and a client without
+/// faults.
+async fn over_network(
+    server: &Embedded,
+) -> (steersman_cache::Informer<ConfigMap>, SharedInformerFactory, FaultyNetwork) {
+    let (network, client) = faulty_network(server);
     let factory = SharedInformerFactory::new(client);
     let informer = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
     factory.start().unwrap();
@@ -35,10 +37,10 @@ async fn contract_1_the_states_of_an_object_come_in_their_order() {
     maps.create("a", "0").await;
     let (informer, _factory, network) = over_network(&server).await;
     let seen: Log<(String, u64)> = Log::new();
-    let told = seen.clone();
+    let received = seen.clone();
     let note = handler(move |event: &Event<ConfigMap>| {
         let meta = event.object().meta();
-        told.push((meta.name().to_owned(), meta.resource_version().parse().unwrap()));
+        received.push((meta.name().to_owned(), meta.resource_version().parse().unwrap()));
     });
     informer.add_event_handler(note).unwrap();
     let mut states: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -66,7 +68,7 @@ async fn contract_1_the_states_of_an_object_come_in_their_order() {
         let all = seen.all();
         let versions: Vec<u64> = all.iter().filter(|(seen, _)| *seen == name).map(|(_, version)| *version).collect();
         assert!(versions.is_sorted_by(|a, b| a < b), "{name}: {versions:?}");
-        // The first state of `a` is from before.
+        // The first state of `a` is from the list.
         let known = |version: &u64| at_server.contains(version) || *version < at_server[0];
         assert!(versions.iter().all(known), "{name}: {versions:?} of {at_server:?}");
         assert_eq!(versions.last(), at_server.last());
@@ -96,9 +98,9 @@ async fn contract_2_what_went_unseen_is_told_as_deleted() {
 
     informer.lister().wait_for_version(&last, LONG).await.unwrap();
     until("the buffer is empty", || handle.pending() == 0).await;
-    let mut told = log.take();
-    told.sort();
-    assert_eq!(told, ["add new", "delete gone unknown", "update changed"]);
+    let mut received = log.take();
+    received.sort();
+    assert_eq!(received, ["add new", "delete gone unknown", "update changed"]);
     assert!(informer.status()[0].lists >= 2, "the past was forgotten, so it had to list again");
     assert!(informer.lister().get("default", "gone").is_none());
 }
@@ -164,13 +166,13 @@ async fn contract_3_a_late_joiner_is_first_told_of_every_object() {
     maps.set("a", "later").await;
     assert!(handle.wait_for_sync(LONG).await.is_ok());
     until("the change has come", || log.len() > informer.lister().len()).await;
-    let mut told = log.take();
-    assert_eq!(told.pop().unwrap(), "update a");
-    assert_eq!(told.len(), informer.lister().len());
-    assert!(told.iter().all(|words| words.starts_with("add") && words.ends_with("initial")), "{told:?}");
+    let mut received = log.take();
+    assert_eq!(received.pop().unwrap(), "update a");
+    assert_eq!(received.len(), informer.lister().len());
+    assert!(received.iter().all(|words| words.starts_with("add") && words.ends_with("initial")), "{received:?}");
 }
 
-/// Notes what is wrong with the events of a late joiner.
+/// Records violations in the events of a late handler.
 struct Joiner {
     known: Arc<Mutex<HashMap<String, u64>>>,
     told_of_later: bool,
@@ -218,7 +220,7 @@ async fn contract_3_late_joiners_on_several_threads_are_first_told_of_every_obje
         tokio::task::spawn_blocking(move || {
             let (mut joiners, mut joined, lister) = (VecDeque::new(), 0, informer.lister());
             while !stop.load(Ordering::Relaxed) {
-                // Spread over the whole time, each for long enough to be told of every object again.
+                // Spread over the whole time, each long enough to receive every object.
                 if turns_reached(&lister) < joined * KEYS / 2 {
                     std::thread::yield_now();
                     continue;
@@ -238,7 +240,7 @@ async fn contract_3_late_joiners_on_several_threads_are_first_told_of_every_obje
     };
     let joining: Vec<_> = (0..3).map(joins).collect();
     for number in 0..EVENTS {
-        // Each object is gone for a while in between.
+        // Each object is absent for a while.
         if (number + KEYS) % (3 * KEYS) < KEYS {
             script.deleted(&turn(number));
         } else {
@@ -260,7 +262,7 @@ async fn contract_3_late_joiners_on_several_threads_are_first_told_of_every_obje
     assert!(joiners.len() > 10, "{} stayed to the end", joiners.len());
     for (handle, known) in joiners {
         handle.wait_for_sync(PATIENCE).await.unwrap();
-        eventually("everything is told", || handle.pending() == 0).await;
+        eventually("every event is received", || handle.pending() == 0).await;
         assert_eq!(*known.lock().unwrap(), held);
     }
     assert_eq!(problems.all(), Vec::<String>::new());
@@ -276,15 +278,15 @@ async fn contract_4_the_cache_holds_what_a_handler_is_told_or_later() {
         let meta = event.object().meta();
         let held = lister.get(meta.namespace(), meta.name());
         let number = |version: &str| version.parse::<u64>().unwrap();
-        let told = number(meta.resource_version());
+        let received = number(meta.resource_version());
         let holds = match event {
-            Event::Delete { .. } => held.is_none_or(|held| number(held.meta().resource_version()) > told),
+            Event::Delete { .. } => held.is_none_or(|held| number(held.meta().resource_version()) > received),
             _ => held.map_or_else(
-                || number(&lister.resource_version()) > told,
-                |held| number(held.meta().resource_version()) >= told,
+                || number(&lister.resource_version()) > received,
+                |held| number(held.meta().resource_version()) >= received,
             ),
         };
-        note.push((words(event), holds && number(&lister.resource_version()) >= told));
+        note.push((describe(event), holds && number(&lister.resource_version()) >= received));
     });
     informer.add_event_handler(check).unwrap();
     let maps = Maps::new(&client);
@@ -296,7 +298,7 @@ async fn contract_4_the_cache_holds_what_a_handler_is_told_or_later() {
             maps.delete(&name).await;
         }
     }
-    until("everything is told", || checked.len() >= 20 * 2 + 10).await;
+    until("every event is received", || checked.len() >= 20 * 2 + 10).await;
     assert!(checked.all().iter().all(|(_, holds)| *holds), "{:?}", checked.all());
 }
 
@@ -309,7 +311,7 @@ async fn contract_7_the_version_reached_means_that_every_event_up_to_it_is_in_th
     informer.wait_for_sync(LONG).await.unwrap();
     let lister = informer.lister();
     assert_eq!(lister.resource_version(), "10");
-    // All in one batch, in which `a` is one key with two changes, before `b`.
+    // One batch, in which `a` is one key with two changes, before `b`.
     script.added(&map_json("a", 11, "1"));
     script.added(&map_json("b", 12, "1"));
     script.modified(&map_json("a", 13, "2"));
@@ -317,7 +319,7 @@ async fn contract_7_the_version_reached_means_that_every_event_up_to_it_is_in_th
     assert!(lister.get("default", "b").is_some());
     lister.wait_for_version("13", LONG).await.unwrap();
     assert_eq!(lister.get("default", "a").unwrap().meta().resource_version(), "13");
-    // A bookmark comes in its turn.
+    // A bookmark keeps its place.
     script.deleted(&map_json("b", 14, "1"));
     script.bookmark(20);
     lister.wait_for_version("20", LONG).await.unwrap();
@@ -331,7 +333,7 @@ async fn contract_7_no_reader_sees_a_version_before_all_that_came_before_it() {
     until("it watches", || script.is_watched()).await;
     script.listed(10);
     informer.wait_for_sync(LONG).await.unwrap();
-    // More keys than go into the cache at once, and the first of them changes again at the end.
+    // More keys than one batch has, and the first one changes again at the end.
     for number in 0..2_500 {
         script.added(&map_json(&format!("map-{number}"), 1_000 + number, "1"));
     }
@@ -349,7 +351,7 @@ async fn contract_7_no_reader_sees_a_version_before_all_that_came_before_it() {
     assert_eq!(lister.len(), 2_500);
 }
 
-/// The versions of a script in which event `n` changes one key of `KEYS` after the other.
+/// The versions of a script in which event `n` changes the keys of `KEYS` in turn.
 const FIRST: u64 = 1_000;
 const KEYS: u64 = 50;
 const EVENTS: u64 = 20_000;
@@ -362,7 +364,7 @@ fn turn_of(object: &Cached<ConfigMap>) -> u64 {
     object.meta().resource_version().parse::<u64>().unwrap() - FIRST
 }
 
-/// The events that the cache says it has: all before this one.
+/// The number of events that the cache has reached.
 fn turns_reached(lister: &Lister<ConfigMap>) -> u64 {
     lister.resource_version().parse::<u64>().unwrap_or(0).saturating_sub(FIRST - 1)
 }
@@ -370,13 +372,13 @@ fn turns_reached(lister: &Lister<ConfigMap>) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contracts_2_4_and_7_hold_for_readers_and_handlers_on_other_threads() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
-    let (lister, told, stale) = (informer.lister(), Arc::new(AtomicU64::new(0)), Log::new());
-    let (cache, count, note) = (lister.clone(), Arc::clone(&told), stale.clone());
+    let (lister, received, stale) = (informer.lister(), Arc::new(AtomicU64::new(0)), Log::new());
+    let (cache, count, note) = (lister.clone(), Arc::clone(&received), stale.clone());
     let check = handler(move |event: &Event<ConfigMap>| {
         let object = event.object();
         let held = cache.get("default", object.meta().name()).as_ref().map(turn_of);
         if held.is_none_or(|held| held < turn_of(object)) {
-            note.push(format!("{event:?} was told while the cache held {held:?}"));
+            note.push(format!("{event:?} was received while the cache held {held:?}"));
         }
         count.fetch_add(1, Ordering::SeqCst);
     });
@@ -388,13 +390,16 @@ async fn contracts_2_4_and_7_hold_for_readers_and_handlers_on_other_threads() {
 
     let stop = Arc::new(AtomicBool::new(false));
     let told_of_all = {
-        let (lister, stop, told) = (lister.clone(), Arc::clone(&stop), Arc::clone(&told));
+        let (lister, stop, received) = (lister.clone(), Arc::clone(&stop), Arc::clone(&received));
         tokio::task::spawn_blocking(move || {
             while !stop.load(Ordering::Relaxed) {
                 let reached = turns_reached(&lister);
                 if handle.pending() == 0 {
-                    let told = told.load(Ordering::SeqCst);
-                    assert!(told >= reached, "{reached} events are in the cache, nothing waits, and {told} were told");
+                    let received = received.load(Ordering::SeqCst);
+                    assert!(
+                        received >= reached,
+                        "{reached} events are in the cache, nothing waits, and {received} were received"
+                    );
                 }
             }
         })
@@ -414,20 +419,20 @@ async fn contracts_2_4_and_7_hold_for_readers_and_handlers_on_other_threads() {
     };
     for number in 0..EVENTS {
         script.added(&turn(number));
-        // In many batches, of which some have several changes of one key.
+        // Many batches, some with several changes of one key.
         if number % 97 == 0 {
             tokio::task::yield_now().await;
         }
     }
     lister.wait_for_version(&(FIRST + EVENTS - 1).to_string(), PATIENCE).await.unwrap();
-    eventually("everything is told", || told.load(Ordering::SeqCst) == EVENTS).await;
+    eventually("every event is received", || received.load(Ordering::SeqCst) == EVENTS).await;
     stop.store(true, Ordering::Relaxed);
     told_of_all.await.unwrap();
     reached_means_applied.await.unwrap();
     assert_eq!(stale.all(), Vec::<String>::new());
 }
 
-/// Waits until something is true, on a clock that is not paused.
+/// Waits until a condition holds, in real time.
 async fn eventually(what: &str, is_true: impl Fn() -> bool) {
     let started = std::time::Instant::now();
     while !is_true() {
@@ -436,7 +441,7 @@ async fn eventually(what: &str, is_true: impl Fn() -> bool) {
     }
 }
 
-/// How long something that must happen may take where time is not paused.
+/// Limit of waits in real time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
@@ -446,8 +451,8 @@ async fn contract_8_a_resync_tells_of_all_objects_again_and_no_other_handler() {
     let (informer, _factory, _) = maps_informer(&server).await;
     let (plain, _) = listen(&informer);
     let (often, seldom) = (Log::new(), Log::new());
-    informer.add_event_handler_with_resync(noting(&often), Duration::from_secs(10)).unwrap();
-    informer.add_event_handler_with_resync(noting(&seldom), Duration::from_secs(25)).unwrap();
+    informer.add_event_handler_with_resync(recording(&often), Duration::from_secs(10)).unwrap();
+    informer.add_event_handler_with_resync(recording(&seldom), Duration::from_secs(25)).unwrap();
     settle().await;
     let objects = informer.lister().len();
     for log in [&plain, &often, &seldom] {
@@ -456,9 +461,9 @@ async fn contract_8_a_resync_tells_of_all_objects_again_and_no_other_handler() {
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert_eq!(plain.take(), Vec::<String>::new());
     let again = |log: &Log<String>| {
-        let told = log.take();
-        assert!(told.iter().all(|words| words.starts_with("again")), "{told:?}");
-        told.len()
+        let received = log.take();
+        assert!(received.iter().all(|words| words.starts_with("again")), "{received:?}");
+        received.len()
     };
     assert_eq!(again(&often), 3 * objects);
     assert_eq!(again(&seldom), objects);
@@ -489,7 +494,7 @@ async fn contract_9_a_dead_connection_is_noticed_and_cached_reads_go_on() {
 #[tokio::test(start_paused = true)]
 async fn contract_9_a_watch_that_fails_does_not_slow_another() {
     let server = Embedded::start();
-    let (network, client_of_informers) = Network::new(&server);
+    let (network, client_of_informers) = faulty_network(&server);
     network.fail("/secrets", Fault::Silence);
     let factory = SharedInformerFactory::new(client_of_informers);
     let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
@@ -511,7 +516,7 @@ async fn contract_9_a_watch_that_fails_does_not_slow_another() {
 #[tokio::test(start_paused = true)]
 async fn contract_9_nothing_hangs_after_the_stop() {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     network.fail("/configmaps", Fault::Silence);
     let factory = SharedInformerFactory::new(client);
     let informer = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
@@ -537,7 +542,7 @@ async fn contract_9_nothing_hangs_after_the_stop() {
     let reached = reached.unwrap_err().to_string();
     assert!(reached.contains("1000") && reached.ends_with("its informer is stopped"), "{reached}");
     assert!(synced.is_err() && set.is_none());
-    // And those who begin to wait later.
+    // Also waits that begin later.
     assert!(informer.wait_for_sync(LONG).await.is_err());
     assert!(lister.wait_for_version("1000", LONG).await.is_err());
     assert!(handle.wait_for_sync(LONG).await.is_err());
@@ -549,17 +554,17 @@ async fn contract_9_nothing_hangs_after_the_stop() {
 #[tokio::test(start_paused = true)]
 async fn contract_11_a_cached_read_never_starts_a_watch() {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     let factory = SharedInformerFactory::new(client.clone());
     let error = factory.lister::<ConfigMap>().unwrap_err().to_string();
     assert!(error.contains("SharedInformerFactory::informer::<ConfigMap>(InformerOptions::all())"), "{error}");
     factory.start().unwrap();
     settle().await;
     assert_eq!(network.requests(), Vec::<String>::new());
-    // One of a part of them is not one of all.
+    // An informer of some objects is not one of all.
     factory.informer::<ConfigMap>(InformerOptions::all().namespace("default")).unwrap();
     assert!(factory.lister::<ConfigMap>().is_err());
-    // Declared, it is read.
+    // With an informer, it is read.
     factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
     assert!(factory.lister::<ConfigMap>().unwrap().is_empty());
     client.namespaced::<ConfigMap>("default").create(&PostParams::default(), &map("a", "")).await.unwrap();

@@ -1,9 +1,9 @@
-//! What is promised of [`DeltaFifo`].
+//! The guarantees of [`DeltaFifo`].
 
 use proptest::prelude::*;
 use steersman_cache::{Batch, Delta, DeltaFifo, Queued, Work};
 
-/// A state of an object. Its uid is left out: the queue does not look at it.
+/// A state of an object. It has no uid, because the queue does not read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct State {
     namespace: String,
@@ -41,14 +41,13 @@ fn show_state(state: &State) -> String {
     format!("{}{slash}{}@{}", state.namespace, state.name, state.version)
 }
 
-/// `+` added, `~` updated, `-` deleted, `?` deleted with unknown final state, `=` sync.
+/// `+` added, `~` updated, `-` deleted, `?` deleted with unknown final state.
 fn show_delta(delta: &Delta<State>) -> String {
     let sign = match delta {
         Delta::Added(_) => '+',
         Delta::Updated(_) => '~',
         Delta::Deleted { final_state_unknown: false, .. } => '-',
         Delta::Deleted { final_state_unknown: true, .. } => '?',
-        Delta::Sync(_) => '=',
     };
     format!("{sign}{}", show_state(delta.object()))
 }
@@ -61,7 +60,8 @@ fn show_replace(objects: &[State]) -> String {
     format!("[{}]", objects.iter().map(show_state).collect::<Vec<_>>().join(" "))
 }
 
-/// A batch as text: keys are set apart by `|`, a replace is in brackets, what is reached comes after `=>`.
+/// A batch as text: keys are separated by `|`, a replace is in brackets, and the version follows
+/// `=>`.
 fn show(batch: &Batch<State>) -> String {
     let work = match &batch.work {
         Work::Changes(keys) => keys.iter().map(show_deltas).collect::<Vec<_>>().join(" | "),
@@ -78,7 +78,7 @@ fn pop(fifo: &mut DeltaFifo<State>, keys_max: usize) -> String {
     fifo.pop(keys_max).map_or_else(|| "none".to_owned(), |batch| show(&batch))
 }
 
-/// Everything, one key at a time.
+/// Pops everything, one key at a time.
 fn drain(fifo: &mut DeltaFifo<State>) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop(1)).map(|batch| show(&batch)).collect()
 }
@@ -89,7 +89,7 @@ fn a_key_is_queued_once_and_keeps_its_place() {
     fifo.add(state("a@1"));
     fifo.add(state("b@2"));
     fifo.update(state("a@3"));
-    fifo.delete(state("b@4"), false);
+    fifo.delete(state("b@4"));
     fifo.add(state("b@5"));
     assert_eq!((fifo.len(), fifo.deltas()), (2, 5));
     assert_eq!(pop(&mut fifo, 1000), "+a@1 ~a@3 | +b@2 -b@4 +b@5 => 5");
@@ -136,22 +136,10 @@ fn a_bookmark_is_reached_at_once_when_no_event_waits() {
 }
 
 #[test]
-fn a_resync_neither_moves_nor_holds_back_the_version() {
-    let mut fifo = DeltaFifo::new();
-    fifo.resync(states("a@1 b@2"));
-    fifo.bookmark("7");
-    assert_eq!(drain(&mut fifo), ["=a@1 => 7", "=b@2"]);
-
-    fifo.resync(states("a@1 b@2"));
-    fifo.update(state("a@8"));
-    assert_eq!(drain(&mut fifo), ["=a@1 ~a@8 => 8", "=b@2"]);
-}
-
-#[test]
-fn a_deletion_nobody_saw_neither_moves_nor_holds_back_the_version() {
+fn an_unseen_deletion_neither_moves_nor_holds_back_the_version() {
     let mut fifo = DeltaFifo::new();
     fifo.add(state("a@5"));
-    fifo.delete_unseen(state("b@2"), true);
+    fifo.delete_unseen(state("b@2"));
     fifo.bookmark("6");
     assert_eq!(drain(&mut fifo), ["+a@5 => 6", "?b@2"]);
 }
@@ -184,53 +172,45 @@ fn only_deletions_of_one_key_collapse() {
         fifo.update(state(text));
     }
     for text in ["a@3", "a@4"] {
-        fifo.delete(state(text), true);
+        fifo.delete(state(text));
     }
     assert_eq!(fifo.deltas(), 5);
     assert_eq!(pop(&mut fifo, 1), "+a@1 +a@1 ~a@2 ~a@2 -a@4 => 4");
 
-    fifo.delete(state("a@5"), true);
+    fifo.delete(state("a@5"));
     fifo.add(state("a@6"));
-    fifo.delete(state("a@7"), true);
+    fifo.delete(state("a@7"));
     assert_eq!(pop(&mut fifo, 1), "-a@5 +a@6 -a@7 => 7", "they do not follow each other");
 }
 
 #[test]
 fn of_two_deletions_the_known_final_state_is_kept() {
     let mut fifo = DeltaFifo::new();
-    fifo.delete_unseen(state("a@1"), true);
-    fifo.delete(state("a@3"), true);
-    fifo.delete_unseen(state("a@2"), true);
+    fifo.delete_unseen(state("a@1"));
+    fifo.delete(state("a@3"));
+    fifo.delete_unseen(state("a@2"));
     assert_eq!(drain(&mut fifo), ["-a@3 => 3"]);
 
-    fifo.delete_unseen(state("a@1"), true);
-    fifo.delete_unseen(state("a@2"), true);
+    fifo.delete_unseen(state("a@1"));
+    fifo.delete_unseen(state("a@2"));
     assert_eq!(drain(&mut fifo), ["?a@1"]);
 }
 
 #[test]
-fn deleting_what_is_neither_queued_nor_known_moves_only_the_version() {
+fn a_deletion_is_queued_also_for_an_object_that_is_not() {
     let mut fifo = DeltaFifo::new();
-    fifo.add(state("a@1"));
-    fifo.delete(state("b@2"), false);
-    fifo.delete_unseen(state("b@2"), false);
-    assert_eq!(fifo.len(), 1);
-    assert_eq!(drain(&mut fifo), ["+a@1 => 2"]);
-    fifo.delete(state("a@3"), false);
-    assert_eq!(drain(&mut fifo), ["nothing => 3"], "what was popped is not queued");
-
     fifo.add(state("a@4"));
-    fifo.delete(state("a@5"), false);
-    fifo.delete(state("b@6"), true);
-    fifo.delete_unseen(state("c@3"), true);
-    assert_eq!(pop(&mut fifo, 1000), "+a@4 -a@5 | -b@6 | ?c@3 => 6", "queued or known");
+    fifo.delete(state("a@5"));
+    fifo.delete(state("b@6"));
+    fifo.delete_unseen(state("c@3"));
+    assert_eq!(pop(&mut fifo, 1000), "+a@4 -a@5 | -b@6 | ?c@3 => 6");
 }
 
 #[test]
-fn deleting_what_a_waiting_replace_may_bring_is_kept() {
+fn a_deletion_after_a_replace_comes_out_after_it() {
     let mut fifo = DeltaFifo::new();
     fifo.replace(states("a@1"), "2");
-    fifo.delete(state("a@3"), false);
+    fifo.delete(state("a@3"));
     assert_eq!(drain(&mut fifo), ["[a@1] => 2", "-a@3 => 3"]);
 }
 
@@ -281,25 +261,6 @@ fn a_replace_may_go_back_to_an_earlier_version() {
 }
 
 #[test]
-fn a_resync_leaves_out_keys_with_pending_deltas() {
-    let mut fifo = DeltaFifo::new();
-    fifo.update(state("b@5"));
-    fifo.resync(states("a@1 b@2 c@3"));
-    fifo.resync(states("a@1 b@2 c@3"));
-    assert_eq!(pop(&mut fifo, 1000), "~b@5 | =a@1 | =c@3 => 5");
-}
-
-#[test]
-fn a_resync_does_nothing_while_a_replace_waits() {
-    let mut fifo = DeltaFifo::new();
-    fifo.replace(states("a@1"), "1");
-    fifo.resync(states("a@0 b@0"));
-    assert_eq!(drain(&mut fifo), ["[a@1] => 1"]);
-    fifo.resync(states("a@1"));
-    assert_eq!(drain(&mut fifo), ["=a@1"]);
-}
-
-#[test]
 fn it_has_synced_once_the_first_replace_is_popped() {
     let mut fifo = DeltaFifo::new();
     assert!(!fifo.has_synced());
@@ -309,7 +270,7 @@ fn it_has_synced_once_the_first_replace_is_popped() {
     pop(&mut fifo, 1);
     assert!(fifo.has_synced());
     fifo.replace(states("a@1"), "3");
-    assert!(fifo.has_synced(), "later ones are not waited for");
+    assert!(fifo.has_synced(), "later replaces do not count");
 }
 
 #[test]
@@ -317,17 +278,16 @@ fn it_has_synced_at_once_with_an_empty_replace() {
     let mut fifo = DeltaFifo::<State>::new();
     fifo.replace(Vec::new(), "1");
     assert!(fifo.has_synced());
-    assert_eq!(drain(&mut fifo), ["[] => 1"], "the cache is emptied all the same");
+    assert_eq!(drain(&mut fifo), ["[] => 1"], "an empty list empties the cache too");
 }
 
 #[test]
 fn it_has_synced_at_once_when_an_object_comes_before_any_replace() {
-    let comes: [fn(&mut DeltaFifo<State>); 5] = [
+    let comes: [fn(&mut DeltaFifo<State>); 4] = [
         |fifo| fifo.add(state("a@1")),
         |fifo| fifo.update(state("a@1")),
-        |fifo| fifo.delete(state("a@1"), true),
-        |fifo| fifo.delete(state("a@1"), false),
-        |fifo| fifo.delete_unseen(state("a@1"), false),
+        |fifo| fifo.delete(state("a@1")),
+        |fifo| fifo.delete_unseen(state("a@1")),
     ];
     for come in comes {
         let mut fifo = DeltaFifo::new();
@@ -337,8 +297,7 @@ fn it_has_synced_at_once_when_an_object_comes_before_any_replace() {
     }
     let mut fifo = DeltaFifo::<State>::new();
     fifo.bookmark("1");
-    fifo.resync(states("a@1"));
-    assert!(!fifo.has_synced(), "neither a bookmark nor a resync is an object that came");
+    assert!(!fifo.has_synced(), "a bookmark is no event of an object");
 }
 
 #[test]
@@ -350,7 +309,7 @@ fn a_batch_has_at_most_the_keys_asked_for_each_once() {
     assert_eq!((fifo.len(), fifo.deltas()), (5, 20));
     assert_eq!(pop(&mut fifo, 2), "~1@1 ~1@6 ~1@11 ~1@16 | ~2@2 ~2@7 ~2@12 ~2@17 => 2");
     assert_eq!((fifo.len(), fifo.deltas()), (3, 12));
-    assert_eq!(pop(&mut fifo, 0), "~3@3 ~3@8 ~3@13 ~3@18 => 3", "none asked for means one");
+    assert_eq!(pop(&mut fifo, 0), "~3@3 ~3@8 ~3@13 ~3@18 => 3", "a limit of 0 means 1");
     assert_eq!(pop(&mut fifo, 1000), "~4@4 ~4@9 ~4@14 ~4@19 | ~0@5 ~0@10 ~0@15 ~0@20 => 20");
 }
 
@@ -381,15 +340,14 @@ fn many_keys_come_out_in_order_and_can_be_queued_again() {
     }
 }
 
-/// Something done to the queue. Keys are small numbers, so that they meet often.
+/// An operation on the queue. Keys are small numbers, so that they often coincide.
 #[derive(Debug, Clone)]
 enum Operation {
     Add(u8),
     Update(u8),
-    Delete { key: u8, known: bool, seen: bool },
+    Delete { key: u8, seen: bool },
     Bookmark,
     Replace(Vec<u8>),
-    Resync(Vec<u8>),
     Pop(usize),
 }
 
@@ -398,24 +356,22 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (0..6u8).prop_map(Operation::Add),
         4 => (0..6u8).prop_map(Operation::Update),
-        4 => (0..6u8, any::<bool>(), prop::bool::weighted(0.8))
-            .prop_map(|(key, known, seen)| Operation::Delete { key, known, seen }),
+        4 => (0..6u8, prop::bool::weighted(0.8)).prop_map(|(key, seen)| Operation::Delete { key, seen }),
         2 => Just(Operation::Bookmark),
         2 => keys().prop_map(Operation::Replace),
-        2 => keys().prop_map(Operation::Resync),
         4 => (0..4usize).prop_map(Operation::Pop),
     ]
 }
 
-/// The queue as it is easiest to believe: a list of everything that was put in, and which of it has come out.
+/// A simple model of the queue: a log of everything that was pushed, and whether it was popped.
 #[derive(Default)]
 struct Model {
     log: Vec<Logged>,
-    /// How much was ever put in.
+    /// Number of pushes.
     put: usize,
-    /// The newest event that was part of what was reported as reached.
+    /// The newest event that a reported version covers.
     reported: usize,
-    /// What came first, if anything did: whether it was a replace that is to be waited for.
+    /// Whether the first operation was a replace with objects that are not popped yet.
     waits_for_replace: Option<bool>,
 }
 
@@ -423,7 +379,7 @@ struct Logged {
     number: usize,
     what: What,
     is_out: bool,
-    /// The version, if it is an event of the stream.
+    /// The version of an event of the stream.
     event: Option<String>,
 }
 
@@ -431,11 +387,11 @@ struct Logged {
 enum What {
     Delta(Delta<State>),
     Replace(Vec<State>),
-    /// Moves nothing but the version.
+    /// Moves only the version.
     Mark,
 }
 
-/// What comes out of the queue together, and which of the log that is.
+/// The log entries that are popped together.
 struct Group {
     numbers: Vec<usize>,
     what: Vec<What>,
@@ -449,7 +405,7 @@ impl Group {
         }
     }
 
-    /// The deltas, of which one that deletes what the one before has deleted is not one.
+    /// The deltas, with consecutive deletions merged.
     fn deltas(&self) -> Vec<Delta<State>> {
         let mut deltas: Vec<Delta<State>> = Vec::new();
         for what in &self.what {
@@ -484,7 +440,7 @@ impl Model {
         self.log.push(Logged { number: self.put, what, is_out: false, event: event.map(str::to_owned) });
     }
 
-    /// What is queued, as groups, in order.
+    /// The queued groups in order.
     fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for logged in self.log.iter().filter(|logged| !logged.is_out && !matches!(logged.what, What::Mark)) {
@@ -502,22 +458,9 @@ impl Model {
         groups
     }
 
-    fn has_replace(&self) -> bool {
-        self.groups().iter().any(|group| group.key().is_none())
-    }
-
-    fn has_key(&self, state: &State) -> bool {
-        self.groups().iter().any(|group| group.key() == Some((&state.namespace, &state.name)))
-    }
-
-    fn delete(&mut self, object: State, known: bool, seen: bool) {
+    fn delete(&mut self, object: State, seen: bool) {
         let event = seen.then(|| object.version.clone());
-        let what = if known || self.has_replace() || self.has_key(&object) {
-            What::Delta(Delta::Deleted { object, final_state_unknown: !seen })
-        } else {
-            What::Mark
-        };
-        self.put(what, event.as_deref());
+        self.put(What::Delta(Delta::Deleted { object, final_state_unknown: !seen }), event.as_deref());
     }
 
     fn replace(&mut self, objects: Vec<State>, version: &str) {
@@ -529,18 +472,8 @@ impl Model {
         self.put(What::Replace(objects), Some(version));
     }
 
-    fn resync(&mut self, objects: Vec<State>) {
-        if self.has_replace() {
-            return;
-        }
-        for object in objects {
-            if !self.has_key(&object) {
-                self.put(What::Delta(Delta::Sync(object)), None);
-            }
-        }
-    }
-
-    /// The newest version of the longest beginning of the log in which every event has come out, if it was not reported yet.
+    /// The newest version of the longest prefix of the log whose events are all popped, unless it
+    /// was reported.
     fn report(&mut self) -> Option<String> {
         let is_out = |logged: &&Logged| logged.is_out || logged.event.is_none() || matches!(logged.what, What::Mark);
         let newest =
@@ -550,7 +483,7 @@ impl Model {
         newest.event.clone()
     }
 
-    /// What comes out, as text.
+    /// The popped batch as text.
     fn pop(&mut self, keys_max: usize) -> String {
         let mut groups = self.groups();
         let is_replace = groups.first().is_some_and(|group| group.key().is_none());
@@ -572,7 +505,7 @@ impl Model {
     }
 }
 
-/// A version: a number as a rule, sometimes another text or none.
+/// A version: usually a number, sometimes another text or none.
 fn version(number: usize) -> String {
     match number % 8 {
         3 => String::new(),
@@ -594,7 +527,7 @@ fn check(operations: Vec<Operation>) {
             Operation::Replace(keys) => {
                 model.waits_for_replace.get_or_insert(!keys.is_empty());
             }
-            Operation::Bookmark | Operation::Resync(_) | Operation::Pop(_) => {}
+            Operation::Bookmark | Operation::Pop(_) => {}
         }
         match operation {
             Operation::Add(key) => {
@@ -605,13 +538,13 @@ fn check(operations: Vec<Operation>) {
                 fifo.update(state(key));
                 model.put(What::Delta(Delta::Updated(state(key))), Some(&version));
             }
-            Operation::Delete { key, known, seen } => {
+            Operation::Delete { key, seen } => {
                 if seen {
-                    fifo.delete(state(key), known);
+                    fifo.delete(state(key));
                 } else {
-                    fifo.delete_unseen(state(key), known);
+                    fifo.delete_unseen(state(key));
                 }
-                model.delete(state(key), known, seen);
+                model.delete(state(key), seen);
             }
             Operation::Bookmark => {
                 fifo.bookmark(&version);
@@ -620,10 +553,6 @@ fn check(operations: Vec<Operation>) {
             Operation::Replace(keys) => {
                 fifo.replace(states(keys.clone()), &version);
                 model.replace(states(keys), &version);
-            }
-            Operation::Resync(keys) => {
-                fifo.resync(states(keys.clone()));
-                model.resync(states(keys));
             }
             Operation::Pop(keys_max) => assert_eq!(pop(&mut fifo, keys_max), model.pop(keys_max)),
         }
@@ -637,7 +566,7 @@ fn check(operations: Vec<Operation>) {
     assert_eq!(model.pop(2), "none", "the queue is empty only if nothing is left");
 }
 
-/// Many more under `cargo xtask test --soak`.
+/// More cases under `cargo xtask test --soak`.
 fn cases() -> u32 {
     if std::env::var_os("STEERSMAN_SOAK").is_some() { 20_000 } else { 1_000 }
 }

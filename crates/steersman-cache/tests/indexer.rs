@@ -1,4 +1,4 @@
-//! The store of objects: by key, by index, by selector, and as a whole.
+//! The indexer: by key, by index, by selector, and as a whole.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,7 +35,7 @@ fn pod_on_node(key: &str, version: u64, node: &Value) -> Cached<Pod> {
     store(&Storage::default(), &object)
 }
 
-/// Which states these are: `key@version`, in order.
+/// The sorted `key@version` of states.
 fn states<'a>(objects: impl IntoIterator<Item = &'a Cached<Pod>>) -> Vec<String> {
     let mut states: Vec<String> = objects.into_iter().map(|object| format!("{object:?}")).collect();
     states.sort();

@@ -1,4 +1,4 @@
-//! The store of objects beside an obvious model of it, through whatever is done to both.
+//! The indexer against an obvious model, with random operations on both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use serde_json::json;
 use steersman_cache::{Cached, Error, Index, Indexer, ObjectKey, Replaced, Snapshot, Storage};
 use steersman_wire::LabelSelector;
 
-/// An object, by what the indexes and selectors look at. The key is a namespace, of which the first is none, and a name.
+/// An object, as the indexes and selectors read it. Its key is a namespace, of which the first is
+/// empty, and a name.
 #[derive(Clone, Debug, PartialEq)]
 struct Thing {
     key: (u8, u8),
@@ -59,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The texts of a namespace and a name.
+/// The names of a namespace and an object.
 fn texts((namespace, name): (u8, u8)) -> (String, String) {
     (if namespace == 0 { String::new() } else { format!("ns{namespace}") }, format!("n{name}"))
 }
@@ -94,7 +95,7 @@ fn index(name: &str) -> Index<ConfigMap> {
     }
 }
 
-/// What the store should be: the objects with their versions, and which indexes there are.
+/// The expected objects with their versions, and the indexes.
 #[derive(Default)]
 struct Model {
     things: BTreeMap<(u8, u8), (u64, Thing)>,
@@ -114,7 +115,7 @@ fn state(key: (u8, u8), version: u64) -> String {
     format!("{}@{version}", ObjectKey::new(&namespace, &name))
 }
 
-/// The keys of states, in order.
+/// The sorted keys of states.
 fn keys(states: &[String]) -> Vec<String> {
     sorted(states.iter().filter_map(|state| state.split('@').next()).map(str::to_owned))
 }
@@ -142,7 +143,7 @@ impl Both {
         Self { storage: Storage::default(), store: Indexer::new(), model, version: 0, snapshots: Vec::new() }
     }
 
-    /// The thing in its next state.
+    /// The object in its next state.
     fn object(&mut self, thing: &Thing) -> Cached<ConfigMap> {
         self.version += 1;
         let (namespace, name) = texts(thing.key);

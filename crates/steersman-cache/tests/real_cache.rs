@@ -1,4 +1,5 @@
-//! The cache on a real API server: through a connection that is cut again and again, and while the server is killed.
+//! The cache on a real API server: on a connection that is cut repeatedly, and while the server is
+//! killed.
 
 #[path = "model/history.rs"]
 mod history;
@@ -33,25 +34,27 @@ use history::{History, Key, Scope, State, version};
 use random::Random;
 use watched::Watched;
 
-/// How long something that must happen may take.
+/// Limit of waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks again and again until `found` gives something.
+/// Polls until `found` returns a value.
 async fn eventually<T>(what: &str, mut found: impl FnMut() -> Result<T, String>) -> T {
     let started = Instant::now();
     loop {
         match found() {
             Ok(found) => return found,
-            Err(problem) if started.elapsed() > PATIENCE => panic!("waited {PATIENCE:?} in vain for {what}: {problem}"),
+            Err(problem) if started.elapsed() > PATIENCE => {
+                panic!("{what} did not happen within {PATIENCE:?}: {problem}")
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// Passes bytes on between clients and a server, until it is told to cut.
+/// Forwards bytes between clients and a server until a cut.
 struct Proxy {
     address: SocketAddr,
-    /// How often it was told, and how many bytes it lets through to each client before it does.
+    /// Number of cuts, and the bytes that each client still receives before the next one.
     cut: watch::Sender<(u64, usize)>,
     connections_cut: Arc<AtomicUsize>,
 }
@@ -77,13 +80,13 @@ impl Proxy {
         Self { address, cut, connections_cut }
     }
 
-    /// Cuts every connection when so many more bytes have gone to its client.
+    /// Cuts every connection after this number of further bytes to its client.
     fn cut_after(&self, bytes: usize) {
         self.cut.send_modify(|cut| *cut = (cut.0 + 1, bytes));
     }
 }
 
-/// Passes bytes on, and says whether it was told to stop.
+/// Forwards bytes. Returns whether it was cut.
 async fn pass_on(mut client: TcpStream, mut server: TcpStream, cut: &mut watch::Receiver<(u64, usize)>) -> bool {
     let (mut up, mut down) = ([0; 4096], [0; 4096]);
     let mut left = usize::MAX;
@@ -103,7 +106,7 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream, cut: &mut watch::
                 }
                 _ => return false,
             },
-            told = cut.changed() => match told {
+            changed = cut.changed() => match changed {
                 Ok(()) => left = left.min(cut.borrow_and_update().1),
                 Err(_) => return false,
             },
@@ -120,7 +123,7 @@ fn config_map(name: &str, tier: Option<&str>, number: usize) -> ConfigMap {
     serde_json::from_value(object).unwrap()
 }
 
-/// Writes to the server directly, and sees all that is written.
+/// Writes to the server directly, and records every change.
 struct Writer {
     client: Client,
     namespaces: [String; 2],
@@ -140,7 +143,7 @@ impl Writer {
         Self { client, namespaces, random: Random::new(seed), history, observer, written: 0 }
     }
 
-    /// One write, of some kind, to some object.
+    /// A random write to a random object.
     async fn write(&mut self) {
         const NAMES: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
         let random = &mut self.random;
@@ -161,19 +164,19 @@ impl Writer {
                 let patch = Patch::Merge(json!({"metadata": {"labels": {"tier": tier}}}));
                 objects.patch(name, &PatchParams::default(), &patch).await.unwrap();
             }
-            _ if exists => drop(objects.replace(name, &post, &object).await.unwrap()),
+            _ if exists => drop(objects.update(name, &post, &object).await.unwrap()),
             _ => drop(objects.create(&post, &object).await.unwrap()),
         }
     }
 
-    /// Waits until the history knows everything that was written.
+    /// Waits until the history contains every write.
     async fn observe(&mut self) {
         let objects = self.client.namespaced::<ConfigMap>(&self.namespaces[0]);
         let last = objects.create(&PostParams::default(), &config_map("last", None, 0)).await.unwrap();
         let wanted = version(last.metadata.resource_version.as_deref().unwrap());
         while self.history.newest() < wanted {
             let next = tokio::time::timeout(PATIENCE, self.observer.next()).await;
-            let event = next.unwrap_or_else(|_| panic!("the server never told of version {wanted}"));
+            let event = next.unwrap_or_else(|_| panic!("the server never reported version {wanted}"));
             let (what, object) = match event.expect("a watch goes on for minutes").unwrap() {
                 Event::Added(object) => ("ADDED", object),
                 Event::Modified(object) => ("MODIFIED", object),
@@ -185,7 +188,7 @@ impl Writer {
     }
 }
 
-/// Many more under `cargo xtask test --soak`; `MODEL_SEED=17` runs only that one.
+/// More seeds under `cargo xtask test --soak`; `MODEL_SEED=17` runs one.
 fn seeds() -> std::ops::RangeInclusive<u64> {
     if let Some(seed) = std::env::var("MODEL_SEED").ok().and_then(|seed| seed.parse().ok()) {
         return seed..=seed;
@@ -193,10 +196,11 @@ fn seeds() -> std::ops::RangeInclusive<u64> {
     1..=if std::env::var_os("STEERSMAN_SOAK").is_some() { 40 } else { 3 }
 }
 
-/// The model's run on the real thing: writes go to the server directly, the informers read through a proxy that cuts.
+/// The model on a real server: writes go to the server directly, and the informers read through a
+/// proxy that cuts.
 #[tokio::test]
 async fn the_cache_agrees_with_the_server_whatever_is_cut() {
-    // Some at a time: most of it is waiting for connections that were cut.
+    // Several at a time: they mostly wait for cut connections.
     stream::iter(seeds())
         .for_each_concurrent(8, async |seed| {
             let ended = AssertUnwindSafe(cut_again_and_again(seed)).catch_unwind().await;
@@ -236,7 +240,7 @@ async fn cut_again_and_again(seed: u64) {
     factory.start().unwrap();
 
     for round in 0..6 {
-        // A watch that is cut in its first second is waited after; most are older here.
+        // A watch that is cut in its first second causes a back-off; most are older here.
         let patient = round % 4 > 0;
         eventually("every reflector to watch", || {
             let mut status = caches.iter().flat_map(|cache| cache.informer.status());
@@ -254,7 +258,7 @@ async fn cut_again_and_again(seed: u64) {
                 proxy.cut_after(bytes);
             }
         }
-        // Whoever is still to be cut, is.
+        // Cuts the connections that are still open.
         proxy.cut_after(0);
         if round == 3 {
             caches[0].add_handler(None);
@@ -283,18 +287,19 @@ fn pod(name: &str, tier: &str) -> Pod {
     serde_json::from_value(object).unwrap()
 }
 
-/// Does something to many objects, many at a time.
+/// Runs a request for many objects, many at a time.
 async fn at_once<F: Future<Output = ()>>(numbers: std::ops::Range<usize>, action: impl Fn(usize) -> F) {
     stream::iter(numbers).for_each_concurrent(64, action).await;
 }
 
-/// Without reading the answer, which would take most of the time.
+/// Ignores the response, whose decoding would take most of the time.
 async fn create(client: &Client, namespace: &str, number: usize) {
     let request = client.rest_of("", "v1").post().namespace(namespace).resource("pods");
     request.json(&pod(&format!("pod-{number}"), "web")).send().await.unwrap();
 }
 
-/// Reads the cache all the time until it is told to stop, counts how often, and gives how few objects it saw.
+/// Reads the cache in a loop until `stop`. Counts the reads, and returns the smallest number of
+/// objects.
 fn read_on(lister: &Lister<Pod>, namespace: &str, stop: &AtomicBool, reads: &AtomicUsize) -> usize {
     let mut fewest = usize::MAX;
     while !stop.load(Ordering::Relaxed) {
@@ -306,8 +311,9 @@ fn read_on(lister: &Lister<Pod>, namespace: &str, stop: &AtomicBool, reads: &Ato
     fewest
 }
 
-/// Writes one object after the other until it is told to stop, each until it went through, and counts how often one did not. Gives how many
-/// objects were created and how many deleted. No write is done twice, though nobody knows what became of one that the server died under.
+/// Writes one object after the other until `stop`, retries each write until it succeeds, and counts
+/// the failures. Returns the numbers of created and deleted objects. A write whose result was lost
+/// with the server is not applied twice.
 async fn write_on(
     client: Client,
     namespace: String,
@@ -317,7 +323,7 @@ async fn write_on(
     let pods = client.namespaced::<Pod>(&namespace);
     let mut written = 0;
     while !stop.load(Ordering::Relaxed) && written < 9_000 {
-        // Objects that nobody else writes to.
+        // No other task writes to these objects.
         let (old, new) = (format!("pod-{}", 1_000 + written / 3), format!("late-{}", written / 3));
         let result = match written % 3 {
             0 => {
@@ -343,10 +349,11 @@ async fn write_on(
     (written / 3, (written + 1) / 3)
 }
 
-/// kube-apiserver dies under a watch of 10,000 Pods and under those who write: nothing is missed, and the cache can be read all the time.
+/// kube-apiserver is killed under a watch of 10,000 Pods and under writers: no change is missed,
+/// and the cache stays readable.
 #[tokio::test]
 async fn a_killed_server_costs_nothing_but_time() {
-    // A server of our own, whatever the environment says: others would mind.
+    // A dedicated server, whatever the environment names: this test kills it.
     let mut server =
         RealServer::builder().apiserver_flag("--max-mutating-requests-inflight=400").start().await.unwrap();
     let namespace = server.namespace("killed").await.unwrap();
@@ -386,8 +393,8 @@ async fn a_killed_server_costs_nothing_but_time() {
     .await;
     let before = reads.load(Ordering::Relaxed);
     server.restart_apiserver().await.unwrap();
-    let meanwhile = reads.load(Ordering::Relaxed) - before;
-    assert!(meanwhile > 10, "the cache was read {meanwhile} times while the server was away");
+    let reads_while_away = reads.load(Ordering::Relaxed) - before;
+    assert!(reads_while_away > 10, "the cache was read {reads_while_away} times while the server was away");
 
     at_once(1..600, |number| {
         let (pods, name) = (pods.clone(), format!("pod-{number}"));
@@ -419,7 +426,7 @@ async fn a_killed_server_costs_nothing_but_time() {
     eventually("the cache to hold what the server has", || cache.agrees_with(&now)).await;
     stop.store(true, Ordering::Relaxed);
     let fewest = reader.await.unwrap();
-    assert!(fewest >= 10_000 - 399 - deleted, "somebody saw only {fewest} objects");
+    assert!(fewest >= 10_000 - 399 - deleted, "a reader saw only {fewest} objects");
     assert_eq!(cache.handlers[0].testimony().problems, Vec::<String>::new());
     factory.shutdown().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What is promised of stored objects.
+//! The guarantees of stored objects.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -10,7 +10,7 @@ use kube_core::metadata::PartialObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use steersman_cache::{Cached, Delta, Event, Object, Storage, StorageMetrics, StorageMode, StorageOptions};
-use steersman_wire::{FieldPath, Item, Json, Strip, TypeMeta};
+use steersman_wire::{FieldPath, Json, RawItem, Strip, TypeMeta};
 
 const MODES: [StorageMode; 3] = [StorageMode::Encoded, StorageMode::Decoded, StorageMode::Compressed];
 
@@ -35,7 +35,7 @@ fn config_map(index: usize) -> Value {
     })
 }
 
-/// A Secret that does not decode, and whose decoder would quote it.
+/// A Secret that does not decode, with a decoder that would quote it.
 fn broken_secret() -> Value {
     json!({
         "apiVersion": "v1",
@@ -83,14 +83,14 @@ fn a_state_that_somebody_holds_is_not_decoded_again_without_a_memo() {
     assert_eq!(storage.metrics().decodes_total, 2);
 }
 
-/// Reads an object as somebody does who lets go of it at once.
+/// Reads an object and drops it.
 fn read(object: &Cached<ConfigMap>) {
     object.get().expect("it decodes");
 }
 
 #[test]
 fn what_is_read_once_is_not_kept() {
-    // In so small a memo not even the first objects are.
+    // A memo of this size keeps no first reads.
     let length = store(&with_memo::<ConfigMap>(0), &config_map(100)).to_json().expect("JSON").len();
     let storage = with_memo::<ConfigMap>(60 * length);
     let objects: Vec<_> = (100..160).map(|index| store(&storage, &config_map(index))).collect();
@@ -158,7 +158,7 @@ fn what_is_asked_for_again_stays_in_the_memo() {
         (0..2).for_each(|_| read(&other));
     }
     read(&popular);
-    assert_eq!(storage.metrics().decodes_total, 121, "nobody had asked for it for a while");
+    assert_eq!(storage.metrics().decodes_total, 121, "the last read was long ago");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn reading_every_object_does_not_drive_out_those_that_are_read_all_the_time() {
     let (popular, others) = objects.split_at(20);
     (0..2).for_each(|_| popular.iter().for_each(read));
     let before = storage.metrics().decodes_total;
-    // The second time they have all been read before, but long ago.
+    // At the second pass, every earlier read is too long ago.
     (0..3).for_each(|_| others.iter().for_each(read));
     popular.iter().for_each(read);
     assert_eq!(storage.metrics().decodes_total - before, 3 * 980, "the popular ones are still there");
@@ -340,7 +340,7 @@ fn what_strip_names_is_left_out() {
         let cached = store(&storage, &object);
         let config = cached.get().expect("it decodes");
         assert_eq!(config.data.iter().flatten().collect::<Vec<_>>(), [(&"kept".to_owned(), &"yes".to_owned())]);
-        assert_eq!(config.metadata.managed_fields.as_ref().map(Vec::len), Some(1), "nobody said to drop them");
+        assert_eq!(config.metadata.managed_fields.as_ref().map(Vec::len), Some(1), "no option drops them");
         assert_eq!((cached.meta().annotation("a/b"), cached.meta().annotation("c")), (None, Some("yes")));
     }
 }
@@ -404,7 +404,7 @@ fn an_object_without_a_name_is_refused() {
 #[test]
 fn items_without_a_type_get_that_of_their_list() {
     let type_meta = TypeMeta { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
-    let item = Item::new(0, br#"{"metadata":{"name":"a"},"data":{"b":"c"}}"#.to_vec().into());
+    let item = RawItem::new(0, br#"{"metadata":{"name":"a"},"data":{"b":"c"}}"#.to_vec().into());
     for mode in MODES {
         let cached = storage::<DynamicObject>(mode).store_item(&item, Some(&type_meta)).expect("it is kept");
         assert_eq!((cached.meta().api_version(), cached.meta().kind()), ("v1", "ConfigMap"));
@@ -487,7 +487,7 @@ fn nothing_of_the_buffer_that_an_object_came_in_is_held() {
         let object = config_map(1).to_string();
         let buffer = bytes::Bytes::from_owner(Buffer(object.clone().into_bytes(), Arc::clone(&freed)));
         let storage = storage::<ConfigMap>(mode);
-        let cached = storage.store_item(&Item::new(0, buffer), None).expect("it is kept");
+        let cached = storage.store_item(&RawItem::new(0, buffer), None).expect("it is kept");
         assert!(freed.load(Ordering::Relaxed), "{mode:?}");
         let remainder = Json.scan_remainder(object.as_bytes(), &Strip::default(), None).expect("an object").object;
         let expected = if mode == StorageMode::Decoded { 0 } else { remainder.len() };
@@ -553,7 +553,7 @@ fn states_and_objects_are_told_apart() {
     assert!(unversioned.is_same_state(&unversioned.clone()) && !unversioned.is_same_state(&store(&storage, &object)));
 }
 
-/// An object that is kept is printed by its key and version, in each form and in all that holds it.
+/// `Debug` prints key and version only, in each form and for every container.
 #[test]
 fn a_secret_is_not_printed() {
     for mode in MODES {

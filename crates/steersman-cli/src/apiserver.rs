@@ -10,11 +10,11 @@ use steersman_apiserver::{ApiServer, ServeError};
 use crate::interrupt::Interrupt;
 use crate::kubeconfig_file;
 
-/// One line of what follows, for the start.
-const KUBECTL_SHORT: &str = "Not there yet: OpenAPI (use --validate=false), server-side apply, columns of kubectl get. \
+/// A summary of [`KUBECTL`], printed at the start.
+const KUBECTL_SHORT: &str = "Not supported yet: OpenAPI (use --validate=false), server-side apply, columns of kubectl get. \
                              See steersman apiserver --help.";
 
-/// What kubectl can do with this server (test: `what_the_help_text_promises_works` in `tests/real_kubectl.rs`).
+/// What works with kubectl (test: `what_the_help_text_promises_works` in `tests/real_kubectl.rs`).
 const KUBECTL: &str = "\
 kubectl on this server:
   The server has no OpenAPI yet, so kubectl cannot validate files. Add --validate=false:
@@ -28,17 +28,17 @@ kubectl on this server:
     kubectl apply, edit, diff, set            of built-in kinds: no strategic merge patch
     kubectl explain                           no OpenAPI
     kubectl get                               shows NAME and AGE only: use -o yaml, or -o custom-columns=…
-  Pods are stored and never run: there are no nodes, and of the built-in controllers only the garbage collector and the
-  emptying of namespaces.";
+  Pods are stored and never run: there are no nodes. Of the built-in controllers there are the garbage collector and
+  the deletion of namespaces.";
 
-/// How to run the API server. It listens on 127.0.0.1 only.
+/// The flags of the API server. It listens on 127.0.0.1 only.
 #[derive(clap::Args)]
 #[command(after_help = KUBECTL)]
 pub(crate) struct Args {
-    /// The port to listen on; 0 is any free port
+    /// Port to listen on; 0 means any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
-    /// Where to write the kubeconfig, rather than to a new temporary folder that goes with the server
+    /// File for the kubeconfig; default: in a temporary folder, removed when the server stops
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Print a line for each request: method, path, status, time
@@ -50,22 +50,22 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     let result = runtime.block_on(serve(args));
-    // Heavy requests that are still running have lost their connections: the process does not wait for them.
+    // Requests that still run have lost their connections: the process does not wait for them.
     runtime.shutdown_background();
     result
 }
 
 async fn serve(args: &Args) -> Result<()> {
-    // From here on a signal ends the server as it should be ended, also while it starts.
+    // From here on a signal stops the server in order, even during the start.
     let mut interrupt = Interrupt::listen().context("cannot listen for signals")?;
     let mut serve = ApiServer::new().serve().address((Ipv4Addr::LOCALHOST, args.port));
     if args.log_requests {
-        // A terminal that is gone is no reason to stop serving.
+        // The server goes on without its terminal.
         serve = serve.log(|line| drop(writeln!(io::stderr(), "{line}")));
     }
     let serving = serve.start().await.map_err(|error| explain(error, args.port))?;
 
-    // Removed when the server has stopped.
+    // Removed after the server has stopped.
     let own_file = match args.kubeconfig {
         Some(_) => None,
         None => Some(serving.kubeconfig_file().context("cannot write a kubeconfig to the temporary folder")?),
@@ -73,12 +73,12 @@ async fn serve(args: &Args) -> Result<()> {
     let path = match (&args.kubeconfig, &own_file) {
         (Some(path), _) => std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))?,
         (None, Some(file)) => file.path().to_owned(),
-        (None, None) => unreachable!("there is an own file when none is named"),
+        (None, None) => unreachable!("without --kubeconfig there is an own file"),
     };
     if own_file.is_none() {
         kubeconfig_file::write(&path, serving.kubeconfig())?;
     }
-    print_ready(serving.url(), &path).context("cannot say that the server is ready")?;
+    print_ready(serving.url(), &path).context("cannot print that the server is ready")?;
 
     interrupt.wait().await;
     serving.stop().await;
@@ -88,17 +88,20 @@ async fn serve(args: &Args) -> Result<()> {
 fn explain(error: ServeError, port: u16) -> anyhow::Error {
     let advice = match &error {
         ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
-            format!("port {port} is taken: name another one, or none for any that is free")
+            format!("port {port} is already in use: use --port with another number, or omit it to use a free port")
         }
         ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            format!("port {port} is not for everybody: name one above 1023, or none for any that is free")
+            format!(
+                "no permission to listen on port {port}: use --port with a number above 1023, or omit it to use a free port"
+            )
         }
-        _ => "the API server did not start".to_owned(),
+        _ => "cannot start the API server".to_owned(),
     };
     anyhow::Error::new(error).context(advice)
 }
 
-/// Whoever waits for the first line finds everything in place: the server answers and the kubeconfig is whole.
+/// Prints the first line when the server responds and the kubeconfig is complete: scripts wait for
+/// it.
 fn print_ready(url: &str, kubeconfig: &Path) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "ready: {url}")?;
@@ -110,7 +113,7 @@ fn print_ready(url: &str, kubeconfig: &Path) -> io::Result<()> {
     stdout.flush()
 }
 
-/// The text as one word of a shell.
+/// The text as one word for a shell.
 fn shell_word(text: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@%".contains(character);
     if !text.is_empty() && text.chars().all(plain) {

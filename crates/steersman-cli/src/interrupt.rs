@@ -1,4 +1,4 @@
-//! Ctrl-C, or what asks a service to end.
+//! Ctrl-C, and the signal that stops a service.
 
 use std::io;
 
@@ -12,13 +12,13 @@ pub(crate) struct Interrupt {
 
 #[cfg(unix)]
 impl Interrupt {
-    /// From now on they do not end the process by themselves.
+    /// From now on the signals do not end the process by themselves.
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for the first of them.
+    /// Waits for the first signal.
     pub(crate) async fn wait(&mut self) {
         tokio::select! {
             biased;
@@ -30,7 +30,7 @@ impl Interrupt {
 
 #[cfg(not(unix))]
 impl Interrupt {
-    /// Without signals there is only the end of the process.
+    /// There are no signals: Ctrl-C alone ends the command.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {})
     }

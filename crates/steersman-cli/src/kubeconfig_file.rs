@@ -1,4 +1,5 @@
-//! The kubeconfig as a file: whole or not there, for its owner only, and never in the place of somebody else's.
+//! The kubeconfig as a file: written as a whole, readable by its owner only, and never in place of
+//! a file that this command did not write.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -7,45 +8,45 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// More bytes than a kubeconfig of this command has.
-const OURS_MAX: u64 = 1 << 20;
+/// Longer than any kubeconfig of this command.
+const BYTES_MAX: u64 = 1 << 20;
 
-/// Writes `kubeconfig` to `path`. A file that is there already is replaced only if an earlier run wrote it: people keep
-/// the keys to their clusters in such files.
+/// Writes `kubeconfig` to `path`. An existing file is replaced only if an earlier run wrote it:
+/// such files hold the keys to people's clusters.
 pub(crate) fn write(path: &Path, kubeconfig: &str) -> Result<()> {
     // Only a regular file is read: a FIFO or a device may have no end.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        bail!("{} is not a regular file: name another file", path.display());
+        bail!("{} is not a regular file: choose another file", path.display());
     }
     match read(path) {
         Ok(text) if !text.trim().is_empty() && !is_ours(&text) => {
-            bail!("{} is there and was not written by this command: name another file", path.display())
+            bail!("{} exists and was not written by this command: choose another file", path.display())
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot use {} for the kubeconfig", path.display()));
+            return Err(error).with_context(|| format!("cannot read {} before it is replaced", path.display()));
         }
         _ => {}
     }
-    let folder = path.parent().context("the kubeconfig is a folder")?;
-    put(folder, path, kubeconfig).with_context(|| format!("cannot write {}", path.display()))
+    let folder = path.parent().context("the path of the kubeconfig has no folder")?;
+    replace(folder, path, kubeconfig).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The beginning of a file. One that goes on after it is longer than any that this command writes.
+/// The beginning of a file. A longer file was not written by this command.
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    fs::File::open(path)?.take(OURS_MAX).read_to_string(&mut text)?;
+    fs::File::open(path)?.take(BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn put(folder: &Path, path: &Path, kubeconfig: &str) -> io::Result<()> {
-    // A temporary file is readable by its owner alone from the start.
+fn replace(folder: &Path, path: &Path, kubeconfig: &str) -> io::Result<()> {
+    // A temporary file is readable by its owner only, from the start.
     let mut file = tempfile::Builder::new().prefix(".kubeconfig-").tempfile_in(folder)?;
     file.write_all(kubeconfig.as_bytes())?;
     file.persist(path)?;
     Ok(())
 }
 
-/// Whether this command wrote it: a cluster and a context of our name, and no others.
+/// Whether this command wrote the file: it has one cluster and one context, both named `steersman`.
 fn is_ours(text: &str) -> bool {
     let Ok(config) = serde_json::from_str::<Value>(text) else { return false };
     ["clusters", "contexts"].iter().all(|list| {
@@ -67,7 +68,7 @@ mod tests {
         write(&path, OURS).unwrap();
         write(&path, OURS).unwrap();
         std::fs::write(&path, "apiVersion: v1\nclusters: []\n").unwrap();
-        assert!(write(&path, OURS).unwrap_err().to_string().contains("name another file"));
+        assert!(write(&path, OURS).unwrap_err().to_string().contains("choose another file"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "apiVersion: v1\nclusters: []\n");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file stays");
     }

@@ -1,4 +1,4 @@
-//! The command `steersman`. `steersman --help` lists what it does; each subcommand is one file here.
+//! The command `steersman`. `steersman --help` lists its subcommands; each is one file here.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ mod proxy;
 enum Command {
     /// Run a Kubernetes API server with no cluster behind it, until Ctrl-C
     Apiserver(apiserver::Args),
-    /// Let programs on this machine ask an API server without credentials, until Ctrl-C
+    /// Forward local HTTP requests to an API server with your credentials, until Ctrl-C
     Proxy(proxy::Args),
 }
 

@@ -1,9 +1,10 @@
-//! `steersman proxy`: what `kubectl proxy` is for, so that curl can ask an API server: plain HTTP on loopback, sent on with the
-//! credentials of a kubeconfig.
+//! `steersman proxy`: plain HTTP on loopback, forwarded to an API server with the credentials of a
+//! kubeconfig, as `kubectl proxy` does. So curl can talk to the API server.
 //!
-//! Every local process that can connect to the port uses those credentials. Web pages must not: the proxy listens on
-//! loopback only and refuses requests for other host names (DNS rebinding) and from pages of other origins. The rules are
-//! in `rules.rs`; docs/security.md states what they do not cover.
+//! Every local process that can connect to the port uses those credentials. Web pages must not: the
+//! proxy listens on loopback only and refuses requests for other host names (DNS rebinding) and
+//! from pages of other origins. The rules are in `rules.rs`; docs/security.md states what they do
+//! not cover.
 
 mod body;
 mod refusal;
@@ -34,22 +35,22 @@ use tokio::sync::Semaphore;
 use crate::interrupt::Interrupt;
 use refusal::Refusal;
 
-/// More connections than these wait for one to end.
+/// Further connections wait until one ends.
 const CONNECTIONS_MAX: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long nothing is accepted after accepting failed, as it does when the process has too many files open.
+/// The pause after a failed accept, which fails when the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which API server, and where to listen. It listens on 127.0.0.1 only.
+/// The API server, and the port to listen on. The proxy listens on 127.0.0.1 only.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The port to listen on; 0 is any free port
+    /// Port to listen on; 0 means any free port
     #[arg(long, value_name = "N", default_value_t = 8001)]
     port: u16,
-    /// The kubeconfig of the server, rather than that of the environment: KUBECONFIG, or ~/.kube/config
+    /// Kubeconfig of the server; default: KUBECONFIG, or ~/.kube/config
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The address of the server, instead of that in the kubeconfig
+    /// Address of the server; default: the one in the kubeconfig
     #[arg(long, value_name = "URL")]
     master: Option<String>,
 }
@@ -66,7 +67,7 @@ async fn serve(args: &Args) -> Result<()> {
     let server = client.server().to_owned();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let listener = TcpListener::bind(address).await.map_err(|error| explain(error, args.port))?;
-    print_ready(listener.local_addr()?, &server).context("cannot say that the proxy is ready")?;
+    print_ready(listener.local_addr()?, &server).context("cannot print that the proxy is ready")?;
     let forwarder = Arc::new(Forwarder { client: client.into(), server });
     tokio::select! {
         biased;
@@ -77,16 +78,18 @@ async fn serve(args: &Args) -> Result<()> {
 
 async fn client(args: &Args) -> Result<Client, steersman_client::Error> {
     let config = config_from_flags(args.master.as_deref(), args.kubeconfig.as_deref()).await?;
-    // What is asked once is sent once: whether to ask again is for the client to say.
+    // The proxy sends each request once. The client decides about retries.
     Client::builder(config).retries(0).build()
 }
 
 fn explain(error: io::Error, port: u16) -> anyhow::Error {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("port {port} is taken: name another one with --port, or 0 for any that is free")
+            format!("port {port} is already in use: use --port with another number, or --port 0 for a free port")
         }
-        io::ErrorKind::PermissionDenied => format!("port {port} is not for everybody: name one above 1023 with --port"),
+        io::ErrorKind::PermissionDenied => {
+            format!("no permission to listen on port {port}: use --port with a number above 1023")
+        }
         _ => format!("cannot listen on port {port}"),
     };
     anyhow::Error::new(error).context(advice)
@@ -101,72 +104,74 @@ fn print_ready(address: SocketAddr, server: &str) -> io::Result<()> {
 }
 
 async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>) -> Infallible {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { unreachable!("the semaphore is never closed") };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+            unreachable!("the semaphore is never closed")
+        };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // An event of a watch is sent when it comes.
+        // Sends each event of a watch at once.
         let _ = stream.set_nodelay(true);
         let forwarder = Arc::clone(&forwarder);
         tokio::spawn(async move {
             forwarder.connection(stream).await;
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-/// The way to the server.
+/// Forwards requests to the server.
 struct Forwarder {
     client: kube_client::Client,
     server: String,
 }
 
-/// The server's answer as it comes, or our own.
-type Answer = Response<Either<Body, Full<Bytes>>>;
+/// The server's response as it arrives, or the proxy's own.
+type ProxyResponse = Response<Either<Body, Full<Bytes>>>;
 
 impl Forwarder {
     async fn connection(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-        let service = service_fn(|request| async { Ok::<_, Infallible>(self.answer(request).await) });
-        // Whoever closes a connection in the middle has no use for an error.
+        let service = service_fn(|request| async { Ok::<_, Infallible>(self.respond(request).await) });
+        // The peer has closed the connection: there is no one left to report an error to.
         let _ = builder.serve_connection(TokioIo::new(stream), service).await;
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let answer = match rules::check(&request) {
+    async fn respond(&self, request: Request<Incoming>) -> ProxyResponse {
+        let response = match rules::check(&request) {
             Ok(()) => self.forward(request).await,
             Err(refusal) => Err(refusal),
         };
-        answer.unwrap_or_else(|refusal| refusal.answer().map(Either::Right))
+        response.unwrap_or_else(|refusal| refusal.response().map(Either::Right))
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    async fn forward(&self, request: Request<Incoming>) -> Result<ProxyResponse, Refusal> {
         let (mut parts, body) = request.into_parts();
         let mut forwarded = Request::new(Body::from(body::collect(body).await?));
         *forwarded.method_mut() = parts.method;
-        // Without the name that we were called by.
+        // Without the host: it is the proxy's own.
         let path = parts.uri.path_and_query().cloned();
         *forwarded.uri_mut() = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
         remove_connection_headers(&mut parts.headers);
-        // Who asks is for the kubeconfig to say.
+        // The kubeconfig has the credentials.
         for name in [header::HOST, header::CONTENT_LENGTH, header::AUTHORIZATION] {
             parts.headers.remove(name);
         }
         *forwarded.headers_mut() = parts.headers;
 
-        let answer = self.client.send(forwarded).await;
-        let (mut parts, body) = answer.map_err(|error| Refusal::silence(&self.server, &error))?.into_parts();
+        let response = self.client.send(forwarded).await;
+        let (mut parts, body) = response.map_err(|error| Refusal::no_response(&self.server, &error))?.into_parts();
         remove_connection_headers(&mut parts.headers);
         parts.version = Version::HTTP_11;
         Ok(Response::from_parts(parts, Either::Left(body)))
     }
 }
 
-/// What concerns one connection, not the next (RFC 9110, 7.6.1).
+/// Removes the headers that concern one connection only (RFC 9110, 7.6.1).
 fn remove_connection_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -198,8 +203,8 @@ mod tests {
 
     use super::*;
 
-    /// The answer to a request whose body comes in `parts`, each a second after the one before, and how long it took. The
-    /// body is not complete: the server behind the proxy is never asked.
+    /// The response to a request whose body comes in `parts`, one a second, and the time it took.
+    /// The body is never complete, so the proxy does not contact the server.
     async fn answer(parts: impl IntoIterator<Item = Vec<u8>>) -> (String, Duration) {
         let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = kube_client::Client::try_from(config).unwrap();
@@ -245,7 +250,7 @@ mod tests {
         let (answer, took) = answer((0..1000).map(|_| vec![b' '])).await;
         assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
         assert_eq!(took.as_secs(), 30);
-        // Half as fast as it must be: it has twice the time.
+        // Half the required rate: the body has twice the time.
         let (answer, took) = self::answer((0..1000).map(|_| vec![b' '; 8 << 10])).await;
         assert!(answer.starts_with("HTTP/1.1 504 ") && (31..=60).contains(&took.as_secs()), "{took:?} {answer}");
     }

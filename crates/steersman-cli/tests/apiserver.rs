@@ -42,7 +42,7 @@ fn the_kubeconfig_is_whole_when_the_server_is_ready() {
 }
 
 #[test]
-fn the_help_text_says_what_kubectl_can_do() {
+fn the_help_text_lists_what_works_with_kubectl() {
     let output = steersman().args(["apiserver", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     for line in ["kubectl create --validate=false -f FILE", "kubectl apply --server-side  ", "-o custom-columns=…"] {
@@ -65,7 +65,8 @@ fn both_signals_end_it_cleanly_and_soon() {
     }
 }
 
-/// Each patch walks through a large object for each of its operations until it is refused: seconds in a debug build.
+/// Each patch moves a large object for each of its operations until it is refused: seconds in a
+/// debug build.
 #[test]
 fn sigterm_ends_it_while_heavy_requests_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,7 +92,7 @@ fn sigterm_ends_it_while_heavy_requests_run() {
             let path = format!("{maps}/large");
             tokio::spawn(send("PATCH", &path, "application/json-patch+json", steps.clone().into()));
         }
-        // Answered while the patches run: they have been sent before it.
+        // The response comes while the patches run: they were sent before this request.
         send("GET", "/api/v1/namespaces/default", "", Value::Null).await.unwrap();
     });
     let began = Instant::now();
@@ -121,7 +122,8 @@ fn own_kubeconfig(server: &Running) -> PathBuf {
     server.line().strip_prefix("  export KUBECONFIG=").unwrap().into()
 }
 
-/// `kill -9` leaves the folder behind. The next start removes it, and leaves those of servers that run.
+/// `kill -9` leaves the folder behind. The next start removes it, and keeps those of running
+/// servers.
 #[test]
 fn the_folder_of_a_killed_server_is_removed_by_the_next() {
     let place = tempfile::tempdir().unwrap();
@@ -132,7 +134,7 @@ fn the_folder_of_a_killed_server_is_removed_by_the_next() {
     kill(killed.pid(), Signal::SIGKILL).unwrap();
     killed.wait();
     assert!(left.exists(), "nothing runs that could remove it");
-    // What is not ours is not touched.
+    // Files of other programs are not touched.
     let foreign = place.path().join("steersman-apiserver-foreign");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("kubeconfig"), "kind: Config").unwrap();
@@ -150,7 +152,7 @@ fn the_folder_of_a_killed_server_is_removed_by_the_next() {
     drop(running);
 }
 
-/// The credentials of a server are worthless when it is gone: its authority exists only in its memory.
+/// The credentials of a stopped server are worthless: its certificate authority was in its memory.
 #[tokio::test]
 async fn the_kubeconfig_of_a_killed_server_opens_no_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +171,7 @@ async fn the_kubeconfig_of_a_killed_server_opens_no_other() {
     let error = versions(&old).await.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
 
-    // Also with the authority of the new server, the old certificate and token are refused.
+    // The old certificate and token are refused even with the authority of the new server.
     let mut mixed = kubeconfig(&old);
     mixed["clusters"] = kubeconfig(&new)["clusters"].clone();
     std::fs::write(&old, mixed.to_string()).unwrap();
@@ -197,17 +199,17 @@ fn a_port_that_is_taken_is_an_error_and_touches_no_file() {
     let port = server.url.rsplit_once(':').unwrap().1;
     let path = folder.path().join("kubeconfig");
     let error = failure(steersman().args(["apiserver", "--port", port, "--kubeconfig"]).arg(&path));
-    assert!(error.starts_with(&format!("error: port {port} is taken: name another one")), "{error}");
+    assert!(error.starts_with(&format!("error: port {port} is already in use: use --port")), "{error}");
     assert!(!path.exists());
 }
 
 #[test]
-fn the_kubeconfig_of_somebody_else_is_not_touched() {
+fn a_kubeconfig_of_another_program_is_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");
     std::fs::write(&path, "kind: Config\n").unwrap();
     let error = failure(steersman().args(["apiserver", "--kubeconfig"]).arg(&path));
-    assert!(error.contains("was not written by this command: name another file"), "{error}");
+    assert!(error.contains("was not written by this command: choose another file"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "kind: Config\n");
 }
 
@@ -225,7 +227,7 @@ fn a_kubeconfig_that_is_no_regular_file_is_not_read() {
             .spawn()
             .unwrap();
         let lines = Lines::of(child.stderr.take().unwrap());
-        // A read without end fails here, and the process goes with the test.
+        // A read without end fails here, and the test kills the process.
         let line = std::panic::catch_unwind(AssertUnwindSafe(|| lines.next()));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -236,7 +238,7 @@ fn a_kubeconfig_that_is_no_regular_file_is_not_read() {
 }
 
 #[test]
-fn wrong_words_are_explained() {
+fn wrong_arguments_are_explained() {
     for (args, wanted) in [
         (&["apiserver", "--port", "70000"][..], "70000"),
         (&["apiserver", "--prot", "1"], "--port"),

@@ -5,7 +5,7 @@ mod common;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use common::http::{Stream, ask, get, post, request};
+use common::http::{Stream, fetch, get, post, request};
 use common::{Running, steersman};
 use nix::sys::signal::{Signal, kill};
 use serde_json::json;
@@ -39,7 +39,7 @@ fn map(name: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn it_says_where_it_is_and_where_requests_go() {
+async fn it_prints_its_address_and_that_of_the_server() {
     let servers = Servers::start();
     assert!(servers.url().starts_with("http://127.0.0.1:"), "{}", servers.url());
     assert_eq!(servers.proxy.line(), format!("Requests go to {} with your credentials. Try:", servers.apiserver.url));
@@ -58,50 +58,50 @@ async fn lists_and_watches_go_through() {
     assert_eq!(post(url, MAPS, map("first")).await.0, 201);
     assert_eq!(watch.event().await, ("ADDED".into(), "first".into()));
     let patch = request(url, "PATCH", &format!("{MAPS}/first")).header("content-type", "application/merge-patch+json");
-    assert_eq!(ask(url, patch.body(r#"{"data":{"a":"b"}}"#.to_owned()).unwrap()).await.0, 200);
+    assert_eq!(fetch(url, patch.body(r#"{"data":{"a":"b"}}"#.to_owned()).unwrap()).await.0, 200);
     assert_eq!(watch.event().await, ("MODIFIED".into(), "first".into()));
     let delete = request(url, "DELETE", &format!("{MAPS}/first")).body(String::new()).unwrap();
-    assert_eq!(ask(url, delete).await.0, 200);
+    assert_eq!(fetch(url, delete).await.0, 200);
     assert_eq!(watch.event().await, ("DELETED".into(), "first".into()));
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_comes_as_the_server_says_it() {
+async fn a_refusal_of_the_server_passes_unchanged() {
     let servers = Servers::start();
-    let (status, answer) = get(servers.url(), &format!("{MAPS}/none")).await;
-    assert_eq!((status, &answer["message"]), (404, &json!("configmaps \"none\" not found")));
+    let (status, body) = get(servers.url(), &format!("{MAPS}/none")).await;
+    assert_eq!((status, &body["message"]), (404, &json!("configmaps \"none\" not found")));
 }
 
 #[tokio::test]
 async fn the_credentials_are_those_of_the_kubeconfig() {
     let servers = Servers::start();
     let other = request(servers.url(), "GET", MAPS).header("authorization", "Bearer nonsense");
-    assert_eq!(ask(servers.url(), other.body(String::new()).unwrap()).await.0, 200);
+    assert_eq!(fetch(servers.url(), other.body(String::new()).unwrap()).await.0, 200);
 }
 
 #[tokio::test]
 async fn other_hosts_and_shells_are_refused() {
     let servers = Servers::start();
     let lured = http::Request::get(MAPS).header("host", "evil.test").body(String::new()).unwrap();
-    let (status, answer) = ask(servers.url(), lured).await;
-    assert_eq!((status, &answer["reason"]), (403, &json!("Forbidden")));
-    assert!(answer["message"].as_str().unwrap().contains("\"evil.test\" is not a name of this machine"), "{answer}");
-    let (status, answer) = get(servers.url(), "/api/v1/namespaces/default/pods/web/exec?command=sh").await;
+    let (status, body) = fetch(servers.url(), lured).await;
+    assert_eq!((status, &body["reason"]), (403, &json!("Forbidden")));
+    assert!(body["message"].as_str().unwrap().contains("\"evil.test\" is not a name of this machine"), "{body}");
+    let (status, body) = get(servers.url(), "/api/v1/namespaces/default/pods/web/exec?command=sh").await;
     assert_eq!(status, 403);
-    assert!(answer["message"].as_str().unwrap().contains("exec is not forwarded: use kubectl exec"), "{answer}");
+    assert!(body["message"].as_str().unwrap().contains("exec is not forwarded: use kubectl exec"), "{body}");
 }
 
 #[tokio::test]
 async fn a_page_of_another_origin_is_refused() {
     let servers = Servers::start();
     let post = || request(servers.url(), "POST", MAPS);
-    // What a browser sends for `fetch(url, {method: "POST", mode: "no-cors", body: new Blob([text])})`.
+    // What a browser sends for `fetch(url, {method: "POST", mode: "no-cors", body: blob})`.
     let page = post().header("origin", "http://evil.test").header("sec-fetch-site", "cross-site");
-    let (status, answer) = ask(servers.url(), page.body(map("page").to_string()).unwrap()).await;
-    assert_eq!((status, &answer["reason"]), (403, &json!("Forbidden")));
-    assert!(answer["message"].as_str().unwrap().contains("must not use this proxy"), "{answer}");
-    let (status, answer) = ask(servers.url(), post().body(map("untyped").to_string()).unwrap()).await;
-    assert_eq!((status, &answer["reason"]), (415, &json!("UnsupportedMediaType")));
+    let (status, body) = fetch(servers.url(), page.body(map("page").to_string()).unwrap()).await;
+    assert_eq!((status, &body["reason"]), (403, &json!("Forbidden")));
+    assert!(body["message"].as_str().unwrap().contains("must not use this proxy"), "{body}");
+    let (status, body) = fetch(servers.url(), post().body(map("untyped").to_string()).unwrap()).await;
+    assert_eq!((status, &body["reason"]), (415, &json!("UnsupportedMediaType")));
     assert_eq!(get(servers.url(), MAPS).await.1["items"], json!([]));
 }
 
@@ -110,24 +110,24 @@ async fn a_body_that_is_too_long_is_refused() {
     let servers = Servers::start();
     let long = request(servers.url(), "POST", MAPS).header("content-type", "application/json");
     let long = long.body("x".repeat((16 << 20) + 1)).unwrap();
-    let (status, answer) = ask(servers.url(), long).await;
-    assert_eq!((status, &answer["reason"]), (413, &json!("RequestEntityTooLarge")));
+    let (status, body) = fetch(servers.url(), long).await;
+    assert_eq!((status, &body["reason"]), (413, &json!("RequestEntityTooLarge")));
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_named() {
+async fn the_error_of_a_server_that_is_down_names_it() {
     let mut servers = Servers::start();
     kill(servers.apiserver.pid(), Signal::SIGINT).unwrap();
     servers.apiserver.wait();
-    let (status, answer) = get(servers.url(), MAPS).await;
+    let (status, body) = get(servers.url(), MAPS).await;
     assert_eq!(status, 502);
-    let message = answer["message"].as_str().unwrap();
-    let start = format!("steersman proxy: {} does not answer: client error (Connect): tcp", servers.apiserver.url);
+    let message = body["message"].as_str().unwrap();
+    let start = format!("steersman proxy: {} did not respond: client error (Connect): tcp", servers.apiserver.url);
     assert!(message.starts_with(&start), "{message}");
 }
 
 #[tokio::test]
-async fn a_signal_ends_it_also_while_somebody_watches() {
+async fn a_signal_ends_it_even_during_a_watch() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let mut servers = Servers::start();
         let mut watch = Stream::get(servers.url(), &format!("{MAPS}?watch=true")).await;
@@ -140,7 +140,7 @@ async fn a_signal_ends_it_also_while_somebody_watches() {
 }
 
 #[tokio::test]
-async fn what_keeps_it_from_starting_is_said() {
+async fn failures_at_the_start_are_explained() {
     let servers = Servers::start();
     let failure = |args: &[&str]| {
         let mut command = steersman();
@@ -151,7 +151,7 @@ async fn what_keeps_it_from_starting_is_said() {
     };
     let port = servers.url().rsplit_once(':').unwrap().1;
     let error = failure(&["--port", port]);
-    assert!(error.starts_with(&format!("error: port {port} is taken: name another one")), "{error}");
+    assert!(error.starts_with(&format!("error: port {port} is already in use: use --port")), "{error}");
     let error = failure(&["--port", "0", "--kubeconfig", "no-such-file"]);
     assert_eq!(error.matches("no-such-file").count(), 1, "{error}");
 }

@@ -1,4 +1,5 @@
-//! Web pages in a real browser against `steersman proxy`: a page of another origin reads nothing and creates nothing.
+//! Web pages in a real browser against `steersman proxy`: a page of another origin reads nothing
+//! and creates nothing.
 //!
 //! Needs Chromium, which `cargo xtask test` installs on Debian.
 
@@ -26,8 +27,8 @@ const PAGE: &str = include_str!("real_browser.html");
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The names by which Chromium is installed.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-/// What must happen happens within this time, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The deadline of each step, even on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A request as a server saw it.
 #[derive(Debug)]
@@ -62,16 +63,16 @@ async fn page_server() -> (SocketAddr, UnboundedReceiver<Seen>) {
                         site: header("sec-fetch-site"),
                         body: String::from_utf8_lossy(&body).into_owned(),
                     };
-                    let mut answer = http::Response::new(Full::<Bytes>::default());
+                    let mut response = http::Response::new(Full::<Bytes>::default());
                     if parts.uri.path() == "/" {
                         let html = HeaderValue::from_static("text/html");
-                        answer.headers_mut().insert(CONTENT_TYPE, html);
-                        *answer.body_mut() = PAGE.into();
+                        response.headers_mut().insert(CONTENT_TYPE, html);
+                        *response.body_mut() = PAGE.into();
                     } else {
-                        // A test that has ended reads no more.
+                        // The test may have ended.
                         let _ = sender.send(seen);
                     }
-                    Ok::<_, Infallible>(answer)
+                    Ok::<_, Infallible>(response)
                 }
             });
             tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
@@ -84,10 +85,10 @@ async fn page_server() -> (SocketAddr, UnboundedReceiver<Seen>) {
 struct Browser(Child);
 
 impl Browser {
-    /// Opens `url`. Names below `test.` lead to this machine, as the name servers of an attacker would have it.
+    /// Opens `url`. Names below `test.` resolve to this machine, as the DNS of an attacker would.
     fn open(profile: &Path, url: &str) -> Self {
         let mut arguments = vec!["--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
-        // The sandbox needs rights that root in a container does not have. The pages are ours.
+        // The sandbox needs permissions that root in a container does not have. The pages are ours.
         arguments.extend(["--no-sandbox", "--disable-background-networking", "--remote-debugging-port=0"]);
         arguments.push("--host-resolver-rules=MAP *.test 127.0.0.1");
         let start = |browser: &&str| {
@@ -108,7 +109,7 @@ impl Drop for Browser {
 }
 
 async fn next(receiver: &mut UnboundedReceiver<Seen>) -> Seen {
-    tokio::time::timeout(PATIENCE, receiver.recv()).await.expect("the browser sends nothing").unwrap()
+    tokio::time::timeout(DEADLINE, receiver.recv()).await.expect("the browser sends nothing").unwrap()
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -128,7 +129,8 @@ async fn a_page_of_another_origin_reads_nothing_and_creates_nothing() {
     );
     let proxy = Running::start(steersman().args(["proxy", "--port", "0", "--kubeconfig"]).arg(&kubeconfig));
 
-    // The same attempts go to a server that refuses nothing, to see that the browser makes them.
+    // The same requests go to a server that refuses nothing, which shows that the browser sends
+    // them.
     let (page, mut done) = page_server().await;
     let (control, mut attempts) = page_server().await;
     for (host, profile) in [("evil.test", "cross-site"), ("127.0.0.1", "same-site")] {
@@ -142,7 +144,7 @@ async fn a_page_of_another_origin_reads_nothing_and_creates_nothing() {
             }
         };
         drop(browser);
-        assert_eq!(report.body, "[]", "the page reads an answer");
+        assert_eq!(report.body, "[]", "the page reads an response");
 
         let mut seen = Vec::new();
         while let Ok(attempt) = attempts.try_recv() {
@@ -160,7 +162,8 @@ async fn a_page_of_another_origin_reads_nothing_and_creates_nothing() {
         }
     }
 
-    // A page whose name leads to the proxy itself is of the same origin: the proxy goes by the name.
+    // A page whose name resolves to the proxy itself is of the same origin: the proxy checks the
+    // name.
     let rebound = proxy.url.replace("127.0.0.1", "rebound.test");
     let url = format!("{rebound}{MAPS}?rebound=true");
     let printed = Command::new(BROWSERS.iter().find(|name| installed(name)).unwrap())
@@ -173,7 +176,7 @@ async fn a_page_of_another_origin_reads_nothing_and_creates_nothing() {
     let printed = String::from_utf8_lossy(&printed.stdout);
     assert!(printed.contains("is not a name of this machine"), "{printed}");
 
-    // Nothing reached the API server, and clients that are no browsers still do.
+    // Nothing reached the API server. Clients other than browsers still do.
     let log = std::fs::read_to_string(&log).unwrap();
     assert_eq!(log.lines().filter(|line| line.contains(MAPS)).count(), 0, "{log}");
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "curl"}});

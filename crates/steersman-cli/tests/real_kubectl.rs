@@ -35,19 +35,19 @@ impl Server {
         kubectl
     }
 
-    /// What kubectl prints when all goes well.
+    /// The output of kubectl, which must succeed.
     fn kubectl(&self, args: &[&str]) -> String {
         printed(args, &self.command(args).output().unwrap())
     }
 
-    /// What kubectl complains of when it does not.
-    fn complaint(&self, args: &[&str]) -> String {
+    /// The error output of kubectl, which must fail.
+    fn error_output(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
         assert!(!output.status.success(), "kubectl {}", args.join(" "));
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Creates a ConfigMap as kubectl makes one, sent as JSON.
+    /// Creates a ConfigMap that kubectl makes, sent as JSON.
     fn create_config_map(&self, name: &str, literal: &str) -> String {
         let from = format!("--from-literal={literal}");
         let map = self.kubectl(&["create", "configmap", name, &from, "--dry-run=client", "-o", "json"]);
@@ -85,8 +85,8 @@ fn an_object_lives_its_whole_life() {
 
     let deleted = server.kubectl(&["delete", "configmap", "settings"]);
     assert_eq!(deleted, "configmap \"settings\" deleted from default namespace\n");
-    let gone = server.complaint(&["get", "configmap", "settings"]);
-    assert_eq!(gone, "Error from server (NotFound): configmaps \"settings\" not found\n");
+    let missing = server.error_output(&["get", "configmap", "settings"]);
+    assert_eq!(missing, "Error from server (NotFound): configmaps \"settings\" not found\n");
 }
 
 const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1
@@ -144,8 +144,8 @@ fn what_the_help_text_promises_works() {
         (&["apply", "--validate=false", "-f", &path], "strategic merge patch is not supported by steersman"),
         (&["explain", "networks"], "could not find the requested resource"),
     ] {
-        let complaint = server.complaint(args);
-        assert!(complaint.contains(wanted), "kubectl {}: {complaint}", args.join(" "));
+        let output = server.error_output(args);
+        assert!(output.contains(wanted), "kubectl {}: {output}", args.join(" "));
     }
 }
 

@@ -21,6 +21,6 @@ async fn lists_and_watches_go_through() {
         assert_eq!(post(&proxy.url, &maps, map).await.0, 201);
         assert_eq!(watch.event().await, ("ADDED".into(), name.into()));
     }
-    let (status, answer) = get(&proxy.url, &format!("{maps}/none")).await;
-    assert_eq!((status, &answer["reason"]), (404, &json!("NotFound")));
+    let (status, body) = get(&proxy.url, &format!("{maps}/none")).await;
+    assert_eq!((status, &body["reason"]), (404, &json!("NotFound")));
 }

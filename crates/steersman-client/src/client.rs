@@ -1,30 +1,28 @@
-//! The one connection that all clients share.
+//! The client handle: one connection that all kinds of clients share.
 
-use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Request, Response, StatusCode};
-use http_body::Body as _;
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
 use kube_client::Config;
 use kube_client::client::Body;
-use kube_core::Status;
-use kube_core::response::StatusDetails;
 use serde::de::DeserializeOwned;
-use steersman_wire::Encoding;
+use steersman_world::World;
 use tower::ServiceExt;
 
-use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX, boxed};
-use crate::conflict::{Backoff, retry_if};
-use crate::discovery::Cache;
-use crate::encoding::{Spoken, encoding_of};
-use crate::error::{Asked, DecodeError, Error, TimeoutError, TransportError, chain};
-use crate::layers::{AnswerBody, Transport};
-use steersman_world::World;
+use crate::api::{Backoff, ProtobufSupport, retry_if};
+use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX};
+use crate::discovery::DiscoveryCache;
+use crate::error::{DecodeError, Error, RequestInfo};
+use crate::layers::gate::{Gate, WriteGate};
+use crate::layers::retry::SentOnce;
+use crate::layers::timeouts::Deadline;
+use crate::layers::{ResponseBody, Transport};
+use crate::response::{self, BodyLimit};
+use crate::transport;
 
-/// A connection to an API server. Clones share it, and it is cheap to clone.
+/// A connection to an API server. Clones share it and are cheap.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Pod;
@@ -39,26 +37,52 @@ use steersman_world::World;
 /// # }
 /// ```
 ///
-/// # What happens to a request
+/// # The life of a request
 ///
-/// It is repeated only when the server asks for that with `Retry-After`, or when it is a read and the connection was lost. A
-/// delay above a minute, or beyond the request's own timeout, ends it at once with the server's answer. It
-/// waits for its turn if there is a [rate limit](ClientBuilder::rate_limit), in its own future: no request waits behind another. It ends
-/// with an error when the server is silent for longer than [`Timeouts`](crate::Timeouts) says, or when an answer that is collected is
-/// longer than [`ClientBuilder::response_bytes_max`]. Answers to reads come
-/// compressed, and objects of built-in kinds as [protobuf](ClientBuilder::protobuf). Every attempt is told to the [metrics](ClientBuilder::metrics), every warning to the
-/// [handler](ClientBuilder::warnings).
+/// - **Retries.** The client sends a request again only if the server asks for it with
+///   `Retry-After`, or if it is a read whose connection was lost. A delay above a minute, or beyond
+///   the request's own timeout, ends the request at once with the server's response.
+/// - **Rate limit.** If there is a [rate limit](ClientBuilder::rate_limit), each request waits in
+///   its own future. No request waits behind another.
+/// - **Timeouts.** A request fails if the server is silent for longer than
+///   [`Timeouts`](crate::Timeouts) allows, or if a collected response is longer than
+///   [`ClientBuilder::response_bytes_max`].
+/// - **Encoding.** Responses to reads come compressed, and objects of built-in kinds as
+///   [protobuf](ClientBuilder::protobuf).
+/// - **Observation.** Each attempt is reported to the [metrics](ClientBuilder::metrics), each
+///   warning to the [handler](ClientBuilder::warnings).
 #[derive(Clone)]
 pub struct Client {
     transport: Transport,
     server: Arc<str>,
     default_namespace: Arc<str>,
-    /// What the server serves, for all clones.
-    pub(crate) served: Arc<Cache>,
+    pub(crate) discovery_cache: Arc<DiscoveryCache>,
     response_bytes_max: usize,
-    /// In which encoding it is spoken to, for all clones.
-    pub(crate) spoken: Arc<Spoken>,
+    pub(crate) protobuf: Arc<ProtobufSupport>,
     world: World,
+    options: RequestOptions,
+}
+
+/// What this handle adds to each of its requests. Other clones of the client do not share it.
+#[derive(Clone, Default)]
+struct RequestOptions {
+    gate: Option<WriteGate>,
+    timeout: Option<Duration>,
+    sent_once: bool,
+}
+
+impl RequestOptions {
+    fn apply(&self, request: &mut Request<Body>) {
+        if let Some(gate) = &self.gate {
+            request.extensions_mut().insert(gate.clone());
+        }
+        if let Some(limit) = self.timeout {
+            request.extensions_mut().insert(Deadline::new(limit));
+        }
+        if self.sent_once {
+            request.extensions_mut().insert(SentOnce);
+        }
+    }
 }
 
 impl std::fmt::Debug for Client {
@@ -71,12 +95,14 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Sets up a client of the server that `config` describes.
+    /// Builds a client of the server that `config` describes.
     pub fn builder(config: Config) -> ClientBuilder {
         ClientBuilder::new(config)
     }
 
-    /// A client as the environment says: `KUBECONFIG`, `~/.kube/config`, or the service account of this Pod.
+    /// A client with the configuration of the environment: `KUBECONFIG`, `~/.kube/config`, or the
+    /// service account of this Pod. See
+    /// [`config_from_environment`](crate::config_from_environment).
     pub async fn from_environment() -> Result<Self, Error> {
         Self::builder(crate::config_from_environment().await?).build()
     }
@@ -92,10 +118,11 @@ impl Client {
             transport,
             server: server.trim_end_matches('/').into(),
             default_namespace: default_namespace.into(),
-            served: Arc::default(),
+            discovery_cache: Arc::default(),
             response_bytes_max,
-            spoken: Arc::new(Spoken::new(protobuf)),
+            protobuf: Arc::new(ProtobufSupport::new(protobuf)),
             world: World::system(),
+            options: RequestOptions::default(),
         }
     }
 
@@ -103,6 +130,29 @@ impl Client {
     #[must_use]
     pub fn with_world(self, world: World) -> Self {
         Self { world, ..self }
+    }
+
+    /// The same client, whose writes pass `gate` before each attempt. A write at a closed gate, or
+    /// one that takes longer than the gate allows, is [`Error::Gate`].
+    #[must_use]
+    pub fn with_write_gate(mut self, gate: WriteGate) -> Self {
+        self.options.gate = Some(gate);
+        self
+    }
+
+    /// The same client with a limit for each whole request: all attempts, the waits between them,
+    /// and the response. A watch ends after it, too.
+    #[must_use]
+    pub fn with_timeout(mut self, limit: Duration) -> Self {
+        self.options.timeout = Some(limit);
+        self
+    }
+
+    /// The same client, which sends each request once.
+    #[must_use]
+    pub fn without_retries(mut self) -> Self {
+        self.options.sent_once = true;
+        self
     }
 
     /// The clocks and the randomness of this client.
@@ -118,7 +168,7 @@ impl Client {
         retry_if(&self.world, backoff, Error::is_conflict, update).await
     }
 
-    /// The namespace of the configuration's context; `default` if it has none.
+    /// The namespace of the configuration's context. Default: `default`.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
     }
@@ -128,79 +178,59 @@ impl Client {
         &self.server
     }
 
-    /// Sends a request as it is and returns the answer as it comes, whatever its code.
-    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<AnswerBody>, Error> {
-        let asked = self.asked(&request);
-        let response = self.transport.clone().oneshot(request).await.map_err(|error| failure(asked, error))?;
-        self.spoken.answered(encoding_of(response.headers()));
+    /// Sends a request and returns the response with any status code, body unread.
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<ResponseBody>, Error> {
+        let info = self.request_info(&request);
+        self.options.apply(&mut request);
+        let response = self.transport.clone().oneshot(request).await;
+        let response = response.map_err(|error| response::transport_error(info, error))?;
+        self.protobuf.observe(response::encoding_of(response.headers()));
         Ok(response)
     }
 
-    /// Sends a request and returns the answer as it comes, if it is one of success.
-    pub(crate) async fn send_ok(&self, request: Request<Body>) -> Result<Response<AnswerBody>, Error> {
-        let asked = self.asked(&request);
+    /// Sends a request and returns a successful response, body unread.
+    pub(crate) async fn send_ok(&self, request: Request<Body>) -> Result<Response<ResponseBody>, Error> {
+        let info = self.request_info(&request);
         let response = self.send(request).await?;
         match response.status() {
             status if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS => Ok(response),
             status if status.is_client_error() || status.is_server_error() => {
-                let retry_after = response.headers().get(http::header::RETRY_AFTER);
-                let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
-                let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
-                let (is_text, encoding) = (is_text(response.headers()), encoding_of(response.headers()));
-                let body = collect_start(&asked, response.into_body(), REFUSAL_MAX).await?;
-                // One that cannot be read is told of by its code.
-                let body = encoding.object(&body).unwrap_or_default();
-                Err(Error::Api { asked, status: Box::new(status_of(status, &body, is_text, retry_after)) })
+                let status = response::read_status(&info, response).await?;
+                Err(Error::Api { request: info, status: Box::new(status) })
             }
-            status => Err(Error::Decode { asked, problem: DecodeError::Code(status) }),
+            status => Err(Error::Decode { request: info, problem: DecodeError::Code(status) }),
         }
     }
 
-    /// Sends a request and reads the whole answer, as JSON.
-    pub(crate) async fn ask(&self, request: Request<Body>) -> Result<Bytes, Error> {
-        let asked = self.asked(&request);
+    /// Sends a request and collects the response as JSON.
+    pub(crate) async fn send_collect(&self, request: Request<Body>) -> Result<Bytes, Error> {
+        let info = self.request_info(&request);
         let response = self.send_ok(request).await?;
-        let encoding = encoding_of(response.headers());
-        let body = self.collect(&asked, response.into_body()).await?;
-        as_json(&asked, encoding, body)
+        let encoding = response::encoding_of(response.headers());
+        let body = self.body_limit().collect(&info, response.into_body()).await?;
+        response::to_json(&info, encoding, body)
     }
 
-    /// Sends a request and decodes the answer.
-    pub(crate) async fn ask_for<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T, Error> {
-        let asked = self.asked(&request);
-        let body = self.ask(request).await?;
-        decode(&asked, &body)
+    /// Sends a request and decodes the response.
+    pub(crate) async fn send_decode<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T, Error> {
+        let info = self.request_info(&request);
+        let body = self.send_collect(request).await?;
+        response::decode(&info, &body)
     }
 
-    /// Reads a body to its end, within the limit of this client.
-    pub(crate) async fn collect(&self, asked: &Asked, mut body: AnswerBody) -> Result<Bytes, Error> {
-        let mut left = BytesLeft::new(self.response_bytes_max);
-        left.announce(asked, body.size_hint().lower())?;
-        let mut chunks = Vec::new();
-        while let Some(chunk) = next_chunk(&mut body, asked).await? {
-            left.take(asked, chunk.len())?;
-            chunks.push(chunk);
-        }
-        Ok(match chunks.as_mut_slice() {
-            [one] => std::mem::take(one),
-            _ => chunks.concat().into(),
-        })
+    /// The limit of a response that is collected.
+    pub(crate) fn body_limit(&self) -> BodyLimit {
+        BodyLimit::new(self.response_bytes_max)
     }
 
-    /// How many bytes of an answer are collected.
-    pub(crate) fn bytes_left(&self) -> BytesLeft {
-        BytesLeft::new(self.response_bytes_max)
-    }
-
-    /// What a request asks, for errors.
-    pub(crate) fn asked<B>(&self, request: &Request<B>) -> Asked {
+    pub(crate) fn request_info<B>(&self, request: &Request<B>) -> RequestInfo {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        Asked { method: request.method().clone(), url: format!("{}{path}", self.server) }
+        RequestInfo { method: request.method().clone(), url: format!("{}{path}", self.server) }
     }
 }
 
-/// A client that was set up elsewhere. It keeps its own retries, timeouts and compression; of this crate's layers it has none.
-/// A client that is to have them is made with [`Client::builder`].
+/// Wraps a client of kube's. It keeps its own retries, timeouts and compression, and has none of
+/// this crate's layers: [`Client::builder`] makes a client with them.
 impl From<kube_client::Client> for Client {
     fn from(client: kube_client::Client) -> Self {
         let namespace = client.default_namespace().to_owned();
@@ -208,149 +238,15 @@ impl From<kube_client::Client> for Client {
             let client = client.clone();
             async move { client.send(request).await }
         });
-        Self::new(boxed(service), "", &namespace, true, RESPONSE_BYTES_MAX)
+        let service = Gate { inner: transport::boxed(service) };
+        Self::new(Transport::new(service), "", &namespace, true, RESPONSE_BYTES_MAX)
     }
 }
 
-/// This connection, with all its layers, for whatever wants kube's client.
+/// This connection with all its layers, as a client of kube's.
 impl From<Client> for kube_client::Client {
     fn from(client: Client) -> Self {
         let namespace = client.default_namespace.to_string();
         Self::new(client.transport, namespace)
-    }
-}
-
-/// Reads a body until it ends or `enough` bytes have come.
-async fn collect_start(asked: &Asked, mut body: AnswerBody, enough: usize) -> Result<Bytes, Error> {
-    let mut read = BytesMut::new();
-    while read.len() < enough {
-        let Some(chunk) = next_chunk(&mut body, asked).await? else { break };
-        read.extend_from_slice(&chunk);
-    }
-    Ok(read.freeze())
-}
-
-/// The next chunk of a body.
-pub(crate) async fn next_chunk(body: &mut AnswerBody, asked: &Asked) -> Result<Option<Bytes>, Error> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| failure(asked.clone(), error))?;
-        if let Ok(chunk) = frame.into_data() {
-            return Ok(Some(chunk));
-        }
-    }
-    Ok(None)
-}
-
-/// How many bytes an answer that is collected may still have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BytesLeft {
-    limit: usize,
-    left: usize,
-}
-
-impl BytesLeft {
-    fn new(limit: usize) -> Self {
-        Self { limit, left: limit }
-    }
-
-    /// The server has announced that many bytes.
-    fn announce(&self, asked: &Asked, bytes: u64) -> Result<(), Error> {
-        if bytes > self.limit as u64 { Err(self.exceeded(asked)) } else { Ok(()) }
-    }
-
-    /// That many bytes have come.
-    pub(crate) fn take(&mut self, asked: &Asked, bytes: usize) -> Result<(), Error> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(|| self.exceeded(asked))?;
-        Ok(())
-    }
-
-    fn exceeded(&self, asked: &Asked) -> Error {
-        Error::TooLarge { asked: asked.clone(), limit: self.limit }
-    }
-}
-
-/// A body as JSON.
-pub(crate) fn as_json(asked: &Asked, encoding: Encoding, body: Bytes) -> Result<Bytes, Error> {
-    match encoding.object(&body) {
-        Ok(Cow::Borrowed(_)) => Ok(body),
-        Ok(Cow::Owned(json)) => Ok(json.into()),
-        Err(error) => Err(Error::Object { asked: asked.clone(), error: Box::new(error) }),
-    }
-}
-
-/// Decodes a body, without a word of it in the error.
-pub(crate) fn decode<T: DeserializeOwned>(asked: &Asked, body: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(body)
-        .map_err(|error| Error::Decode { asked: asked.clone(), problem: DecodeError::json::<T>(&error) })
-}
-
-/// What a failure below means.
-pub(crate) fn failure(asked: Asked, error: tower::BoxError) -> Error {
-    let timeout = chain(&*error).find_map(|error| error.downcast_ref::<TimeoutError>().copied());
-    match timeout {
-        Some(timeout) => Error::Timeout { asked, timeout },
-        None => Error::Transport { asked, source: TransportError(error) },
-    }
-}
-
-/// Of a refusal that is longer, only the beginning is read. A Status has a few kilobytes.
-const REFUSAL_MAX: usize = 1 << 20;
-/// The longest text that an error takes over from an answer that is no Status.
-const TEXT_MAX: usize = 512;
-
-/// Whether an answer says of itself that it is for people, or nothing at all.
-fn is_text(headers: &HeaderMap) -> bool {
-    let media_type = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
-    media_type.is_none_or(|media_type| media_type.starts_with("text/"))
-}
-
-/// The server's own Status or, when something else answered, one that says so. Either holds the delay of the answer's head.
-fn status_of(code: StatusCode, body: &[u8], is_text: bool, retry_after: Option<u32>) -> Status {
-    let own = serde_json::from_slice::<Status>(body).ok().filter(Status::is_failure);
-    let mut status = own.unwrap_or_else(|| {
-        // Proxies and authenticators answer in plain text. What may be an object is not shown.
-        let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_MAX)]);
-        let text = text.trim();
-        let shown = if !is_text || text.starts_with(['{', '[', '"']) { "" } else { text };
-        Status::failure(shown, reason_of(code))
-    });
-    if status.code == 0 {
-        status.code = code.as_u16();
-    }
-    if let Some(seconds) = retry_after {
-        let details = status.details.get_or_insert_with(|| StatusDetails {
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes: Vec::new(),
-            retry_after_seconds: 0,
-        });
-        if details.retry_after_seconds == 0 {
-            details.retry_after_seconds = seconds;
-        }
-    }
-    status
-}
-
-/// The reason that an API server gives with a code.
-fn reason_of(code: StatusCode) -> &'static str {
-    match code.as_u16() {
-        400 => "BadRequest",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "NotFound",
-        405 => "MethodNotAllowed",
-        406 => "NotAcceptable",
-        409 => "Conflict",
-        410 => "Gone",
-        413 => "RequestEntityTooLarge",
-        415 => "UnsupportedMediaType",
-        422 => "Invalid",
-        429 => "TooManyRequests",
-        500 => "InternalError",
-        503 => "ServiceUnavailable",
-        504 => "Timeout",
-        _ => "Unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what was asked of which server when it did.
+//! The errors of requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,113 +9,128 @@ use kube_core::Status;
 use steersman_wire::ObjectError;
 use tower::BoxError;
 
-use crate::rest_mapper::MappingError;
+use crate::discovery::MappingError;
+use crate::layers::gate::GateError;
 
-/// What was asked of which server. It holds no body and no header, so that it can be logged.
+/// The request of an error. It has no body and no header, so it can be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestInfo {
     /// The method.
     pub method: Method,
-    /// Where: the server, the path and the query.
+    /// The server, the path and the query.
     pub url: String,
 }
 
-impl Asked {
-    /// Whether the path is one below the group of a custom resource: `/apis/<group with a dot>/<version>/…`.
+impl RequestInfo {
+    /// Whether the path is below the group of a custom resource:
+    /// `/apis/<group with a dot>/<version>/…`.
     fn is_of_custom_resource(&self) -> bool {
         let path = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
         let path = path.split('?').next().unwrap_or_default();
-        // The address of a server may have a path of its own.
+        // The server's address may have a path of its own.
         let Some((_, below)) = path.split_once("/apis/") else { return false };
         let mut segments = below.split('/');
         segments.next().is_some_and(|group| group.contains('.')) && segments.nth(1).is_some_and(|it| !it.is_empty())
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.url)
     }
 }
 
-/// Why a request failed. No text of it holds any part of a body but the server's own message: a body may be a Secret.
+/// Why a request failed. No text holds a part of a body, which may be a Secret, except for the
+/// server's message.
 ///
-/// `Debug` is the same text as `Display`, because `fn main() -> Result<(), Box<dyn std::error::Error>>` prints it.
+/// `Debug` prints the same text as `Display`, because `fn main() -> Result<(), Box<dyn Error>>`
+/// prints `Debug`.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server refused.
-    #[error("{asked}: the server answered {} {}: {}{}", status.code, status.reason, status.message, hint(asked, status))]
+    /// The server refused the request.
+    #[error("{request}: the server answered {} {}: {}{}", status.code, status.reason, status.message, hint(request, status))]
     Api {
-        /// What was asked.
-        asked: Asked,
-        /// The server's answer.
+        /// The request.
+        request: RequestInfo,
+        /// The server's `Status`.
         status: Box<Status>,
     },
-    /// The request could not be sent or its answer not be read.
-    #[error("{asked}: {source}")]
+    /// The request could not be sent, or its response could not be read.
+    #[error("{request}: {source}")]
     Transport {
-        /// What was asked.
-        asked: Asked,
-        /// What went wrong.
+        /// The request.
+        request: RequestInfo,
+        /// The cause.
         #[source]
         source: TransportError,
     },
-    /// The server did not answer in time, or stopped in the middle.
-    #[error("{asked}: {timeout}")]
+    /// The server did not respond in time, or stopped in the middle of a response.
+    #[error("{request}: {timeout}")]
     Timeout {
-        /// What was asked.
-        asked: Asked,
-        /// Which limit was reached.
+        /// The request.
+        request: RequestInfo,
+        /// The limit that was reached.
         #[source]
         timeout: TimeoutError,
     },
-    /// The answer is longer than the client collects.
+    /// A write ended at the [gate](crate::Client::with_write_gate) of the client.
+    #[error("{request}: {gate}")]
+    Gate {
+        /// The request.
+        request: RequestInfo,
+        /// Whether it was sent.
+        #[source]
+        gate: GateError,
+    },
+    /// The response is longer than the client collects.
     #[error(
-        "{asked}: the answer is longer than {limit} bytes: ask for less (a limit for lists), read it as a stream \
+        "{request}: the response is longer than {limit} bytes: request less (a limit for lists), read it as a stream \
          (list_raw, stream), or raise ClientBuilder::response_bytes_max"
     )]
     TooLarge {
-        /// What was asked.
-        asked: Asked,
-        /// The limit: [`ClientBuilder::response_bytes_max`](crate::ClientBuilder::response_bytes_max).
+        /// The request.
+        request: RequestInfo,
+        /// The limit:
+        /// [`ClientBuilder::response_bytes_max`](crate::ClientBuilder::response_bytes_max).
         limit: usize,
     },
-    /// The answer is not what was asked for.
-    #[error("{asked}: {problem}")]
+    /// The response is not what was requested.
+    #[error("{request}: {problem}")]
     Decode {
-        /// What was asked.
-        asked: Asked,
-        /// What is wrong with it, and where, without its contents.
+        /// The request.
+        request: RequestInfo,
+        /// What is wrong, and where, without the contents.
         problem: DecodeError,
     },
-    /// One object of the answer cannot be read; its neighbours can.
-    #[error("{asked}: {error}")]
+    /// One object of the response cannot be read. The others can.
+    #[error("{request}: {error}")]
     Object {
-        /// What was asked.
-        asked: Asked,
-        /// Which one, and why, without its contents.
+        /// The request.
+        request: RequestInfo,
+        /// Which object, and why, without the contents.
         error: Box<ObjectError>,
     },
-    /// The request was wrong before it was sent.
+    /// The request is invalid and was not sent.
     #[error("{0}")]
     InvalidRequest(String),
-    /// The configuration of the client is wrong.
+    /// The configuration of the client is invalid.
     #[error("cannot set up the client: {0}")]
     Config(#[source] BoxError),
-    /// It could not be found out what the server serves. All who waited for the same answer share the reason.
-    #[error("what the server serves is not known: {0}")]
+    /// Discovery failed. All callers that waited for the same request share the error.
+    #[error("discovery failed: {0}")]
     Discovery(#[source] Arc<Error>),
-    /// The server serves no such kind, or more than one that could be meant.
+    /// The server serves no such kind, or several that match.
     #[error(transparent)]
     Mapping(#[from] Box<MappingError>),
 }
 
-/// What can be done about a refusal.
-fn hint(asked: &Asked, status: &Status) -> &'static str {
-    // The server names an object that does not exist. A path that it does not serve has no name.
+/// What to do about a refusal.
+fn hint(request: &RequestInfo, status: &Status) -> &'static str {
+    // The server names an object that does not exist. For a path that it does not serve it has no
+    // name.
     let is_unnamed = status.details.as_ref().is_none_or(|details| details.name.is_empty());
-    if status.code == 404 && is_unnamed && asked.is_of_custom_resource() {
+    if status.code == 404 && is_unnamed && request.is_of_custom_resource() {
         " (the server does not serve this resource: for a custom resource, apply its CustomResourceDefinition)"
     } else {
         ""
@@ -129,7 +144,7 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// The server's answer, if it refused.
+    /// The server's `Status`, if the server refused the request.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Api { status, .. } => Some(status),
@@ -148,7 +163,7 @@ impl Error {
         self.status().is_some_and(Status::is_not_found)
     }
 
-    /// An object of that name exists already.
+    /// An object of that name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(Status::is_already_exists)
     }
@@ -158,22 +173,22 @@ impl Error {
         self.status().is_some_and(Status::is_conflict)
     }
 
-    /// The user may not do that.
+    /// The user has no permission.
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(Status::is_forbidden)
     }
 
-    /// The version that was asked for is forgotten: list anew.
+    /// The requested version is no longer available: list again.
     pub fn is_expired(&self) -> bool {
         self.status().is_some_and(|status| status.code == 410 || matches!(&*status.reason, "Expired" | "Gone"))
     }
 
-    /// The server has too much to do.
+    /// The server is overloaded.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.code == 429)
     }
 
-    /// The version that was asked for lies in the future: this server has not reached it yet.
+    /// The requested version is in the future: this server has not reached it yet.
     pub fn is_too_large_resource_version(&self) -> bool {
         let named = |status: &Status| {
             let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -182,9 +197,12 @@ impl Error {
         self.status().is_some_and(|status| named(status) || status.message.contains("Too large resource version"))
     }
 
-    /// The same request may succeed later, with nothing changed: the server could not be reached or did not answer in time, has too
-    /// much to do, or failed itself. Whether it has done what was asked is not known then. A conflict is not among these: the
-    /// object has to be read anew first, as [`retry_on_conflict`](crate::retry_on_conflict) does.
+    /// The same request may succeed later: the server could not be reached, did not respond in
+    /// time, is overloaded, or failed. It is not known whether the server has processed the
+    /// request.
+    ///
+    /// A conflict is not retryable: the object must be read again first, as
+    /// [`retry_on_conflict`](crate::retry_on_conflict) does.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Api { status, .. } => matches!(status.code, 408 | 429) || status.code >= 500,
@@ -195,11 +213,12 @@ impl Error {
             | Self::Object { .. }
             | Self::InvalidRequest(_)
             | Self::Config(_)
+            | Self::Gate { .. }
             | Self::Mapping(_) => false,
         }
     }
 
-    /// Nobody listens at the server's address.
+    /// No process listens at the server's address.
     pub fn is_connection_refused(&self) -> bool {
         match self {
             Self::Transport { source, .. } => {
@@ -215,14 +234,15 @@ impl Error {
 pub struct TransportError(pub(crate) BoxError);
 
 impl TransportError {
-    /// The input or output error that is behind it, if there is one.
+    /// The I/O error that caused it, if there is one.
     pub fn io(&self) -> Option<&std::io::Error> {
         chain(&*self.0).find_map(|error| error.downcast_ref())
     }
 }
 
 impl fmt::Display for TransportError {
-    /// With all causes, without those that add nothing: hyper's are "client error (Connect)" and "tcp connect error".
+    /// All causes but those that add nothing, such as hyper's "client error (Connect)" and "tcp
+    /// connect error".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut written = String::new();
         for error in chain(&*self.0) {
@@ -259,28 +279,28 @@ pub(crate) fn chain<'e>(
     std::iter::successors(Some(error), |error| error.source())
 }
 
-/// Which limit was reached: one of [`Timeouts`](crate::Timeouts), or the request's own.
+/// The limit that was reached: one of [`Timeouts`](crate::Timeouts), or the request's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimeoutError {
-    /// The client's own rate limit delays the request for longer than the request may take.
+    /// The client's rate limit delays the request beyond the request's timeout.
     #[error("the client's rate limit delays the request beyond its timeout of {0:?}")]
     RateLimit(Duration),
-    /// The connection was not made.
+    /// No connection was made.
     #[error("no connection within {0:?}")]
     Connect(Duration),
-    /// The head of the answer did not come.
-    #[error("no answer within {0:?}")]
-    Answer(Duration),
-    /// The answer began, and did not end within the request's own timeout.
-    #[error("the answer was not complete within {0:?}")]
+    /// The head of the response did not come.
+    #[error("no response within {0:?}")]
+    Response(Duration),
+    /// The response did not end within the request's own timeout.
+    #[error("the response was not complete within {0:?}")]
     Request(Duration),
-    /// The body of the answer stopped coming.
-    #[error("the answer stopped in the middle: nothing came for {0:?}")]
-    Silence(Duration),
-    /// A watch has been silent for longer than a living server is.
-    #[error("nothing came from the watch for {0:?}")]
-    WatchSilence(Duration),
+    /// The body of the response stalled.
+    #[error("the response stalled: no data for {0:?}")]
+    Idle(Duration),
+    /// The watch is silent, although the server sends bookmarks.
+    #[error("no data from the watch for {0:?}")]
+    WatchIdle(Duration),
 }
 
 impl TimeoutError {
@@ -289,51 +309,48 @@ impl TimeoutError {
         match self {
             Self::RateLimit(limit)
             | Self::Connect(limit)
-            | Self::Answer(limit)
+            | Self::Response(limit)
             | Self::Request(limit)
-            | Self::Silence(limit)
-            | Self::WatchSilence(limit) => *limit,
+            | Self::Idle(limit)
+            | Self::WatchIdle(limit) => *limit,
         }
     }
 }
 
-/// What is wrong with an answer, without its contents.
+/// What is wrong with a response, without its contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// It is no JSON, or not of the wanted type.
-    #[error("the answer is not {wanted}: {what} at line {line}, column {column}")]
+    /// It is not JSON, or not of the expected type.
+    #[error("the response is not {expected}: {problem} at line {line}, column {column}")]
     Json {
-        /// The type that was wanted.
-        wanted: &'static str,
-        /// What kind of mistake it is.
-        what: &'static str,
-        /// Where.
+        /// The expected type.
+        expected: &'static str,
+        /// What is wrong.
+        problem: &'static str,
+        /// The line.
         line: usize,
-        /// Where in the line.
+        /// The column.
         column: usize,
     },
-    /// It ended, or cannot be followed, in the middle of a list or a watch.
-    #[error("the answer cannot be read: {0}")]
+    /// It ends, or breaks, in the middle of a list or a watch.
+    #[error("the response cannot be read: {0}")]
     Broken(String),
-    /// It has another media type.
-    #[error("the answer is {0}, not JSON")]
-    MediaType(String),
-    /// It has a code that says neither success nor failure.
-    #[error("the answer is {0}, which no API server gives here")]
+    /// Its status code is neither a success nor a failure.
+    #[error("unexpected status {0}")]
     Code(StatusCode),
 }
 
 impl DecodeError {
     pub(crate) fn json<T>(error: &serde_json::Error) -> Self {
-        let what = match error.classify() {
+        let problem = match error.classify() {
             serde_json::error::Category::Io => "it could not be read",
             serde_json::error::Category::Syntax => "it is not JSON",
-            serde_json::error::Category::Data => "a value has another type than expected, or is missing",
+            serde_json::error::Category::Data => "a value is missing or has another type",
             serde_json::error::Category::Eof => "it ends too early",
         };
-        let wanted = std::any::type_name::<T>();
-        Self::Json { wanted, what, line: error.line(), column: error.column() }
+        let expected = std::any::type_name::<T>();
+        Self::Json { expected, problem, line: error.line(), column: error.column() }
     }
 }
 
@@ -341,21 +358,21 @@ impl DecodeError {
 mod tests {
     use super::*;
 
-    fn answered(code: u16) -> Error {
-        let asked = Asked { method: Method::GET, url: "https://server/api".to_owned() };
+    fn api_error(code: u16) -> Error {
+        let info = RequestInfo { method: Method::GET, url: "https://server/api".to_owned() };
         let status = Status { code, ..Status::failure("it failed", "Reason") };
-        Error::Api { asked, status: Box::new(status) }
+        Error::Api { request: info, status: Box::new(status) }
     }
 
     #[test]
-    fn what_may_succeed_later_can_be_told_from_what_will_not() {
-        let asked = || Asked { method: Method::GET, url: "https://server/api".to_owned() };
+    fn errors_that_may_not_repeat_are_retryable() {
+        let info = || RequestInfo { method: Method::GET, url: "https://server/api".to_owned() };
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        let away = Error::Transport { asked: asked(), source: TransportError(Box::new(refused)) };
-        let silent = Error::Timeout { asked: asked(), timeout: TimeoutError::Answer(Duration::from_secs(1)) };
+        let away = Error::Transport { request: info(), source: TransportError(Box::new(refused)) };
+        let silent = Error::Timeout { request: info(), timeout: TimeoutError::Response(Duration::from_secs(1)) };
         assert!(away.is_retryable() && silent.is_retryable());
         assert!(Error::Discovery(Arc::new(away)).is_retryable());
-        let retryable = |code| answered(code).is_retryable();
+        let retryable = |code| api_error(code).is_retryable();
         assert!([408, 429, 500, 502, 503, 504].into_iter().all(retryable));
         assert!(![400, 401, 403, 404, 405, 409, 410, 413, 422].into_iter().any(retryable));
         assert!(!Error::InvalidRequest("no name".to_owned()).is_retryable());

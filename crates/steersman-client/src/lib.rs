@@ -1,33 +1,30 @@
-//! Kubernetes clients, over one configured connection: [`Client`].
+//! Kubernetes clients over one configured connection: [`Client`].
 //!
 //! | client | for |
 //! |---|---|
 //! | [`RestClient`] | any path and verb, raw or decoded |
 //! | [`Api`] of a type ([`Client::namespaced`], [`Client::all_namespaces`], [`Client::cluster`]) | objects of a Rust type: every `k8s-openapi` kind, every `CustomResource` |
 //! | [`Api`] of [`DynamicObject`] ([`Client::dynamic`]) | objects of a kind that is known at run time only |
-//! | [`Api`] of [`PartialObjectMeta`] ([`Api::metadata`]) | the metadata of objects, which is all that many controllers want |
-//! | [`DiscoveryClient`] ([`Client::discovery`]) | which groups, versions and kinds the server serves |
+//! | [`Api`] of [`PartialObjectMeta`] ([`Api::metadata`]) | the metadata of objects, which is all that many controllers need |
+//! | [`DiscoveryClient`] ([`Client::discovery`]) | the groups, versions and kinds that the server serves |
 //! | [`RestMapper`] ([`Client::mapper`]) | the resource of a kind, and the kind of a name such as `deploy`; [`Client::dynamic_kind`] |
 //!
-//! Where the server is and who asks comes from [`Config`]: see [`config_from_environment`],
+//! [`Config`] has the server's address and the credentials: see [`config_from_environment`],
 //! [`config_from_flags`] and, in a Pod, [`config_in_cluster`].
+//!
+//! A request is built in `api/` or `rest.rs`, passes the `layers/` and leaves through `transport/`.
+//! `response/` reads what comes back.
 
 mod api;
 mod builder;
 mod client;
 mod config;
-mod conflict;
 mod discovery;
-mod encoding;
 mod error;
-mod file;
 mod layers;
+mod response;
 mod rest;
-mod rest_mapper;
-mod stream;
-mod text;
-mod warning;
-mod watch_connection;
+mod transport;
 
 pub use kube_client::Config;
 pub use kube_core::discovery::ApiResource;
@@ -41,18 +38,19 @@ pub use kube_core::{DynamicObject, GroupVersionKind, GroupVersionResource, Objec
 pub use steersman_wire::{Limits, ListMeta, ObjectError, WatchEvent};
 pub use steersman_world::World;
 
-pub use api::{Api, Deleted, Place, Subresource};
+pub use api::{Api, Deleted, Event, NamespaceScope, Subresource};
+pub use api::{Backoff, merge_from, merge_from_with_optimistic_lock, retry_if, retry_on_conflict};
 pub use builder::ClientBuilder;
 pub use client::Client;
 pub use config::{config_from_environment, config_from_flags, config_from_service_account, config_in_cluster};
-pub use conflict::{Backoff, retry_if, retry_on_conflict};
 pub use discovery::{
-    Cause, Discovery, DiscoveryClient, Failure, ServedGroup, ServedResource, ServedSubresource, ServedVersion,
+    Discovery, DiscoveryCause, DiscoveryClient, DiscoveryFailure, MappingError, RestMapper, ServedGroup,
+    ServedResource, ServedSubresource, ServedVersion,
 };
-pub use error::{Asked, DecodeError, Error, TimeoutError, TransportError};
+pub use error::{DecodeError, Error, RequestInfo, TimeoutError, TransportError};
+pub use layers::gate::{GateError, WriteGate};
 pub use layers::observe::{RequestMetrics, RequestSample};
 pub use layers::timeouts::Timeouts;
-pub use rest::{RestAnswer, RestClient, RestRequest};
-pub use rest_mapper::{MappingError, RestMapper};
-pub use stream::{Event, RawList, RawWatch};
-pub use warning::{LogWarnings, NoWarnings, Warning, WarningHandler};
+pub use layers::warning::{LogWarnings, NoWarnings, Warning, WarningHandler};
+pub use response::{RawList, RawWatch};
+pub use rest::{RestClient, RestRequest, RestResponse};

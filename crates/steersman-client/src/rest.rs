@@ -1,4 +1,4 @@
-//! Any path and verb.
+//! Requests with any path and verb.
 
 use std::time::Duration;
 
@@ -8,40 +8,49 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{as_json, decode, failure};
-use crate::encoding::encoding_of;
-use crate::error::{Asked, TimeoutError};
+use crate::api::requests::encode;
+use crate::error::{RequestInfo, TimeoutError};
 use crate::layers::timeouts::Deadline;
-use crate::text::percent_encoded;
-use crate::warning::Warning;
+use crate::layers::warning::Warning;
+use crate::response::{decode, encoding_of, to_json, transport_error};
 use crate::{Client, Error};
 
 /// The longest timeout that the server can read: 2^63 nanoseconds.
 const SERVER_SECONDS_MAX: u64 = i64::MAX as u64 / 1_000_000_000;
 
+/// All but the unreserved characters, and the colon of names such as `system:node`.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// Encodes one segment of a path, or one name or value of a query.
+fn percent_encode(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
 impl Client {
-    /// Requests of any path and verb.
+    /// Requests with any path and verb.
     pub fn rest(&self) -> RestClient {
         RestClient { client: self.clone(), base: String::new() }
     }
 
-    /// Requests to the resources of one version of a group; the core group's name is empty.
+    /// Requests for the resources of one version of a group. The core group's name is empty.
     pub fn rest_of(&self, group: &str, version: &str) -> RestClient {
         let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         RestClient { client: self.clone(), base }
     }
 }
 
-/// Builds requests of any path and verb: what Go's `rest.Interface` is.
+/// Builds requests with any path and verb, as Go's `rest.Interface` does.
 ///
 /// ```no_run
 /// # async fn example(client: steersman_client::Client) -> Result<(), steersman_client::Error> {
 /// let pods = client.rest_of("", "v1");
-/// let answer = pods.get().namespace("default").resource("pods").name("web").subresource("log").param("tailLines", "5").send().await?;
-/// println!("{}", String::from_utf8_lossy(answer.body()));
+/// let log = pods.get().namespace("default").resource("pods").name("web").subresource("log");
+/// let response = log.param("tailLines", "5").send().await?;
+/// println!("{}", String::from_utf8_lossy(response.body()));
 /// # Ok(())
 /// # }
 /// ```
@@ -70,33 +79,33 @@ impl RestClient {
         }
     }
 
-    /// A read.
+    /// A GET: reads.
     pub fn get(&self) -> RestRequest {
         self.verb(Method::GET)
     }
 
-    /// A create.
+    /// A POST: creates.
     pub fn post(&self) -> RestRequest {
         self.verb(Method::POST)
     }
 
-    /// An update.
+    /// A PUT: updates.
     pub fn put(&self) -> RestRequest {
         self.verb(Method::PUT)
     }
 
-    /// A patch. The content type says of which sort: see [`RestRequest::body`].
+    /// A PATCH. The content type chooses the kind of patch: see [`RestRequest::body`].
     pub fn patch(&self) -> RestRequest {
         self.verb(Method::PATCH)
     }
 
-    /// A delete.
+    /// A DELETE.
     pub fn delete(&self) -> RestRequest {
         self.verb(Method::DELETE)
     }
 }
 
-/// A request in the making.
+/// A request that is being built.
 #[must_use = "a request does nothing until it is sent"]
 pub struct RestRequest {
     client: Client,
@@ -114,7 +123,7 @@ pub struct RestRequest {
 }
 
 impl std::fmt::Debug for RestRequest {
-    /// Without the body and the headers, which may hold secrets.
+    /// Leaves out the body and the headers, which may hold secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RestRequest")
             .field("method", &self.method)
@@ -127,79 +136,79 @@ impl std::fmt::Debug for RestRequest {
 }
 
 impl RestRequest {
-    /// The whole path, instead of one made of its parts.
+    /// The whole path, instead of namespace, resource, name and subresources.
     pub fn abs_path(mut self, path: impl Into<String>) -> Self {
         self.absolute = Some(path.into());
         self
     }
 
-    /// In that namespace. An empty one is refused for a create and for a named object, before anything is sent.
+    /// The namespace. An empty one is an error for a create and for a named object; nothing is
+    /// sent.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Of that resource: its plural name, in lower case.
+    /// The resource: its plural name, in lower case.
     pub fn resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// The object of that name.
+    /// The name of the object.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// That part of the object, and of that part another, if given again.
+    /// A subresource. A second call adds another path segment.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresources.push(subresource.into());
         self
     }
 
-    /// A parameter of the query.
+    /// A query parameter.
     pub fn param(mut self, name: &str, value: &str) -> Self {
         if !self.query.is_empty() {
             self.query.push('&');
         }
-        self.query.push_str(&percent_encoded(name));
+        self.query.push_str(&percent_encode(name));
         self.query.push('=');
-        self.query.push_str(&percent_encoded(value));
+        self.query.push_str(&percent_encode(value));
         self
     }
 
-    /// A header, instead of what the client would send.
+    /// A header. Replaces the client's own value.
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
-    /// How long the request may take, here and at the server, instead of [`Timeouts::answer`](crate::Timeouts::answer) for
-    /// each attempt. It covers all attempts and the waits before and between them.
+    /// How long the request may take, for the client and for the server. It replaces
+    /// [`Timeouts::response`](crate::Timeouts::response) and covers all attempts and the waits
+    /// before and between them.
     ///
-    /// A wait that would not fit is not begun. If the server's `Retry-After` is too long, the request ends at once with
-    /// the server's answer; if the client's rate limit is too slow, with [`TimeoutError::RateLimit`](crate::TimeoutError).
-    /// [`send`](Self::send) reads the whole answer within that time, [`stream`](Self::stream) its head.
+    /// A wait that does not fit is not begun. If the server's `Retry-After` is too long, the
+    /// request ends at once with the server's response. If the client's rate limit is too slow, it
+    /// ends with [`TimeoutError::RateLimit`](crate::TimeoutError). [`send`](Self::send) reads the
+    /// whole response within the timeout, [`stream`](Self::stream) its head.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self.param("timeout", &format!("{}s", timeout.as_secs().clamp(1, SERVER_SECONDS_MAX)))
     }
 
-    /// What is sent, and its media type.
+    /// The body and its content type.
     pub fn body(mut self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         self.body = Ok(body.into());
         self
     }
 
-    /// Sends `value` as JSON.
+    /// The body: `value` as JSON.
     pub fn json<T: Serialize>(self, value: &T) -> Self {
-        match serde_json::to_vec(value) {
+        match encode(value) {
             Ok(body) => self.body("application/json", body),
-            Err(error) => {
-                let problem = format!("a {} cannot be sent as JSON: {error}", std::any::type_name::<T>());
-                Self { body: Err(Error::InvalidRequest(problem)), ..self }
-            }
+            Err(error) => Self { body: Err(error), ..self },
         }
     }
 
@@ -209,7 +218,7 @@ impl RestRequest {
             return if path.starts_with('/') {
                 Ok(path.clone())
             } else {
-                refuse(format!("the path {path:?} has no / in front"))
+                refuse(format!("invalid path {path:?}: expected a leading /"))
             };
         }
         if let Some(namespace) = &self.namespace
@@ -218,10 +227,10 @@ impl RestRequest {
             let named =
                 self.name.is_some() && [Method::GET, Method::PUT, Method::PATCH, Method::DELETE].contains(&self.method);
             if named {
-                return refuse("an empty namespace may not be set when an object is asked for by name".to_owned());
+                return refuse("invalid empty namespace: a request for an object by name needs one".to_owned());
             }
             if self.method == Method::POST {
-                return refuse("an empty namespace may not be set when an object is created".to_owned());
+                return refuse("invalid empty namespace: a create needs one".to_owned());
             }
         }
         let mut path = self.base.clone();
@@ -230,10 +239,10 @@ impl RestRequest {
                 return Err(Error::InvalidRequest(format!("invalid {what} {segment:?}: {problem}")));
             }
             if segment.is_empty() {
-                return Err(Error::InvalidRequest(format!("the {what} may not be empty")));
+                return Err(Error::InvalidRequest(format!("invalid empty {what}")));
             }
             path.push('/');
-            path.push_str(&percent_encoded(segment));
+            path.push_str(&percent_encode(segment));
             Ok(())
         };
         if let Some(namespace) = self.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
@@ -246,7 +255,7 @@ impl RestRequest {
         match &self.name {
             Some(name) => push("name", name)?,
             None if !self.subresources.is_empty() => {
-                return refuse("a subresource needs the name of its object".to_owned());
+                return refuse("a subresource needs the name of its object: call name()".to_owned());
             }
             None => {}
         }
@@ -262,7 +271,7 @@ impl RestRequest {
         }
         let body = std::mem::replace(&mut self.body, Ok(Bytes::new()))?;
         let request = Request::builder().method(self.method.clone()).uri(&uri).body(Body::from(body));
-        let mut request = request.map_err(|error| Error::InvalidRequest(format!("{uri:?} is not a path: {error}")))?;
+        let mut request = request.map_err(|error| Error::InvalidRequest(format!("invalid path {uri:?}: {error}")))?;
         *request.headers_mut() = std::mem::take(&mut self.headers);
         if let Some(timeout) = self.timeout {
             request.extensions_mut().insert(Deadline::new(timeout));
@@ -270,62 +279,62 @@ impl RestRequest {
         Ok(request)
     }
 
-    /// Sends it and reads the whole answer. A refusal is an error.
-    pub async fn send(mut self) -> Result<RestAnswer, Error> {
+    /// Sends the request and collects the response. A refusal is an error.
+    pub async fn send(mut self) -> Result<RestResponse, Error> {
         let request = self.request()?;
-        let (asked, deadline) = (self.client.asked(&request), Deadline::of(&request));
-        let answer = async {
+        let (info, deadline) = (self.client.request_info(&request), Deadline::of(&request));
+        let response = async {
             let response = self.client.send_ok(request).await?;
             let (parts, body) = response.into_parts();
-            let body = self.client.collect(&asked, body).await?;
+            let body = self.client.body_limit().collect(&info, body).await?;
             Ok((parts, body))
         };
         let (parts, body) = match deadline {
-            None => answer.await?,
-            Some(Deadline { limit, at }) => tokio::time::timeout_at(at, answer).await.unwrap_or_else(|_| {
-                Err(Error::Timeout { asked: asked.clone(), timeout: TimeoutError::Request(limit) })
+            None => response.await?,
+            Some(Deadline { limit, at }) => tokio::time::timeout_at(at, response).await.unwrap_or_else(|_| {
+                Err(Error::Timeout { request: info.clone(), timeout: TimeoutError::Request(limit) })
             })?,
         };
-        Ok(RestAnswer { asked, status: parts.status, headers: parts.headers, body })
+        Ok(RestResponse { request: info, status: parts.status, headers: parts.headers, body })
     }
 
-    /// Sends it and decodes the answer.
+    /// Sends the request and decodes the response.
     pub async fn send_for<T: DeserializeOwned>(self) -> Result<T, Error> {
         self.send().await?.decode()
     }
 
-    /// Sends it and returns the body as it arrives. A refusal is an error.
+    /// Sends the request and returns the body as it arrives. A refusal is an error.
     pub async fn stream(mut self) -> Result<impl Stream<Item = Result<Bytes, Error>> + Send + use<>, Error> {
         let request = self.request()?;
-        let asked = self.client.asked(&request);
+        let info = self.client.request_info(&request);
         let response = self.client.send_ok(request).await?;
         let stream = response.into_body().into_data_stream();
-        Ok(futures::TryStreamExt::map_err(stream, move |error| failure(asked.clone(), error)))
+        Ok(futures::TryStreamExt::map_err(stream, move |error| transport_error(info.clone(), error)))
     }
 }
 
-/// The whole answer to a request that succeeded.
+/// The collected response of a successful request.
 #[derive(Clone)]
-pub struct RestAnswer {
-    asked: Asked,
+pub struct RestResponse {
+    request: RequestInfo,
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl std::fmt::Debug for RestAnswer {
-    /// Without the body, which may be a Secret.
+impl std::fmt::Debug for RestResponse {
+    /// Leaves out the body, which may be a Secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RestAnswer")
-            .field("asked", &self.asked)
+        f.debug_struct("RestResponse")
+            .field("request", &self.request)
             .field("status", &self.status)
             .field("bytes", &self.body.len())
             .finish_non_exhaustive()
     }
 }
 
-impl RestAnswer {
-    /// The code.
+impl RestResponse {
+    /// The status code.
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -335,12 +344,12 @@ impl RestAnswer {
         &self.headers
     }
 
-    /// The media type.
+    /// The content type.
     pub fn content_type(&self) -> Option<&str> {
         self.headers.get(CONTENT_TYPE)?.to_str().ok()
     }
 
-    /// What the server warned of.
+    /// The server's warnings.
     pub fn warnings(&self) -> Vec<Warning> {
         Warning::of(&self.headers)
     }
@@ -352,7 +361,18 @@ impl RestAnswer {
 
     /// The body, decoded.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let json = as_json(&self.asked, encoding_of(&self.headers), self.body.clone())?;
-        decode(&self.asked, &json)
+        let json = to_json(&self.request, encoding_of(&self.headers), self.body.clone())?;
+        decode(&self.request, &json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent_encode;
+
+    #[test]
+    fn text_is_one_segment_of_a_path() {
+        assert_eq!(percent_encode("a/b c=ä"), "a%2Fb%20c%3D%C3%A4");
+        assert_eq!(percent_encode("system:node-1.a_b~c"), "system:node-1.a_b~c");
     }
 }

@@ -1,15 +1,20 @@
-//! Discovery and the mapper on a server that answers as it is told.
+//! Discovery and the mapper on a scripted server.
 
 use futures::future::join_all;
 use kube_core::discovery::ApiResource;
 use serde_json::{Value, json};
 use steersman_client::{
-    Cause, Discovery, Error, GroupVersionKind, GroupVersionResource, MappingError, Place, ServedResource,
+    Discovery, DiscoveryCause, DiscoveryClient, Error, GroupVersionKind, GroupVersionResource, MappingError,
+    NamespaceScope, ServedResource,
 };
 
 #[path = "discovery/scripted.rs"]
 mod scripted;
 use scripted::{PLAIN_PATHS, Scripted, aggregated, aggregated_resource, plain};
+
+async fn all_resources(discovery: &DiscoveryClient) -> Vec<ServedResource> {
+    discovery.get().await.unwrap().resources().cloned().collect()
+}
 
 fn named(resources: &[ServedResource]) -> Vec<String> {
     resources.iter().map(|found| format!("{}/{}", found.resource.api_version, found.resource.plural)).collect()
@@ -50,7 +55,7 @@ async fn the_aggregated_form_takes_two_requests() {
                 .starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,")
         );
         assert_eq!(server.asked(), ["/api", "/apis"]);
-        assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods", "apps/v1/deployments"]);
+        assert_eq!(named(&all_resources(&discovery).await), ["v1/pods", "apps/v1/deployments"]);
         let deployments = &served.resources_of("apps", "v1").unwrap()[0];
         let kind = GroupVersionKind::gvk("apps", "v1", "Deployment");
         assert_eq!(deployments.resource, ApiResource::from_gvk_with_plural(&kind, "deployments"));
@@ -69,7 +74,7 @@ async fn the_aggregated_form_takes_two_requests() {
 }
 
 #[tokio::test]
-async fn old_documents_say_the_same() {
+async fn the_old_documents_have_the_same_contents() {
     let both = [plain(Scripted::new()), plain(Scripted::new().refusing_aggregated())];
     for server in both {
         let discovery = server.client().discovery();
@@ -78,7 +83,7 @@ async fn old_documents_say_the_same() {
         asked.dedup();
         assert_eq!(asked, PLAIN_PATHS);
 
-        let groups = discovery.groups().await.unwrap();
+        let groups = discovery.get().await.unwrap().groups().to_vec();
         let groups: Vec<_> = groups.iter().map(|group| (&*group.name, &*group.preferred)).collect();
         assert_eq!(groups, [("", "v1"), ("apps", "v1"), ("metrics.k8s.io", "v1")]);
         let all = [
@@ -89,8 +94,8 @@ async fn old_documents_say_the_same() {
             "apps/v1beta1/olds",
             "metrics.k8s.io/v1/pods",
         ];
-        assert_eq!(named(&discovery.resources().await.unwrap()), all);
-        let preferred = discovery.preferred_resources().await.unwrap();
+        assert_eq!(named(&all_resources(&discovery).await), all);
+        let preferred: Vec<ServedResource> = discovery.get().await.unwrap().preferred_resources().cloned().collect();
         assert_eq!(
             named(&preferred),
             ["v1/pods", "v1/nodes", "apps/v1/deployments", "apps/v1beta1/olds", "metrics.k8s.io/v1/pods"]
@@ -128,22 +133,22 @@ async fn a_group_that_fails_is_named_and_the_others_are_there() {
     assert_eq!(named, [("apps", "v1"), ("metrics.k8s.io", "v1")]);
     let cause = served.failures().last().unwrap().cause;
     assert!(
-        matches!(cause, Cause::Failed(error) if error.status().is_some_and(|status| status.code == 503)),
+        matches!(cause, DiscoveryCause::Failed(error) if error.status().is_some_and(|status| status.code == 503)),
         "{cause}"
     );
     let error = client.discovery().resources_of("metrics.k8s.io", "v1").await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 503);
 
-    // The mapper takes what is there, and says what it does not know.
+    // The mapper finds what is there, and names what it could not search.
     let mapper = client.mapper();
     assert_eq!(mapper.resource("deploy").await.unwrap().resource.version, "v1beta1");
     let error = mapper.resource("podmetrics.metrics.k8s.io").await.unwrap_err();
     assert!(error.is_no_match());
     let text = error.to_string();
-    assert!(text.contains("it could be where the server did not say what there is: metrics.k8s.io/v1: GET "), "{text}");
+    assert!(text.contains("not searched because discovery failed: metrics.k8s.io/v1: GET "), "{text}");
     let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1", "PodMetrics");
     let text = mapper.kind(&kind).await.unwrap_err().to_string();
-    assert!(text.starts_with(r#"the server has no kind "PodMetrics" in metrics.k8s.io/v1; it could be"#), "{text}");
+    assert!(text.starts_with(r#"the server has no kind "PodMetrics" in metrics.k8s.io/v1; not searched"#), "{text}");
     assert!(!mapper.resource("widgets.apps").await.unwrap_err().to_string().contains("metrics"));
 }
 
@@ -159,7 +164,7 @@ async fn a_group_that_comes_back_is_there() {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_told_again() {
+async fn unchanged_documents_are_not_sent_again() {
     let server = Scripted::new().with_etags();
     aggregated(&server, "v2", &[]);
     let client = server.client();
@@ -168,26 +173,26 @@ async fn what_has_not_changed_is_not_told_again() {
     assert_eq!(server.unchanged(), 0);
     discovery.refresh().await.unwrap();
     assert_eq!(server.unchanged(), 2);
-    assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods"]);
+    assert_eq!(named(&all_resources(&discovery).await), ["v1/pods"]);
 
     aggregated(&server, "v2", &[("apps", "Current", vec![aggregated_resource("deployments", "Deployment")])]);
     discovery.invalidate();
-    assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods", "apps/v1/deployments"]);
+    assert_eq!(named(&all_resources(&discovery).await), ["v1/pods", "apps/v1/deployments"]);
     assert_eq!(server.unchanged(), 3);
     discovery.refresh().await.unwrap();
     assert_eq!(server.unchanged(), 5);
-    assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods", "apps/v1/deployments"]);
+    assert_eq!(named(&all_resources(&discovery).await), ["v1/pods", "apps/v1/deployments"]);
 
-    // A document that is gone is not one that has not changed, and the etag of an old document says nothing.
+    // A missing document is not an unchanged one, and the etag of an old document means nothing.
     server.answer("/api", 404, Value::Null);
     discovery.refresh().await.unwrap();
-    assert_eq!(named(&discovery.resources().await.unwrap()), ["apps/v1/deployments"]);
+    assert_eq!(named(&all_resources(&discovery).await), ["apps/v1/deployments"]);
     plain(server.clone());
     discovery.refresh().await.unwrap();
     let unchanged = server.unchanged();
     discovery.refresh().await.unwrap();
     assert_eq!(server.unchanged(), unchanged);
-    assert_eq!(discovery.resources().await.unwrap().len(), 6);
+    assert_eq!(all_resources(&discovery).await.len(), 6);
 }
 
 #[tokio::test]
@@ -198,15 +203,15 @@ async fn a_stale_group_is_one_that_fails() {
     aggregated(&server, "v2", &[("metrics.k8s.io", "Stale", metrics), ("apps", "Current", apps)]);
     let discovery = server.client().discovery();
     let served = discovery.get().await.unwrap();
-    assert_eq!(failed(&served), ["metrics.k8s.io/v1: what the API server knows of it is out of date"]);
-    assert_eq!(named(&discovery.resources().await.unwrap()), ["v1/pods", "apps/v1/deployments"]);
+    assert_eq!(failed(&served), ["metrics.k8s.io/v1: the API server cannot reach the server behind it"]);
+    assert_eq!(named(&all_resources(&discovery).await), ["v1/pods", "apps/v1/deployments"]);
     assert_eq!(served.resources_of("metrics.k8s.io", "v1"), None);
     let stale = MappingError::Stale { group: "metrics.k8s.io".to_owned(), version: "v1".to_owned() };
     assert_eq!(problem(discovery.resources_of("metrics.k8s.io", "v1").await.unwrap_err()), stale);
 }
 
 #[tokio::test]
-async fn many_who_ask_at_once_cause_one_request() {
+async fn concurrent_calls_share_one_request() {
     let server = Scripted::with_turns(0);
     aggregated(&server, "v2", &[]);
     let client = server.client();
@@ -218,7 +223,7 @@ async fn many_who_ask_at_once_cause_one_request() {
     assert_eq!(served.len(), 100);
     assert_eq!(server.asked(), ["/api", "/apis"]);
 
-    // They share an error too, and it is not kept.
+    // The callers share an error, too, and it is not cached.
     server.answer("/apis", 503, Value::Null);
     client.discovery().invalidate();
     let all = join_all((0..100).map(|_| async { client.discovery().get().await.unwrap_err() }));
@@ -230,14 +235,14 @@ async fn many_who_ask_at_once_cause_one_request() {
     client.discovery().get().await.unwrap();
     assert_eq!(server.asked(), ["/api", "/apis"]);
 
-    // Many who want something newer wait for what is under way, and then for one more.
+    // Callers that want a newer result wait for the request in flight, and then for one more.
     let all = join_all((0..100).map(|_| async { client.discovery().refresh().await.unwrap() }));
     let (_, ()) = futures::future::join(all, async { server.allow(100) }).await;
     assert_eq!(server.asked(), ["/api", "/api", "/apis", "/apis"]);
 }
 
 #[tokio::test]
-async fn who_goes_away_takes_nobody_along() {
+async fn a_dropped_call_does_not_affect_the_others() {
     let server = Scripted::with_turns(0);
     aggregated(&server, "v2", &[]);
     let discovery = server.client().discovery();
@@ -251,7 +256,7 @@ async fn who_goes_away_takes_nobody_along() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_it_was_forgotten_is_not_kept() {
+async fn a_response_from_before_the_invalidation_is_not_cached() {
     let server = Scripted::with_turns(0);
     aggregated(&server, "v2", &[]);
     let discovery = server.client().discovery();
@@ -283,12 +288,12 @@ async fn a_late_answer_does_not_take_the_place_of_a_newer_one() {
     assert!(poll_now(&mut Box::pin(discovery.get())).is_none());
     server.allow(2);
     assert_eq!(later.await.unwrap().groups().len(), 2);
-    assert_eq!(discovery.groups().await.unwrap().len(), 2);
+    assert_eq!(discovery.get().await.unwrap().groups().to_vec().len(), 2);
     assert_eq!(server.asked(), ["/api", "/api", "/apis", "/apis"]);
 }
 
 #[tokio::test]
-async fn a_group_is_meant_by_its_name_before_it_is_by_its_beginning() {
+async fn the_exact_name_of_a_group_wins_over_a_prefix() {
     let server = Scripted::new();
     let deployments = vec![aggregated_resource("deployments", "Deployment")];
     let groups = [("apps.example.com", "Current", deployments.clone()), ("apps", "Current", deployments)];
@@ -363,12 +368,12 @@ async fn kinds_are_found_in_the_version_that_is_wanted() {
     }
     let error = mapper.kind(&GroupVersionKind::gvk("apps", "v2", "Deployment")).await.unwrap_err();
     let text = "the server has no kind \"Deployment\" in apps/v2; \
-        similar ones are: Deployment in apps/v1, Deployment in apps/v1beta1";
+        similar: Deployment in apps/v1, Deployment in apps/v1beta1";
     assert_eq!(error.to_string(), text);
     let error = mapper.kind_in_versions("", "Pdo", &[]).await.unwrap_err();
     assert_eq!(error.to_string(), r#"the server has no kind "Pdo" in the core group"#);
     let error = mapper.resource("deploymnets").await.unwrap_err();
-    assert_eq!(error.to_string(), r#"the server has no resource "deploymnets"; similar ones are: deployments.apps"#);
+    assert_eq!(error.to_string(), r#"the server has no resource "deploymnets"; similar: deployments.apps"#);
 
     let deployments = GroupVersionKind::gvk("apps", "", "Deployment");
     let path = async |kind: &GroupVersionKind, namespace| client.dynamic_kind(kind, namespace).await.unwrap().path();
@@ -376,7 +381,7 @@ async fn kinds_are_found_in_the_version_that_is_wanted() {
     assert_eq!(path(&deployments, None).await, "/apis/apps/v1/deployments");
     let nodes = GroupVersionKind::gvk("", "v1", "Node");
     assert_eq!(path(&nodes, Some("web")).await, "/api/v1/nodes");
-    assert_eq!(mapper.kind(&nodes).await.unwrap().place(Some("web")), Place::Cluster);
+    assert_eq!(mapper.kind(&nodes).await.unwrap().scope(Some("web")), NamespaceScope::Cluster);
 }
 
 #[tokio::test]
@@ -387,7 +392,7 @@ async fn two_of_a_kind_are_an_ambiguity() {
     let mapper = server.client().mapper();
     let error = mapper.kind(&GroupVersionKind::gvk("example.com", "v1", "Twin")).await.unwrap_err();
     assert!(!error.is_no_match());
-    let text = r#""Twin" can be any of several resources: ones in example.com/v1, others in example.com/v1"#;
+    let text = r#""Twin" matches several resources: ones in example.com/v1, others in example.com/v1"#;
     assert_eq!(error.to_string(), text);
     let candidates = ["ones", "others"].map(|name| GroupVersionResource::gvr("example.com", "v1", name));
     let expected = MappingError::Ambiguous { name: "twin".to_owned(), candidates: candidates.into() };
@@ -397,11 +402,11 @@ async fn two_of_a_kind_are_an_ambiguity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn something_missing_is_looked_for_once_more_but_not_each_time() {
+async fn a_missing_kind_refreshes_discovery_within_a_limit() {
     let server = Scripted::new();
     aggregated(&server, "v2", &[]);
     let mapper = server.client().mapper();
-    // What was asked for just now does not have to be asked for again.
+    // A result from after the call began is not requested again.
     mapper.resource("widgets").await.unwrap_err();
     assert_eq!(server.asked(), ["/api", "/apis"]);
 
@@ -422,7 +427,7 @@ async fn something_missing_is_looked_for_once_more_but_not_each_time() {
     }
     assert_eq!(server.asked(), ["/api", "/apis"]);
 
-    // When the server does not answer, what is known stays.
+    // If the server does not respond, the cached discovery stays.
     tokio::time::advance(std::time::Duration::from_secs(10)).await;
     server.answer("/apis", 500, Value::Null);
     let error = mapper.resource("gadgets").await.unwrap_err();
@@ -431,7 +436,7 @@ async fn something_missing_is_looked_for_once_more_but_not_each_time() {
 }
 
 #[tokio::test]
-async fn many_who_miss_something_cause_one_request_more() {
+async fn concurrent_misses_share_one_refresh() {
     let server = Scripted::with_turns(2);
     aggregated(&server, "v2", &[]);
     let client = server.client();
@@ -440,7 +445,7 @@ async fn many_who_miss_something_cause_one_request_more() {
     aggregated(&server, "v2", &[("example.com", "Current", vec![aggregated_resource("widgets", "Widget")])]);
     let all = join_all((0..100).map(|_| async { client.mapper().resource("widgets").await.unwrap() }));
     let (_, ()) = futures::future::join(all, async { server.allow(100) }).await;
-    // One that somebody began, and which the others took: it has what they look for.
+    // Another caller has begun a request that has what this one looks for.
     assert_eq!(server.asked(), ["/api", "/apis"]);
 }
 

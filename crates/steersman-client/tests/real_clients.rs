@@ -64,7 +64,7 @@ macro_rules! on_the_real_server {
     };
 }
 
-on_the_real_server!(typed, dynamic, metadata_only, status, scale, eviction, two_writers, watch);
+on_the_real_server!(typed, dynamic, merge_patches, metadata_only, status, scale, eviction, two_writers, watch);
 
 /// Server-side apply: each says what it wants, and who disagrees is told.
 #[tokio::test]
@@ -79,6 +79,14 @@ async fn apply() {
     let conflict = maps.apply("a", "two", false, &wanted("second")).await.unwrap_err();
     assert!(conflict.is_conflict() && conflict.to_string().contains("\"one\""), "{conflict}");
     assert_eq!(value(&maps.apply("a", "two", true, &wanted("second")).await.unwrap()), "second");
+    let status = |ready| {
+        let types = ("apps/v1", "Deployment");
+        json!({"apiVersion": types.0, "kind": types.1, "metadata": {"name": "b"}, "status": {"readyReplicas": ready, "replicas": 2}})
+    };
+    let deployments = objects::deployment(&client, &namespace, "b").await;
+    let applied = deployments.apply_status("b", "one", false, &status(1)).await.unwrap();
+    assert_eq!(applied.status.unwrap().ready_replicas, Some(1));
+    assert!(deployments.apply_status("b", "two", false, &status(2)).await.unwrap_err().is_conflict());
     let strategic = Patch::Strategic(json!({"metadata": {"labels": {"a": "b"}}}));
     let patched = maps.patch("a", &PatchParams::default(), &strategic).await.unwrap();
     assert_eq!(patched.metadata.labels.unwrap()["a"], "b");
@@ -178,7 +186,7 @@ async fn into_kube() {
 #[tokio::test]
 async fn from_kube() {
     let (_, namespace) = client_and_namespace("interop").await;
-    let kube = RealServer::shared().await.unwrap().client().await.unwrap();
+    let kube = RealServer::shared().await.unwrap().kube_client().await.unwrap();
     interop::from_kube(kube, &namespace).await;
 }
 
@@ -209,7 +217,8 @@ async fn protobuf_says_of_every_object_what_json_says() {
     ];
     let mut compared = 0;
     let discovery = client.discovery();
-    let served = discovery.preferred_resources().await.unwrap();
+    let snapshot = discovery.get().await.unwrap();
+    let served: Vec<_> = snapshot.preferred_resources().collect();
     for object in kinds {
         let kind = served.iter().find(|served| served.resource.kind == object["kind"].as_str().unwrap()).unwrap();
         let resource = &kind.resource;

@@ -10,25 +10,25 @@ use steersman_client::{
 };
 use steersman_testing::{Embedded, RealServer};
 
-/// How long something that must happen may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The deadline of what must happen.
+const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A client with layers of its own for the real server, and one over the embedded server.
+/// A client of the real server with its own layers, and one of the embedded server.
 async fn clients() -> [(&'static str, Client); 2] {
     let real = RealServer::shared().await.unwrap();
     let real = Client::builder(real.config().await.unwrap()).build().unwrap();
-    [("real", real), ("embedded", Client::from(Embedded::start().client()))]
+    [("real", real), ("embedded", Embedded::start().client())]
 }
 
 #[tokio::test]
-async fn groups_versions_and_resources_are_told() {
+async fn groups_versions_and_resources_are_discovered() {
     for (server, client) in clients().await {
         let discovery = client.discovery();
         let version = discovery.version().await.unwrap();
         assert_eq!((&*version.major, &*version.minor), ("1", "36"), "{server}");
 
         let served = discovery.get().await.unwrap();
-        // The group that another test of this file adds may not be known yet.
+        // Another test in this file adds a group, which may not be known yet.
         assert_eq!(served.failures().filter(|failure| failure.group != "late.example.com").count(), 0, "{server}");
         assert_eq!(served.groups()[0].name, "", "{server}");
         assert_eq!(served.group("apps").unwrap().preferred, "v1", "{server}");
@@ -45,17 +45,16 @@ async fn groups_versions_and_resources_are_told() {
         assert_eq!(*eviction, GroupVersionKind::gvk("policy", "v1", "Eviction"), "{server}");
         assert_eq!(pods.subresource("status").unwrap().kind, pods.kind(), "{server}");
 
-        let preferred = discovery.preferred_resources().await.unwrap();
-        let scalers = preferred.iter().filter(|found| found.resource.plural == "horizontalpodautoscalers");
+        let served = discovery.get().await.unwrap();
+        let scalers = served.preferred_resources().filter(|found| found.resource.plural == "horizontalpodautoscalers");
         let scalers: Vec<_> = scalers.map(|found| &*found.resource.api_version).collect();
         assert_eq!(scalers, ["autoscaling/v2"], "{server}");
-        let all = discovery.resources().await.unwrap();
-        let scalers = all.iter().filter(|found| found.resource.plural == "horizontalpodautoscalers").count();
+        let scalers = served.resources().filter(|found| found.resource.plural == "horizontalpodautoscalers").count();
         assert_eq!(scalers, 2, "{server}");
     }
 }
 
-/// The codes of all answers.
+/// The status codes of all responses.
 #[derive(Clone, Default)]
 struct Codes(Arc<Mutex<Vec<Option<u16>>>>);
 
@@ -66,7 +65,7 @@ impl RequestMetrics for Codes {
 }
 
 #[tokio::test]
-async fn a_real_server_is_asked_twice_and_does_not_repeat_itself() {
+async fn a_real_server_does_not_send_unchanged_documents_again() {
     let codes = Codes::default();
     let config = RealServer::shared().await.unwrap().config().await.unwrap();
     let client = Client::builder(config).metrics(codes.clone()).build().unwrap();
@@ -74,19 +73,19 @@ async fn a_real_server_is_asked_twice_and_does_not_repeat_itself() {
     assert_eq!(std::mem::take(&mut *codes.0.lock().unwrap()), [Some(200); 2]);
     let after = client.discovery().refresh().await.unwrap();
     assert_eq!(after.resources_of("", "v1").unwrap(), before);
-    // The core group never changes; of the others one may have come meanwhile, with another test.
+    // The core group never changes. Another test may have added a group to the others.
     let codes = codes.0.lock().unwrap();
     assert!(codes.len() == 2 && codes.contains(&Some(304)), "{codes:?}");
 }
 
-/// The embedded server tells the same as the real one, in whichever form each of them does.
+/// Both servers serve the same, each in its own form.
 #[tokio::test]
-async fn both_servers_tell_the_same_of_workloads() {
+async fn both_servers_serve_the_same_workloads() {
     let [(_, real), (_, embedded)] = clients().await;
     for (group, version) in
         [("apps", "v1"), ("batch", "v1"), ("rbac.authorization.k8s.io", "v1"), ("autoscaling", "v2")]
     {
-        let told = async |client: &Client| {
+        let served = async |client: &Client| {
             let mut resources = client.discovery().resources_of(group, version).await.unwrap().unwrap();
             resources.sort_by(|one, other| one.resource.plural.cmp(&other.resource.plural));
             for resource in &mut resources {
@@ -94,7 +93,7 @@ async fn both_servers_tell_the_same_of_workloads() {
             }
             resources
         };
-        assert_eq!(told(&embedded).await, told(&real).await, "{group}/{version}");
+        assert_eq!(served(&embedded).await, served(&real).await, "{group}/{version}");
     }
 }
 
@@ -137,7 +136,7 @@ async fn names_lead_to_kinds() {
             "services",
             "statefulsets",
         ];
-        // Another test of this file may have added its own.
+        // Another test in this file may have added its own.
         all.retain(|name| *name != "latecomers");
         assert_eq!(all, expected, "{server}");
         let error = mapper.resource("deploymnet").await.unwrap_err();
@@ -149,7 +148,7 @@ async fn names_lead_to_kinds() {
 async fn a_kind_that_comes_later_is_found() {
     for (server, client) in clients().await {
         let kind = GroupVersionKind::gvk("late.example.com", "v1", "Latecomer");
-        // Known before it is there.
+        // Cached before the kind exists.
         assert!(client.dynamic_kind(&kind, None).await.unwrap_err().is_no_match(), "{server}");
 
         let definition: CustomResourceDefinition = serde_json::from_value(json!({
@@ -167,7 +166,7 @@ async fn a_kind_that_comes_later_is_found() {
         }))
         .unwrap();
         client.cluster().create(&PostParams::default(), &definition).await.unwrap();
-        tokio::time::timeout(PATIENCE, until_served(&client)).await.unwrap();
+        tokio::time::timeout(DEADLINE, until_served(&client)).await.unwrap();
 
         let found = client.mapper().kind(&kind).await.unwrap();
         assert_eq!(
@@ -189,8 +188,8 @@ async fn a_kind_that_comes_later_is_found() {
     }
 }
 
-/// Asks for the document of the group version, which is not what the mapper knows, until both forms have it: a real
-/// server takes a moment to serve what was defined.
+/// Requests the document of the group version, which is not what the mapper caches, until both
+/// forms have it: a real server takes a moment to serve a new definition.
 async fn until_served(client: &Client) {
     let fresh = Client::from(kube_client::Client::from(client.clone())).discovery();
     let plain = client.rest_of("late.example.com", "v1");

@@ -10,8 +10,8 @@ use kube_client::client::Body;
 use steersman_client::{Client, Error, Event, ListParams, PostParams, WatchParams};
 use steersman_testing::Embedded;
 
-/// A client of a server that gives this answer to everything, cut into parts of so many bytes.
-fn answers(body: &str, part: usize) -> Client {
+/// A client of a server that sends this response to every request, in pieces of `part` bytes.
+fn responding(body: &str, part: usize) -> Client {
     let body = Bytes::from(body.to_owned());
     let service = tower::service_fn(move |_: Request<Body>| {
         let parts: Vec<_> = body.chunks(part).map(Bytes::copy_from_slice).map(http_body::Frame::data).collect();
@@ -34,7 +34,7 @@ async fn a_list_is_the_same_however_it_is_cut() {
     let body = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"more","remainingItemCount":3},
         "items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"},"data":{"key":"ä \"quoted\" }]"}}]}"#;
     for part in [1, 2, 3, 7, 64, 10_000] {
-        let maps = answers(body, part).namespaced::<ConfigMap>("default");
+        let maps = responding(body, part).namespaced::<ConfigMap>("default");
         let list = maps.list(&ListParams::default()).await.unwrap();
         let names: Vec<_> = list.items.iter().map(|item| item.metadata.name.as_deref().unwrap()).collect();
         assert_eq!(names, ["a", "b"]);
@@ -47,10 +47,10 @@ async fn a_list_is_the_same_however_it_is_cut() {
 }
 
 #[tokio::test]
-async fn one_object_that_cannot_be_read_does_not_lose_its_neighbours() {
+async fn an_object_that_cannot_be_read_does_not_affect_the_others() {
     let body = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},
         "items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"},"data":"hunter2"},{"metadata":{"name":"c"}}]}"#;
-    let secrets = answers(body, 16).namespaced::<Secret>("default");
+    let secrets = responding(body, 16).namespaced::<Secret>("default");
     let error = secrets.list(&ListParams::default()).await.unwrap_err();
     assert!(matches!(error, Error::Object { .. }), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error} {error:?}");
@@ -70,8 +70,8 @@ async fn one_object_that_cannot_be_read_does_not_lose_its_neighbours() {
 
 #[tokio::test]
 async fn a_list_that_is_cut_off_is_an_error() {
-    let maps =
-        answers(r#"{"kind":"ConfigMapList","items":[{"metadata":{"name":"a"}},{"meta"#, 8).namespaced::<ConfigMap>("a");
+    let maps = responding(r#"{"kind":"ConfigMapList","items":[{"metadata":{"name":"a"}},{"meta"#, 8)
+        .namespaced::<ConfigMap>("a");
     let error = maps.list(&ListParams::default()).await.unwrap_err();
     assert!(error.to_string().contains("cut off"), "{error}");
 }
@@ -90,7 +90,7 @@ async fn an_error_in_a_watch_is_its_last_item() {
         r#"{"type":"ADDED","object":{"metadata":{"name":"never"}}}"#,
     );
     for part in [1, 5, 1_000] {
-        let maps = answers(body, part).namespaced::<ConfigMap>("default");
+        let maps = responding(body, part).namespaced::<ConfigMap>("default");
         let events = maps.watch(&WatchParams::default(), "1").await.unwrap();
         let events: Vec<_> = events.collect().await;
         assert_eq!(events.len(), 4);
@@ -103,14 +103,14 @@ async fn an_error_in_a_watch_is_its_last_item() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_forgotten_is_said_to_be() {
+async fn an_expired_version_is_reported() {
     let server = Embedded::start();
-    let maps = Client::from(server.client()).namespaced::<ConfigMap>("default");
+    let maps = server.client().namespaced::<ConfigMap>("default");
     let first = maps.create(&PostParams::default(), &config_map("first", "0")).await.unwrap();
     maps.create(&PostParams::default(), &config_map("second", "0")).await.unwrap();
     server.compact();
     let version = first.metadata.resource_version.unwrap();
-    // The refusal comes with the answer, or as the first event.
+    // The refusal is the response, or its first event.
     let error = match maps.watch(&WatchParams::default(), &version).await {
         Ok(events) => Box::pin(events).next().await.unwrap().unwrap_err(),
         Err(error) => error,

@@ -1,93 +1,109 @@
-//! What can go wrong.
+//! Errors.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why something in this crate failed.
+/// The error of this crate.
 ///
-/// `{:?}` writes the same message as `{}`, because that is how Rust prints an error that `main`
-/// returns.
+/// `{:?}` writes the same message as `{}`, because Rust prints an error that `main` returns with `{:?}`.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server refused, or could not be reached.
+    /// The server refused a request, or could not be reached.
     #[error("{0}")]
     Client(#[source] Arc<steersman_client::Error>),
-    /// The cache could not do what was asked.
+    /// A cache failed.
     #[error(transparent)]
     Cache(#[from] steersman_cache::Error),
     /// The object is not in the cache.
-    #[error("there is no {kind} {key} in the cache")]
+    #[error("{kind} {key} not found in the cache")]
     NotFound {
-        /// Its kind.
+        /// The kind.
         kind: String,
-        /// Which one.
+        /// The key of the object.
         key: String,
     },
-    /// The manager's caches, as they are declared, can never answer this read.
+    /// The caches of the manager can never serve this read, as they are declared.
     #[error("{0}")]
     NotCached(#[source] NotCached),
-    /// What this client wrote has not come back in time.
+    /// The cache has not caught up in time with a write of this client.
     #[error(
-        "{kind} {key} was written through this client, and the cache has not caught up within {waited:?}: it has reached version \
-         {reached:?} and should have {wanted}; is the watch down? Use live() to read from the server, or stale_ok() to do without"
+        "the cache of {kind} has not caught up with a write to {key} within {waited:?}: it has reached version {reached:?}, \
+         wanted is {wanted}. If the watch is down, use live() to read from the server, or stale_ok() to read the cache as it is"
     )]
     Stale {
         /// The kind.
         kind: String,
-        /// Which object.
+        /// The key of the object.
         key: String,
-        /// What was waited for.
+        /// The version or the deletion that the read waits for.
         wanted: String,
-        /// How far the cache is.
+        /// The version that the cache has reached.
         reached: String,
-        /// How long was waited.
+        /// How long the read has waited.
         waited: Duration,
     },
     /// Two controllers have the same name.
-    #[error("there is a controller named {name:?} in this manager already: give one of them another with named(…)")]
+    #[error("the manager already has a controller named {name:?}: give one of them another name with named(…)")]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// A part of the manager failed, and so all were stopped.
-    #[error("{part} failed, and so the manager stopped: {problem}")]
-    Part {
-        /// Which part.
-        part: String,
-        /// What it said.
+    /// A controller, runnable or server of the manager failed, so the manager stopped.
+    #[error("{name} failed, so the manager stopped: {problem}")]
+    Runnable {
+        /// Its name.
+        name: String,
+        /// The error or the panic message.
         problem: String,
     },
-    /// Parts of the manager did not stop in time and were cut off.
-    #[error("after {waited:?} these had not stopped and were cut off: {}", parts.join(", "))]
+    /// Controllers, runnables or servers did not stop within the grace period and were aborted.
+    #[error("not stopped within the grace period of {waited:?}, aborted: {}", names.join(", "))]
     Grace {
-        /// How long was waited.
+        /// The grace period.
         waited: Duration,
-        /// Which parts.
-        parts: Vec<String>,
+        /// The names of what was aborted.
+        names: Vec<String>,
+    },
+    /// The write was not sent: this replica does not lead.
+    #[error("not sent, because this replica does not lead: {0}")]
+    NotLeader(#[source] Arc<steersman_client::Error>),
+    /// This replica has lost the leadership, so the manager stopped.
+    #[error("leadership lost, so the manager stopped (lease {lease}): {problem}")]
+    LeadershipLost {
+        /// The name of the Lease.
+        lease: String,
+        /// Why it was lost.
+        problem: String,
+    },
+    /// The settings of leader election cannot work.
+    #[error("invalid leader election: {problem}")]
+    InvalidLeaderElection {
+        /// What is wrong, and what to use instead.
+        problem: String,
     },
     /// The manager was started before.
-    #[error("the manager was started before: it can be started once")]
+    #[error("the manager was started before: a manager starts once")]
     StartedTwice,
-    /// The manager has ended.
-    #[error("the manager has stopped: nothing can be added to it any more")]
+    /// The manager has stopped.
+    #[error("the manager has stopped: nothing can be added to it")]
     Stopped,
-    /// Something did not stop in time.
+    /// A cache did not stop in time.
     #[error(
-        "{what} has not stopped within {waited:?}: a function that was given to it, such as that of an index or a transform, does \
-         not return"
+        "{what} has not stopped within {waited:?}: a function that it calls does not return, such as an index function or a \
+         transform"
     )]
     NotStopped {
-        /// What was waited for.
+        /// What has not stopped.
         what: String,
-        /// How long was waited.
+        /// How long the call has waited.
         waited: Duration,
     },
-    /// A kind is watched, and so its cache is needed.
+    /// The cache of a kind cannot be removed, because a controller watches the kind.
     #[error(
-        "{kind} is watched by {}, and so its cache cannot be taken away: remove_and_wait() the watches that were added while the \
-         manager runs; those that a controller has from the start stay as long as it does",
+        "the cache of {kind} cannot be removed, because {} watches it: call remove_and_wait() on watches that were added at run \
+         time; the watches of a ControllerBuilder stay as long as the controller",
         by.join(", ")
     )]
     InUse {
@@ -96,21 +112,21 @@ pub enum Error {
         /// The controllers that watch it.
         by: Vec<String>,
     },
-    /// An object cannot be what is asked.
+    /// An object is not valid for the operation.
     #[error("{0}")]
     InvalidObject(String),
     /// An object has another controller.
-    #[error("{object} is controlled by {by} already and cannot be controlled by {wanted} as well")]
+    #[error("{object} is already controlled by {by}: {wanted} cannot control it, too")]
     AlreadyControlled {
         /// The name of the object.
         object: String,
-        /// Who controls it.
+        /// The kind and name of its controller.
         by: String,
-        /// Who should.
+        /// The kind and name of the other owner.
         wanted: String,
     },
     /// A kind is registered with another type.
-    #[error("{kind} is registered as {registered} already and cannot be {wanted} as well: use one type for each kind")]
+    #[error("{kind} is already registered as {registered} and cannot be {wanted}, too: use one type for each kind")]
     SchemeClash {
         /// The kind.
         kind: String,
@@ -127,21 +143,21 @@ pub enum Error {
     },
 }
 
-/// Why the manager's caches, as they are declared, can never answer a read. A retry does not help: the declaration has to
-/// change. A reconcile that fails with this error, or with an error that has it among its
-/// [sources](std::error::Error::source), is not tried again: see [`Failure`].
+/// Why the caches of the manager can never serve a read, as they are declared. A retry does not help:
+/// the declaration has to change. A reconcile that fails with this error, or with an error that has it
+/// among its [sources](std::error::Error::source), is not retried: see [`ReconcileError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCached {
     /// The kind is not declared.
-    #[error("{kind} is not in the cache, because no informer was declared for it: call {fix} before")]
+    #[error("{kind} is not cached, because it is not declared: call {fix} first")]
     Undeclared {
         /// The kind.
         kind: String,
         /// The calls that declare it.
         fix: String,
     },
-    /// Whole objects are read, and the cache holds their metadata alone.
+    /// The read wants whole objects, and the cache holds only their metadata.
     #[error("only the metadata of {kind} is in the cache: {fix}")]
     MetadataOnly {
         /// The kind.
@@ -149,10 +165,10 @@ pub enum NotCached {
         /// How to read the metadata, and how to cache whole objects.
         fix: String,
     },
-    /// The cache keeps only a selection of the objects, and can hold none of those that are read.
+    /// The cache keeps a selection of the objects, and can hold none of those that the read wants.
     #[error("{what} cannot be read from the cache, which keeps only {selection}: {fix}")]
     OutsideSelection {
-        /// What is read: the kind, with the key, the namespace or the labels.
+        /// What the read wants: the kind, with the key, the namespace or the labels.
         what: String,
         /// The namespaces, labels and fields that the cache keeps.
         selection: String,
@@ -189,7 +205,9 @@ impl fmt::Debug for Error {
 
 impl From<steersman_client::Error> for Error {
     fn from(error: steersman_client::Error) -> Self {
-        Self::Client(Arc::new(error))
+        use steersman_client::GateError;
+        let closed = matches!(error, steersman_client::Error::Gate { gate: GateError::Closed, .. });
+        if closed { Self::NotLeader(Arc::new(error)) } else { Self::Client(Arc::new(error)) }
     }
 }
 
@@ -214,23 +232,24 @@ impl Error {
         matches!(self, Self::NotFound { .. }) || self.client().is_some_and(steersman_client::Error::is_not_found)
     }
 
-    /// The version that was asked for is forgotten by the server.
+    /// The server no longer has the requested version.
     pub fn is_gone(&self) -> bool {
         self.client().is_some_and(steersman_client::Error::is_expired)
     }
 
-    /// The cache has not caught up with what was written.
+    /// The cache has not caught up with a write.
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Stale { .. })
     }
 
-    /// The manager's caches, as they are declared, can never answer the read: an object outside the declared namespaces,
-    /// a kind that is not declared, a missing index. This is not [`is_not_found`](Self::is_not_found).
+    /// The caches of the manager can never serve the read, as they are declared: the object is outside
+    /// the declared namespaces, the kind is not declared, or an index is missing. This is not
+    /// [`is_not_found`](Self::is_not_found).
     pub fn is_not_cached(&self) -> bool {
         matches!(self, Self::NotCached(_))
     }
 
-    /// The same may succeed later, with nothing changed: the cache has not caught up, or the server cannot answer now.
+    /// The same call may succeed later: the cache has not caught up, or the server is not available.
     pub fn is_retryable(&self) -> bool {
         self.is_stale() || self.client().is_some_and(steersman_client::Error::is_retryable)
     }
@@ -241,36 +260,39 @@ impl Error {
     }
 }
 
-/// Why a reconcile failed. Any error becomes one with `?`. The key is then tried again with back-off, unless a retry
-/// cannot help:
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a reconcile failed. Every [`std::error::Error`] becomes one with `?`. The key is then retried with
+/// back-off, except
 ///
-/// - [`terminal`](Self::terminal) marks such an error;
-/// - a read that the caches can never answer ([`NotCached`]) is recognised, also as a source of another error (test
+/// - an error that [`terminal`](Self::terminal) marks;
+/// - a read that the caches can never serve ([`NotCached`]), also as a source of another error (test
 ///   `a_reconcile_that_reads_what_is_not_cached_is_not_tried_again`).
-pub struct Failure {
-    source: Box<dyn std::error::Error + Send + Sync>,
+pub struct ReconcileError {
+    source: BoxedError,
     terminal: bool,
 }
 
-impl Failure {
-    /// An error that does not go away by trying again: the key is not tried until something changes.
+impl ReconcileError {
+    /// An error that a retry cannot solve. The key is not reconciled until something changes.
     pub fn terminal(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { source: error.into(), terminal: true }
     }
 
-    /// An error that may go away by trying again, unless it is [`NotCached`]. Error types become one with `?`; this is for
-    /// errors that are not `std::error::Error`, such as an `anyhow::Error`: `.map_err(Failure::new)?`.
+    /// An error that is retried, unless it is [`NotCached`]. Error types become one with `?`. This is for
+    /// errors that do not implement `std::error::Error`, such as an `anyhow::Error`:
+    /// `.map_err(ReconcileError::new)?`.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = error.into();
         Self { terminal: is_not_cached(&*source), source }
     }
 
-    /// An error that is only words.
+    /// An error with a message and without a source. It is retried.
     pub fn message(text: impl Into<String>) -> Self {
         Self { source: text.into().into(), terminal: false }
     }
 
-    /// Whether trying again is no use.
+    /// Returns `true` if the reconcile is not retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -281,8 +303,9 @@ impl Failure {
     }
 }
 
-/// Whether an error, or one of its sources, is a read that the caches can never answer. An [`Error`] has a [`NotCached`] as its
-/// source, so that it is found behind a transparent error, too, which hides the error that it wraps but not that error's source.
+/// Returns `true` if an error, or one of its sources, is a read that the caches can never serve. An
+/// [`Error`] has its [`NotCached`] as a source, so that the search finds it behind a transparent error,
+/// too: that hides the error that it wraps, but not the source of that error.
 fn is_not_cached(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(|error| {
         let of_cache = error.downcast_ref::<steersman_cache::Error>();
@@ -291,23 +314,42 @@ fn is_not_cached(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
+/// An error that becomes a [`ReconcileError`] with `?`: every `std::error::Error`. It exists for the
+/// message of the compiler.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not become a `ReconcileError` with `?`",
+    // With `?`, the compiler shows nothing but the label.
+    label = "not an error type: use `.map_err(ReconcileError::message)?` with a text, and `.map_err(ReconcileError::new)?` with others"
+)]
+pub trait ReconcileCause: Into<BoxedError> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: std::error::Error + Send + Sync + 'static> ReconcileCause for E {}
+
+impl<E: ReconcileCause> From<E> for ReconcileError {
     fn from(error: E) -> Self {
-        Self { terminal: is_not_cached(&error), source: Box::new(error) }
+        Self::new(error)
     }
 }
 
-impl fmt::Display for Failure {
-    /// With all causes.
+impl From<ReconcileError> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(error: ReconcileError) -> Self {
+        error.source
+    }
+}
+
+impl fmt::Display for ReconcileError {
+    /// The error with all its sources.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.source)?;
-        let mut told = self.source.to_string();
+        let mut written = self.source.to_string();
         let mut cause = self.source.source();
         while let Some(error) = cause {
             let text = error.to_string();
-            if !told.contains(&text) {
+            if !written.contains(&text) {
                 write!(f, ": {text}")?;
-                told = text;
+                written = text;
             }
             cause = error.source();
         }
@@ -315,7 +357,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl fmt::Debug for Failure {
+impl fmt::Debug for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}{}", if self.terminal { " (terminal: not retried)" } else { "" })
     }
@@ -332,17 +374,17 @@ mod tests {
         }
         let not_declared = steersman_cache::Error::NotDeclared { kind: "Pod".to_owned(), fix: "declare".to_owned() };
         for error in [Error::DuplicateName { name: "cronjob".to_owned() }, not_declared.into(), Error::StartedTwice] {
-            // The standard library prints what `main` returns with `{:?}`.
+            // The standard library prints the error of `main` with `{:?}`.
             assert_eq!(format!("{:?}", main(error.clone()).unwrap_err()), error.to_string());
         }
-        assert_eq!(format!("{:?}", Failure::message("no mail")), "no mail");
-        assert_eq!(format!("{:?}", Failure::terminal("no mail")), "no mail (terminal: not retried)");
+        assert_eq!(format!("{:?}", ReconcileError::message("no mail")), "no mail");
+        assert_eq!(format!("{:?}", ReconcileError::terminal("no mail")), "no mail (terminal: not retried)");
     }
 
     #[test]
-    fn what_is_no_error_type_becomes_a_failure_that_is_tried_again() {
+    fn an_error_that_implements_no_trait_is_retried() {
         let boxed: Box<dyn std::error::Error + Send + Sync> = "the post office is closed".into();
-        let failure = Failure::new(boxed);
+        let failure = ReconcileError::new(boxed);
         assert!(!failure.is_terminal());
         assert_eq!(failure.to_string(), "the post office is closed");
     }

@@ -1,4 +1,4 @@
-//! Things to do before an object may go.
+//! Finalizers: cleanup before an object is deleted.
 
 use std::fmt;
 use std::future::Future;
@@ -10,17 +10,19 @@ use steersman_cache::{Cached, Object};
 use steersman_client::Patch;
 use steersman_wire::is_qualified_name;
 
-use crate::{CachedClient, Context, Error, Failure, Objects};
+use crate::{CachedClient, Context, Error, Objects, ReconcileError};
 
-/// How often the list of finalizers is written when others write the object all the time; then the reconcile fails.
+/// How many times the list of finalizers is written if other clients keep changing the object. After
+/// that, the reconcile fails.
 const ATTEMPTS_MAX: usize = 5;
 
-/// Adds a finalizer to an object in memory. Says whether it was not there.
+/// Adds a finalizer to an object in memory. Returns `true` if the object did not have it.
 pub fn add_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
     add_name(object.meta_mut().finalizers.get_or_insert_default(), name)
 }
 
-/// Takes a finalizer from an object in memory. Says whether it was there. Those of others stay.
+/// Removes a finalizer from an object in memory. Returns `true` if the object had it. Other finalizers
+/// stay.
 pub fn remove_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
     let finalizers = &mut object.meta_mut().finalizers;
     let removed = finalizers.as_mut().is_some_and(|finalizers| remove_name(finalizers, name));
@@ -28,28 +30,33 @@ pub fn remove_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
     removed
 }
 
-/// Whether an object has a finalizer.
+/// Returns `true` if an object has a finalizer.
 pub fn has_finalizer<K: Resource>(object: &K, name: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|finalizer| finalizer == name)
 }
 
-type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
+type HookFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ReconcileError>> + Send + 'a>>;
 type Hook<K> = dyn Fn(Context<K>, Cached<K>) -> HookFuture<'static> + Send + Sync;
 type ObjectsFn<K> = dyn Fn(&CachedClient) -> Objects<K> + Send + Sync;
 
-/// A finalizer, and what is to be done before the objects that have it may go.
+/// A finalizer with its hooks: the cleanup before an object is deleted.
 ///
-/// **What is promised.** Each hook is called at least once for each object that is deleted while it has the finalizer, with its last
-/// state, which is in the cache as well. The finalizer is taken away when all hooks have succeeded, and not before; hooks are called
-/// again otherwise, and so must not mind. Finalizers of others are not touched. The tests of these sentences are in
-/// `tests/finalizers.rs`.
+/// **Contract** (the tests are in `tests/finalizers.rs`)
+/// - For each object that is deleted while it has the finalizer, each hook runs at least once, with the
+///   last state of the object. The cache holds that state, too.
+/// - The finalizer is removed after all hooks have succeeded, and not before. After a failure, all hooks
+///   run again: a hook must be idempotent.
+/// - Finalizers of other controllers are not changed.
 ///
-/// The reconciler keeps the finalizer, calls [`ensure`](Self::ensure) first, and ends when the object is on its way out.
-/// [`GenerationChanged`](crate::GenerationChanged) lets a deletion through.
+/// The reconciler owns the finalizer, calls [`ensure`](Self::ensure) first, and returns if the object is
+/// being deleted. The predicate [`GenerationChanged`](crate::predicate::GenerationChanged) accepts the
+/// start of a deletion.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// # use steersman_runtime::{Action, Context, Error, Failure, Finalizer, FinalizerState, ObjectKey, Reconciler};
+/// # use steersman_runtime::{Action, Context, Error, ObjectKey, ReconcileError, Reconciler};
+/// use steersman_runtime::finalizer::{Finalizer, FinalizerState};
+///
 /// struct MapReconciler {
 ///     cleanup: Finalizer<ConfigMap>,
 /// }
@@ -58,7 +65,7 @@ type ObjectsFn<K> = dyn Fn(&CachedClient) -> Objects<K> + Send + Sync;
 ///     fn new() -> Result<Self, Error> {
 ///         let cleanup = Finalizer::new("example.com/cleanup")?.hook("secret", |ctx: Context<ConfigMap>, map| async move {
 ///             match ctx.client().delete::<Secret>(&map.key()).await {
-///                 // It is called again after a failure: the Secret may be gone already.
+///                 // A hook runs again after a failure: the Secret may be deleted already.
 ///                 Err(error) if error.is_not_found() => Ok(()),
 ///                 deleted => deleted,
 ///             }
@@ -68,9 +75,9 @@ type ObjectsFn<K> = dyn Fn(&CachedClient) -> Objects<K> + Send + Sync;
 /// }
 ///
 /// impl Reconciler<ConfigMap> for MapReconciler {
-///     type Error = Failure;
+///     type Error = ReconcileError;
 ///
-///     async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, Failure> {
+///     async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, ReconcileError> {
 ///         let Some(map) = ctx.object(key).await? else { return Ok(Action::done()) };
 ///         if self.cleanup.ensure(ctx, &map).await? == FinalizerState::Finalized {
 ///             return Ok(Action::done());
@@ -87,13 +94,13 @@ pub struct Finalizer<K: Resource> {
     hooks: Vec<(String, Box<Hook<K>>)>,
 }
 
-/// How it stands with an object and a finalizer.
+/// What [`Finalizer::ensure`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum FinalizerState {
-    /// The object is wanted, and has the finalizer: go on.
+    /// The object is not being deleted, and it has the finalizer: continue with the reconcile.
     Active,
-    /// The object is on its way out, and this finalizer is done with it: there is nothing to do.
+    /// The object is being deleted and no longer has this finalizer: end the reconcile.
     Finalized,
 }
 
@@ -105,18 +112,18 @@ impl<K: Resource> fmt::Debug for Finalizer<K> {
 }
 
 impl<K: Object + Resource<DynamicType = (), Scope: 'static>> Finalizer<K> {
-    /// A finalizer with a name such as `networks.example.com/cleanup`, without hooks yet.
+    /// Creates a finalizer without hooks. Its name has the form `networks.example.com/cleanup`.
     pub fn new(name: impl Into<String>) -> Result<Self, Error> {
         Self::of(name, CachedClient::objects)
     }
 }
 
 impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
-    /// The same for objects in any form: of a kind that is known at run time only, or their metadata alone.
+    /// Creates a finalizer of objects in any form: dynamic objects, or metadata alone.
     ///
     /// ```
     /// # use steersman_client::ApiResource;
-    /// # use steersman_runtime::{Error, Finalizer};
+    /// # use steersman_runtime::{Error, finalizer::Finalizer};
     /// # fn example(resource: ApiResource) -> Result<(), Error> {
     /// let finalizer = Finalizer::of("example.com/cleanup", move |client| client.dynamic(&resource))?;
     /// # let _ = finalizer;
@@ -130,29 +137,28 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
         let name = name.into();
         let problems = is_qualified_name(&name);
         if let Some(problem) = problems.first() {
-            return Err(Error::InvalidObject(format!("{name:?} cannot be the name of a finalizer: {problem}")));
+            return Err(Error::InvalidObject(format!("invalid finalizer name {name:?}: {problem}")));
         }
         if !name.contains('/') {
-            let problem =
-                format!("{name:?} cannot be the name of a finalizer: write domain/name, as example.com/{name}");
+            let problem = format!("invalid finalizer name {name:?}: expected domain/name, such as example.com/{name}");
             return Err(Error::InvalidObject(problem));
         }
         Ok(Self { name, objects: Box::new(objects), hooks: Vec::new() })
     }
 
-    /// Its name.
+    /// The name of the finalizer.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// With something to do before an object goes. Hooks are called in the order in which they were added; after one that fails the
-    /// others are called all the same.
+    /// Adds a hook. Hooks run in the order in which they were added. If one fails, the later ones still
+    /// run.
     #[must_use]
     pub fn hook<F, R, E>(mut self, name: impl Into<String>, hook: F) -> Self
     where
         F: Fn(Context<K>, Cached<K>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Failure>,
+        E: Into<ReconcileError>,
     {
         let hook = move |ctx: Context<K>, object: Cached<K>| -> HookFuture<'static> {
             let done = hook(ctx, object);
@@ -162,9 +168,10 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
         self
     }
 
-    /// To be called first in a reconcile: gives a living object the finalizer, and calls the hooks for one that is deleted. When it has
-    /// written, the object has a newer version than the one that was given: read it again before you update it.
-    pub async fn ensure(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<FinalizerState, Failure> {
+    /// Adds the finalizer to an object that is not being deleted, and runs the hooks of one that is.
+    /// Call it first in a reconcile. If it writes, the object at the server is newer than `object`: read
+    /// it again before an update.
+    pub async fn ensure(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<FinalizerState, ReconcileError> {
         let meta = object.meta();
         let present = meta.finalizers().any(|finalizer| finalizer == self.name);
         match (meta.deletion_timestamp().is_some(), present) {
@@ -177,7 +184,7 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
             (true, true) => {
                 self.call_hooks(ctx, object).await?;
                 match self.change(ctx, object, remove_name).await {
-                    // Somebody else has taken it away, and with it the object.
+                    // Another client has removed the last finalizer, and the object is deleted.
                     Err(error) if error.is_not_found() => {}
                     result => result?,
                 }
@@ -186,22 +193,22 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
         }
     }
 
-    /// Calls all hooks. If one of the failures goes away by trying again, it is the one that counts.
-    async fn call_hooks(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<(), Failure> {
-        let mut failed: Option<Failure> = None;
+    /// Runs all hooks. Of several errors, one that a retry can solve is returned before a terminal one.
+    async fn call_hooks(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<(), ReconcileError> {
+        let mut failed: Option<ReconcileError> = None;
         for (name, hook) in &self.hooks {
-            if let Err(failure) = hook(ctx.clone(), object.clone()).await {
-                tracing::warn!(hook = name, error = %failure, "the object stays until this succeeds");
-                if failed.as_ref().is_none_or(|failed| failed.is_terminal() && !failure.is_terminal()) {
-                    failed = Some(failure);
+            if let Err(error) = hook(ctx.clone(), object.clone()).await {
+                tracing::warn!(hook = name, %error, "finalizer hook failed, the object stays until it succeeds");
+                if failed.as_ref().is_none_or(|failed| failed.is_terminal() && !error.is_terminal()) {
+                    failed = Some(error);
                 }
             }
         }
         failed.map_or(Ok(()), Err)
     }
 
-    /// Changes the list of finalizers. If somebody has changed the object since it was read, it is read from the server and tried
-    /// again, so that hooks that have succeeded need not be called again for that.
+    /// Changes the list of finalizers. After a conflict it reads the object from the server and tries
+    /// again, because a failed reconcile would run all hooks again.
     async fn change(
         &self,
         ctx: &Context<K>,

@@ -1,4 +1,4 @@
-//! What a controller watches.
+//! A kind of objects, as a controller watches it.
 
 use std::any::TypeId;
 use std::fmt;
@@ -10,58 +10,61 @@ use kube_core::Resource;
 use steersman_cache::{Event, Index, Informer, InformerOptions, Object, SharedInformerFactory, StorageOptions};
 use steersman_client::{ApiResource, DynamicObject, PartialObjectMeta};
 
-use crate::enqueue::Owners;
+use crate::controller::OwnerMatch;
 use crate::predicate::{Change, Predicate};
 
 type Declare<K> =
     dyn Fn(&SharedInformerFactory, InformerOptions<K>) -> Result<Informer<K>, steersman_cache::Error> + Send + Sync;
 type Filter<K> = dyn Fn(&Event<K>) -> bool + Send + Sync;
 
-/// A kind of objects to watch: which of them, how they are kept, and which of their changes matter. Made with [`kind`] or
-/// [`dynamic`].
+/// A kind of objects to watch: which objects the cache keeps, how it stores them, and which changes
+/// cause a reconcile. Created with [`kind`], [`dynamic`], [`metadata`] or [`dynamic_metadata`].
 ///
-/// A manager has one cache for each kind. Which objects it keeps ([`namespace`](Self::namespace), [`labels`](Self::labels),
-/// [`fields`](Self::fields)) and how ([`storage`](Self::storage)) is said by the first who asks for it; to say something else later is
-/// an error (tests `a_kind_is_declared_once_for_all_who_say_the_same`, `a_kind_is_kept_in_one_way`). Who says nothing
-/// - takes what [`Manager::declare`](crate::Manager::declare) said, which is for all;
-/// - does not take what a controller said for itself, if that leaves out objects or parts of them: that is an error, too (test
-///   `what_a_controller_leaves_out_for_itself_is_not_shared_unsaid`).
+/// A manager has one cache for each kind. The first declaration of a kind decides which objects the cache
+/// keeps ([`namespace`](Self::namespace), [`labels`](Self::labels), [`fields`](Self::fields)) and how it
+/// stores them ([`storage`](Self::storage)). A later declaration with other options is an error (tests
+/// `a_kind_is_declared_once_for_all_who_say_the_same`, `a_kind_is_kept_in_one_way`). A later declaration
+/// without options
+/// - shares a cache that [`Manager::declare`](crate::Manager::declare) has declared;
+/// - is an error if a controller has declared the cache for itself and the cache leaves out objects or
+///   parts of them (test `what_a_controller_leaves_out_for_itself_is_not_shared_unsaid`).
 ///
-/// Predicates, filters, resyncs and owners are each source's own, and indexes are added to what there is.
+/// Predicates, filters, resyncs and owners apply to each source alone. Indexes are added to those that
+/// the cache has.
 pub struct Kind<K> {
     declare: Arc<Declare<K>>,
     pub(crate) identity: Identity,
     pub(crate) options: InformerOptions<K>,
-    /// How they are kept, where somebody said so.
+    /// The storage options, if the declaration has some.
     pub(crate) storage: Option<StorageOptions<K>>,
     pub(crate) conditions: Conditions<K>,
-    pub(crate) owners: Owners,
+    pub(crate) owner_match: OwnerMatch,
     pub(crate) resync: Option<Duration>,
 }
 
-/// Which kind it is.
+/// Identifies a kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
-    /// Typed, dynamic and metadata-only objects of one kind are kept apart.
+    /// Typed, dynamic and metadata-only objects of one kind have separate caches.
     pub(crate) object: TypeId,
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) path: String,
-    /// Which objects they are, whatever the version they are read in.
+    /// The resource and its group: equal for all versions of the API.
     pub(crate) resource: String,
-    /// Whether only the metadata of its objects is known.
+    /// The objects are metadata alone.
     pub(crate) metadata_only: bool,
-    /// Whether its objects are in namespaces.
+    /// The objects are in namespaces. A guess unless `scope_known`.
     pub(crate) namespaced: bool,
-    /// Whether that is known, and not only likely.
+    /// The objects are in namespaces, and the Rust type guarantees it.
     pub(crate) namespaced_for_sure: bool,
-    /// Whether it is known if its objects are in namespaces.
+    /// `namespaced` is known.
     pub(crate) scope_known: bool,
-    /// What to write to declare it.
+    /// The call that declares the kind, for error messages.
     pub(crate) call: String,
 }
 
-/// Which changes matter.
+/// Which changes cause a reconcile.
 pub(crate) struct Conditions<K> {
     predicates: Vec<Arc<dyn Predicate>>,
     filters: Vec<Arc<Filter<K>>>,
@@ -78,7 +81,8 @@ impl<K> Conditions<K> {
         self.predicates.extend(predicates.iter().cloned());
     }
 
-    /// Whether an event matters to all of them. One that panics lets it through: a reconcile too many harms nobody, one too few may.
+    /// Returns `true` if all of them accept an event. One that panics accepts it: an extra reconcile does no
+    /// harm, a missing one may.
     pub(crate) fn matter(&self, event: &Event<K>, guard: impl Fn(&str, &dyn Fn() -> bool) -> Option<bool>) -> bool {
         let change = Change::of(event);
         let mut predicates = self.predicates.iter();
@@ -87,33 +91,43 @@ impl<K> Conditions<K> {
     }
 }
 
+/// A Rust type that has a kind of its own: every `k8s-openapi` kind, every `CustomResource`. It is
+/// implemented for all of them.
+#[diagnostic::on_unimplemented(
+    message = "the kind of `{Self}` is not known at compile time",
+    label = "not a type of one kind",
+    note = "for a `DynamicObject`, use `dynamic(&api_resource)`; for the metadata of one, `dynamic_metadata(&api_resource)`",
+    note = "a type of your own needs `#[derive(CustomResource)]`"
+)]
+pub trait StaticKind: Object + Resource<DynamicType = (), Scope: 'static> {}
+
+#[diagnostic::do_not_recommend]
+impl<K: Object + Resource<DynamicType = (), Scope: 'static>> StaticKind for K {}
+
 /// The objects of a Rust type: every `k8s-openapi` kind, every `CustomResource`.
-pub fn kind<K>() -> Kind<K>
-where
-    K: Object + Resource<DynamicType = (), Scope: 'static>,
-{
+pub fn kind<K: StaticKind>() -> Kind<K> {
     let declare = |factory: &SharedInformerFactory, options| factory.informer::<K>(options);
     Kind::new(declare, Identity::of::<K, K>(&(), format!("kind::<{}>()", K::kind(&()))))
 }
 
-/// The objects of a kind that is known at run time only.
+/// The objects of a kind that is known only at run time.
 pub fn dynamic(resource: &ApiResource) -> Kind<DynamicObject> {
     let identity = Identity::of::<DynamicObject, DynamicObject>(resource, format!("dynamic(<{}>)", resource.plural));
     let resource = resource.clone();
     Kind::new(move |factory: &SharedInformerFactory, options| factory.dynamic_informer(&resource, options), identity)
 }
 
-/// The metadata of objects of a Rust type: the rest is not even sent by the server.
+/// The metadata of objects of a Rust type. The server sends nothing else.
 pub fn metadata<K>() -> Kind<PartialObjectMeta<K>>
 where
-    K: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static,
+    K: StaticKind,
     PartialObjectMeta<K>: Object,
 {
     let declare = |factory: &SharedInformerFactory, options| factory.metadata_informer::<K>(options);
     Kind::new(declare, Identity::of::<PartialObjectMeta<K>, K>(&(), format!("metadata::<{}>()", K::kind(&()))))
 }
 
-/// The metadata of objects of a kind that is known at run time only.
+/// The metadata of objects of a kind that is known only at run time.
 pub fn dynamic_metadata(resource: &ApiResource) -> Kind<PartialObjectMeta<DynamicObject>> {
     let call = format!("dynamic_metadata(<{}>)", resource.plural);
     let identity = Identity::of::<PartialObjectMeta<DynamicObject>, DynamicObject>(resource, call);
@@ -125,14 +139,14 @@ pub fn dynamic_metadata(resource: &ApiResource) -> Kind<PartialObjectMeta<Dynami
 }
 
 impl Identity {
-    /// Objects are kept as `O`; `K` knows what they are.
+    /// `O` is the type of the cached objects, `K` the type that knows the kind.
     pub(crate) fn of<O: 'static, K: Resource<Scope: 'static> + 'static>(
         dynamic: &K::DynamicType,
         call: String,
     ) -> Self {
         let is_scope = |scope| TypeId::of::<K::Scope>() == scope;
         let namespaced_for_sure = is_scope(TypeId::of::<NamespaceResourceScope>());
-        let in_no_namespace = is_scope(TypeId::of::<ClusterResourceScope>());
+        let cluster_scoped = is_scope(TypeId::of::<ClusterResourceScope>());
         Self {
             object: TypeId::of::<O>(),
             group: K::group(dynamic).into_owned(),
@@ -140,15 +154,15 @@ impl Identity {
             path: K::url_path(dynamic, None),
             resource: format!("{}.{}", K::plural(dynamic), K::group(dynamic)),
             metadata_only: TypeId::of::<O>() != TypeId::of::<K>(),
-            // Of a kind that is known at run time only it is not known: most are.
-            namespaced: !in_no_namespace,
+            // Not known of a dynamic kind. Most kinds are namespaced.
+            namespaced: !cluster_scoped,
             namespaced_for_sure,
-            scope_known: in_no_namespace || namespaced_for_sure,
+            scope_known: cluster_scoped || namespaced_for_sure,
             call,
         }
     }
 
-    /// Whether they are kept in the same cache.
+    /// Returns `true` if both have the same cache.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.object == other.object && self.path == other.path
     }
@@ -163,74 +177,75 @@ impl<K> Kind<K> {
         identity: Identity,
     ) -> Self {
         let (options, conditions) = (InformerOptions::default(), Conditions::default());
-        let (storage, owners, resync) = (None, Owners::default(), None);
-        Self { declare: Arc::new(declare), identity, options, storage, conditions, owners, resync }
+        let (storage, owner_match, resync) = (None, OwnerMatch::default(), None);
+        Self { declare: Arc::new(declare), identity, options, storage, conditions, owner_match, resync }
     }
 
-    /// Only changes that matter to `predicate`. Called again, those that matter to all.
+    /// Reconciles only after changes that `predicate` accepts. With several predicates, all have to accept.
     #[must_use]
     pub fn predicate(mut self, predicate: impl Predicate) -> Self {
         self.conditions.predicates.push(Arc::new(predicate));
         self
     }
 
-    /// Only events that the function lets through. It sees the objects; looking at more than their metadata decodes them.
+    /// Reconciles only after events for which `filter` returns `true`. It sees the objects: their metadata
+    /// is free, everything else decodes them.
     #[must_use]
     pub fn filter(mut self, filter: impl Fn(&Event<K>) -> bool + Send + Sync + 'static) -> Self {
         self.conditions.filters.push(Arc::new(filter));
         self
     }
 
-    /// Tells of every object again each time this has passed, which is at least a second, as updates that change nothing: for a
-    /// controller that also has to look after something outside of Kubernetes. They come after what has changed
-    /// ([`LOW_PRIORITY`](crate::LOW_PRIORITY)).
+    /// Delivers every object again after each period of at least a second, as an update without changes:
+    /// for a controller that also checks a system outside of Kubernetes. Changes come first, because
+    /// resyncs have [`LOW_PRIORITY`](crate::LOW_PRIORITY).
     #[must_use]
     pub fn resync(mut self, every: Duration) -> Self {
         self.resync = Some(every);
         self
     }
 
-    /// As what a controller [owns](crate::ControllerBuilder::owns): tell every owner of its kind, not only the one that controls the
-    /// object.
+    /// With [`owns`](crate::ControllerBuilder::owns): reconciles all owners of the controller's kind, not
+    /// only the one that controls the object.
     #[must_use]
     pub fn every_owner(mut self) -> Self {
-        self.owners = Owners::All;
+        self.owner_match = OwnerMatch::All;
         self
     }
 
-    /// Its objects are in no namespace. A Rust type has its scope, and the scope of a dynamic kind
-    /// comes from discovery where a controller needs it (test
-    /// `the_scope_of_a_dynamic_owner_comes_from_discovery`); this is for servers without discovery,
-    /// and wins.
+    /// Declares that the objects are not in namespaces. The scope of a Rust type is known, and that of a
+    /// dynamic kind comes from discovery where a controller needs it (test
+    /// `the_scope_of_a_dynamic_owner_comes_from_discovery`). This is for servers without discovery, and
+    /// overrides it.
     #[must_use]
-    pub fn in_no_namespace(mut self) -> Self {
+    pub fn cluster_scoped(mut self) -> Self {
         self.identity.namespaced = false;
         self.identity.scope_known = true;
         self
     }
 
-    /// Keeps only the objects in a namespace. Called again, those in either.
+    /// Caches only the objects of a namespace. With several calls, those of all these namespaces.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.options = self.options.namespace(namespace);
         self
     }
 
-    /// Keeps only objects whose labels match.
+    /// Caches only objects whose labels match.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.options = self.options.labels(selector);
         self
     }
 
-    /// Keeps only objects whose fields match.
+    /// Caches only objects whose fields match.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.options = self.options.fields(selector);
         self
     }
 
-    /// How they are kept.
+    /// Sets how the cache stores the objects.
     #[must_use]
     pub fn storage(mut self, storage: StorageOptions<K>) -> Self {
         self.options = self.options.storage(storage.clone());
@@ -238,7 +253,7 @@ impl<K> Kind<K> {
         self
     }
 
-    /// With an index, by which the cached client lists.
+    /// Adds an index, for [`ListQuery::index`](crate::ListQuery::index).
     #[must_use]
     pub fn index(mut self, name: impl Into<String>, index: Index<K>) -> Self {
         self.options = self.options.index(name, index);

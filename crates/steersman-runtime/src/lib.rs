@@ -1,4 +1,4 @@
-//! Controllers: write `reconcile`, say what to watch, and a [`Manager`] does the rest. What controller-runtime is to Go.
+//! Controllers: the part that controller-runtime is in Go.
 //!
 //! ```text
 //!  caches ──events──▶ Predicates ──▶ keys (itself, owners, map) ──▶ WorkQueue ──▶ Worker ──▶ Layers ──▶ Reconciler
@@ -6,28 +6,27 @@
 //!    └───────────────────────── reads ── CachedClient ── writes ──▶ API server ◀───────────────────────────┘
 //! ```
 //!
-//! A [`Manager`] has one client and one cache for each kind. A [`Kind`] says which objects of a kind are kept and which of their
-//! changes matter ([`Predicate`]). A [`ControllerBuilder`] says whose keys a change is about: the object's own, its owner's, or what a
-//! function makes of it. The keys wait in a queue; workers take them, through any number of [`Layer`]s, to a [`Reconciler`], which is
-//! given a [`Context`] and says with an [`Action`] when to look again. It reads from the caches and writes to the server with the
-//! [`CachedClient`], which reads what it wrote.
+//! A [`Manager`] has one client and one cache for each kind. A [`Kind`] declares which objects the cache
+//! keeps and which changes cause a reconcile ([`predicate`]). A [`ControllerBuilder`] declares which keys a
+//! change enqueues: the key of the object itself, of its owner, or the keys that a function returns. Workers
+//! take the keys out of a queue and pass them through the [layers](layer) to a [`Reconciler`]. It receives a
+//! [`Context`] and returns an [`Action`]. With the [`CachedClient`] it reads from the caches and writes to
+//! the server; its reads show its own writes.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-//! use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, kind, reconcile_fn, set_controller_reference};
+//! use steersman_runtime::owner::set_controller_reference;
+//! use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 //! # use std::time::Duration;
-//! # use steersman_client::{Client, ObjectMeta, PostParams};
+//! # use steersman_client::{Client, PostParams};
 //!
 //! /// Every ConfigMap has an empty Secret of its name.
-//! async fn reconcile(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
-//!     // Gone: the server takes its Secret along.
-//!     let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
-//!     let map = map.get()?;
-//!     let mut secret = Secret::default();
-//!     secret.metadata.name = Some(key.name().to_owned());
-//!     secret.metadata.namespace = key.namespace().map(Into::into);
-//!     // One that belongs to somebody else is an error, and is left alone.
-//!     ctx.client().create_or_update(secret, |secret| set_controller_reference(&*map, secret).map(drop)).await?;
+//! async fn reconcile(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
+//!     // The server deletes the Secret of a deleted ConfigMap.
+//!     let Some(map) = ctx.get(&key).await? else { return Ok(Action::done()) };
+//!     let secret = Secret { metadata: key.to_meta(), ..Secret::default() };
+//!     // Fails if the Secret has another controller.
+//!     ctx.client().create_or_update(secret, |secret| set_controller_reference(&*map, secret)).await?;
 //!     Ok(Action::done())
 //! }
 //!
@@ -35,17 +34,15 @@
 //!     let manager = Manager::new(client);
 //!     manager
 //!         .controller(kind::<ConfigMap>())
-//!         .owns(kind::<Secret>()) // who deletes a Secret gets it back
+//!         .owns(kind::<Secret>()) // reconciles the ConfigMap if its Secret is deleted
 //!         .max_concurrent(4)
 //!         .complete(reconcile_fn(reconcile))?;
 //!     manager.start(shutdown).await // in a program: steersman_runtime::shutdown_signal()
 //! }
 //! #
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let embedded = steersman_testing::Embedded::start();
-//! # let client = Client::from(embedded.client());
-//! # let metadata = ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() };
-//! # let map = ConfigMap { metadata, ..ConfigMap::default() };
+//! # let client = steersman_testing::Embedded::start().client();
+//! # let map = ConfigMap { metadata: ObjectKey::new("default", "web").to_meta(), ..ConfigMap::default() };
 //! # client.namespaced("default").create(&PostParams::default(), &map).await?;
 //! # let secrets = client.namespaced::<Secret>("default");
 //! # let made = async {
@@ -59,59 +56,39 @@
 //! # }
 //! ```
 //!
-//! What is promised stands at the types, with the names of the tests: [`Manager`] and [`Controller`] (contracts 5 and 10 of the
-//! design), [`CachedClient`] (6 and 11), [`Finalizer`], [`Scheme`]. And for all of them together: a controller that is killed at
-//! any of its requests, before it was sent or after it was done, and started again, ends in the same state
-//! (`a_controller_that_is_killed_while_it_creates_ends_in_the_same_state`, in `tests/crash.rs`).
+//! The contracts stand at the types, with the names of their tests: [`Manager`] and [`Controller`] (contracts
+//! 5 and 10), [`CachedClient`] (6 and 11), [`Finalizer`](finalizer::Finalizer), [`Scheme`]. One contract is
+//! about all of them: a controller that is killed before or after any of its requests and started again ends
+//! in the same state (`a_controller_that_is_killed_while_it_creates_ends_in_the_same_state`, in
+//! `tests/crash.rs`).
 //!
-//! None of this is needed to write a controller: an informer, a work queue and a loop do, as
-//! `a_controller_written_by_hand_needs_no_manager` shows in `tests/controllers/low_road.rs`.
+//! A controller needs none of this: an informer, a work queue and a loop are enough.
+//! `a_controller_written_by_hand_needs_no_manager` in `tests/controllers/low_road.rs` shows it.
 
 mod caches;
 mod client;
-mod conditions;
+pub mod condition;
 mod controller;
-mod create_or_update;
-mod enqueue;
 mod error;
-mod finalizer;
+pub mod finalizer;
 mod kind;
-mod layers;
+pub mod layer;
+pub mod leader_election;
 mod manager;
-mod owner_reference;
-mod predicate;
-mod query;
-mod reads;
+pub mod owner;
+pub mod predicate;
+mod read_your_writes;
 mod reconciler;
 mod scheme;
 mod scope;
-mod signals;
-mod sources;
 mod stop;
-mod writes;
 
+pub use client::{CachedClient, ListQuery, Mutated, Objects, ObjectsSubresource, OperationResult};
+pub use controller::{Controller, ControllerBuilder, ControllerMetrics, LOW_PRIORITY};
+pub use error::{Error, NotCached, ReconcileError};
+pub use kind::{Kind, StaticKind, dynamic, dynamic_metadata, kind, metadata};
+pub use manager::{Manager, ManagerBuilder, shutdown_signal};
+pub use reconciler::{Action, Context, Reconciler, reconcile_fn};
+pub use scheme::{DecodedObject, Scheme};
 pub use steersman_cache::{Cached, Event, Index, Lister, Object, ObjectKey, StorageMode, StorageOptions};
-
-pub use client::{CachedClient, Objects};
-pub use conditions::{condition, is_condition_true, remove_condition, set_condition};
-pub use controller::{Controller, ControllerBuilder, ControllerMetrics};
-pub use create_or_update::{Mutated, OperationResult};
-pub use enqueue::LOW_PRIORITY;
-pub use error::{Error, Failure, NotCached};
-pub use finalizer::{Finalizer, FinalizerState, add_finalizer, has_finalizer, remove_finalizer};
-pub use kind::{Kind, dynamic, dynamic_metadata, kind, metadata};
-pub use layers::{Layer, PanicGuard, Panicked, Timeout, Tracing};
-pub use manager::{Manager, ManagerBuilder};
-pub use owner_reference::{
-    controller_reference, owner_reference, remove_owner_reference, set_controller_reference, set_owner_reference,
-    set_reference,
-};
-pub use predicate::{
-    And, AnnotationsChanged, Change, ChangeKind, GenerationChanged, LabelsChanged, LabelsMatch, Not, Or, Predicate,
-    ResourceVersionChanged,
-};
-pub use query::ListQuery;
-pub use reconciler::{Action, Context, DynReconciler, ReconcileFn, ReconcileFuture, Reconciler, reconcile_fn};
-pub use scheme::{Decoded, Scheme};
-pub use signals::shutdown_signal;
-pub use stop::Stop;
+pub use stop::StopSignal;

@@ -1,34 +1,43 @@
-//! Which changes matter.
+//! Predicates: which changes of an object cause a reconcile.
+//!
+//! ```
+//! # use k8s_openapi::api::core::v1::ConfigMap;
+//! # use steersman_runtime::kind;
+//! use steersman_runtime::predicate::{AnnotationsChanged, GenerationChanged, Predicate};
+//!
+//! let maps = kind::<ConfigMap>().predicate(GenerationChanged.or(AnnotationsChanged));
+//! # let _ = maps;
+//! ```
 
 use std::fmt;
 
 use steersman_cache::Event;
 use steersman_wire::{LabelSelector, Metadata, SelectorError};
 
-/// What a predicate is asked about: a change, as far as the metadata tell.
+/// A change of an object, as far as its metadata shows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
-    /// What happened.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// The metadata before, of an update.
+    /// The metadata before an update.
     pub old: Option<&'a Metadata>,
-    /// The metadata now, or the last ones known.
+    /// The metadata now. After a deletion, the last known metadata.
     pub object: &'a Metadata,
 }
 
-/// What happened to an object.
+/// The kind of a [`Change`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// It is there.
+    /// The object was created, or it existed when the controller started.
     Create,
-    /// It has changed, or is told of again.
+    /// The object has changed, or a resync delivers it again.
     Update,
-    /// It is gone.
+    /// The object was deleted.
     Delete,
 }
 
 impl<'a> Change<'a> {
-    /// The change that an event tells of.
+    /// The change that an event describes.
     pub fn of<K>(event: &'a Event<K>) -> Self {
         let (kind, old) = match event {
             Event::Add { .. } => (ChangeKind::Create, None),
@@ -38,19 +47,20 @@ impl<'a> Change<'a> {
         Self { kind, old, object: event.object().meta() }
     }
 
-    /// Whether something about an update is different. Creations and deletions always are.
+    /// Returns `true` if an update has changed a part of the metadata. Creations and deletions always
+    /// count as a change.
     fn differs<T: PartialEq>(&self, what: impl Fn(&'a Metadata) -> T) -> bool {
         self.old.is_none_or(|old| what(old) != what(self.object))
     }
 }
 
-/// Says which changes matter. It sees the metadata only, so that it fits objects of any type; for a predicate on objects see
-/// [`Kind::filter`](crate::Kind::filter).
+/// Decides which changes cause a reconcile. A predicate sees only metadata, so that it works for
+/// objects of any type. [`Kind::filter`](crate::Kind::filter) sees whole objects.
 pub trait Predicate: Send + Sync + 'static {
-    /// Whether the change matters.
+    /// Returns `true` if the change causes a reconcile.
     fn matters(&self, change: &Change<'_>) -> bool;
 
-    /// Both have to agree.
+    /// Both predicates accept the change.
     fn and<P: Predicate>(self, other: P) -> And<Self, P>
     where
         Self: Sized,
@@ -58,7 +68,7 @@ pub trait Predicate: Send + Sync + 'static {
         And(self, other)
     }
 
-    /// One has to agree.
+    /// At least one of the predicates accepts the change.
     fn or<P: Predicate>(self, other: P) -> Or<Self, P>
     where
         Self: Sized,
@@ -66,7 +76,7 @@ pub trait Predicate: Send + Sync + 'static {
         Or(self, other)
     }
 
-    /// The opposite.
+    /// The predicate rejects the change.
     fn not(self) -> Not<Self>
     where
         Self: Sized,
@@ -81,8 +91,9 @@ impl<F: Fn(&Change<'_>) -> bool + Send + Sync + 'static> Predicate for F {
     }
 }
 
-/// Updates that changed `metadata.generation`, which is raised when the spec changes and not for status or metadata. Creations and
-/// deletions matter, and so does the deletion mark: it raises the generation as well.
+/// Accepts updates that change `metadata.generation`. The server raises it when the spec changes, and
+/// not for a change of status or metadata. A deletion timestamp raises it, too. Creations and deletions
+/// are accepted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GenerationChanged;
 
@@ -92,7 +103,7 @@ impl Predicate for GenerationChanged {
     }
 }
 
-/// Updates that changed labels. Creations and deletions matter.
+/// Accepts updates that change labels. Creations and deletions are accepted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LabelsChanged;
 
@@ -102,7 +113,7 @@ impl Predicate for LabelsChanged {
     }
 }
 
-/// Updates that changed annotations. Creations and deletions matter.
+/// Accepts updates that change annotations. Creations and deletions are accepted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnnotationsChanged;
 
@@ -118,7 +129,7 @@ fn sorted<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str, 
     pairs
 }
 
-/// Updates that changed anything: all but resyncs. Creations and deletions matter.
+/// Accepts updates that change anything, which excludes resyncs. Creations and deletions are accepted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResourceVersionChanged;
 
@@ -128,7 +139,7 @@ impl Predicate for ResourceVersionChanged {
     }
 }
 
-/// Objects whose labels match, before or after an update.
+/// Accepts changes of objects whose labels match, before or after an update.
 #[derive(Debug, Clone)]
 pub struct LabelsMatch(LabelSelector);
 
@@ -146,7 +157,7 @@ impl Predicate for LabelsMatch {
     }
 }
 
-/// Both have to agree.
+/// Accepts a change that both predicates accept: [`Predicate::and`].
 #[derive(Debug, Clone, Copy)]
 pub struct And<A, B>(A, B);
 
@@ -156,7 +167,7 @@ impl<A: Predicate, B: Predicate> Predicate for And<A, B> {
     }
 }
 
-/// One has to agree.
+/// Accepts a change that at least one of the predicates accepts: [`Predicate::or`].
 #[derive(Debug, Clone, Copy)]
 pub struct Or<A, B>(A, B);
 
@@ -166,7 +177,7 @@ impl<A: Predicate, B: Predicate> Predicate for Or<A, B> {
     }
 }
 
-/// The opposite.
+/// Accepts a change that the predicate rejects: [`Predicate::not`].
 #[derive(Debug, Clone, Copy)]
 pub struct Not<A>(A);
 

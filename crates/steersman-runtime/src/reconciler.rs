@@ -1,37 +1,41 @@
-//! What users write: a function that makes the world as an object wants it.
+//! The reconciler, its context and its result.
 
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use steersman_cache::{Cached, Lister, Object, ObjectKey};
 
-use crate::caches::Found;
-use crate::reads::Reader;
-use crate::{CachedClient, Error, Failure};
-use jiff::Timestamp;
+use crate::caches::CacheHandle;
+use crate::layer::ReconcileFuture;
+use crate::leader_election::{Epoch, Leadership};
+use crate::read_your_writes::Reader;
+use crate::stop::StopSignal;
+use crate::{CachedClient, Error, ReconcileError};
 
-/// Makes the world as one object wants it, and says when to look again.
+/// Brings the world to the state that an object describes.
 ///
-/// It is called with a key, not with what changed: read the object with [`Context::object`], which gives `None` when it is gone, and
-/// compare what should be with what is. It is never called for the same key twice at a time (contract 5). An error, or a
-/// panic, has it called again later, after 5 ms, then 10, 20 and so on; see [`Failure::terminal`].
+/// A reconciler receives the key of an object, not the change: it reads the object with
+/// [`Context::get`], which returns `None` for a deleted object, and compares the desired state with the
+/// actual one. It never runs twice at a time for the same key (contract 5). After an error or a panic it
+/// runs again with back-off: after 5 ms, 10 ms, 20 ms and so on. [`ReconcileError::terminal`] is not
+/// retried.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::ConfigMap;
-/// use steersman_runtime::{Action, Context, Failure, ObjectKey, Reconciler};
+/// use steersman_runtime::{Action, Context, ObjectKey, ReconcileError, Reconciler};
 ///
 /// struct Print;
 ///
 /// impl Reconciler<ConfigMap> for Print {
-///     type Error = Failure;
+///     type Error = ReconcileError;
 ///
-///     async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, Failure> {
-///         let Some(map) = ctx.object(key).await? else { return Ok(Action::done()) };
-///         println!("{key} has {} entries", map.get()?.data.iter().flatten().count());
+///     async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, ReconcileError> {
+///         let Some(map) = ctx.get(key).await? else { return Ok(Action::done()) };
+///         println!("{key} has {} entries", map.data.iter().flatten().count());
 ///         Ok(Action::done())
 ///     }
 /// }
@@ -42,14 +46,14 @@ use jiff::Timestamp;
     note = "a reconciler has `async fn reconcile(&self, ctx: &Context<{K}>, key: &ObjectKey) -> Result<Action, Self::Error>`"
 )]
 pub trait Reconciler<K>: Send + Sync + 'static {
-    /// What can go wrong: [`Failure`], or any error type.
-    type Error: Into<Failure> + Send;
+    /// The error of a reconcile: [`ReconcileError`], or any error type.
+    type Error: Into<ReconcileError> + Send;
 
-    /// Looks at one object and does what is needed.
+    /// Reconciles one object.
     fn reconcile(&self, ctx: &Context<K>, key: &ObjectKey) -> impl Future<Output = Result<Action, Self::Error>> + Send;
 }
 
-/// When to look at an object again.
+/// When an object is reconciled again after a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Action {
@@ -57,24 +61,26 @@ pub struct Action {
 }
 
 impl Action {
-    /// When something changes.
+    /// Reconciles the object again when something changes.
     pub fn done() -> Self {
         Self { after: None }
     }
 
-    /// After this time, or when something changes before. It is no failure: earlier ones are forgotten. Zero means at once, after the
-    /// keys that wait already and without any back-off: to wait for something that takes its time, say how long, or fail.
+    /// Reconciles the object again after this time, or earlier if something changes. This is a success:
+    /// it resets the back-off of the key. A delay of zero reconciles it after the keys that are queued
+    /// already, without back-off. To poll for something slow, use a delay, or return an error.
     pub fn requeue_after(delay: Duration) -> Self {
         Self { after: Some(delay) }
     }
 
-    /// After which time, if not only when something changes.
+    /// The delay of [`requeue_after`](Self::requeue_after).
     pub fn after(&self) -> Option<Duration> {
         self.after
     }
 }
 
-/// What a reconciler works with. Clones are cheap.
+/// What a reconciler works with: the objects of its kind, the client, the clock and the stop signal.
+/// Clones are cheap.
 pub struct Context<K> {
     shared: Arc<Shared<K>>,
 }
@@ -83,6 +89,8 @@ struct Shared<K> {
     controller: String,
     client: CachedClient,
     reader: Reader<K>,
+    stop: StopSignal,
+    leadership: Option<Leadership>,
 }
 
 impl<K> Clone for Context<K> {
@@ -98,9 +106,15 @@ impl<K> fmt::Debug for Context<K> {
 }
 
 impl<K: Object> Context<K> {
-    pub(crate) fn new(controller: String, client: CachedClient, found: Found<K>) -> Self {
-        let reader = client.reader(found);
-        Self { shared: Arc::new(Shared { controller, client, reader }) }
+    pub(crate) fn new(
+        controller: String,
+        client: CachedClient,
+        cache: CacheHandle<K>,
+        stop: StopSignal,
+        leadership: Option<Leadership>,
+    ) -> Self {
+        let reader = client.reader(cache);
+        Self { shared: Arc::new(Shared { controller, client, reader, stop, leadership }) }
     }
 
     /// The name of the controller.
@@ -108,88 +122,122 @@ impl<K: Object> Context<K> {
         &self.shared.controller
     }
 
-    /// Reads from the cache, writes to the server.
+    /// The client of the manager: it reads from the caches and writes to the server.
     pub fn client(&self) -> &CachedClient {
         &self.shared.client
     }
 
-    /// The time, for conditions and deadlines: the wall clock of the manager's world, which tests set.
-    pub fn now(&self) -> Timestamp {
-        self.shared.client.world().now()
+    /// Reads the object with this key from the cache, and decodes it. Returns `None` if it does not
+    /// exist. Use [`object`](Self::object) if the metadata is enough.
+    ///
+    /// Reads your writes, as [`CachedClient`] does: it returns what this manager's client has written or
+    /// a later state, waits if the cache is behind, and fails with [`Error::Stale`] after a while
+    /// (contract 6, test `a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it`). A key
+    /// outside the declared namespaces is [`Error::NotCached`], which is not retried.
+    pub async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Error> {
+        let object = self.object(key).await?;
+        Ok(object.map(|object| object.get()).transpose()?)
     }
 
-    /// The cached objects of the controller's own kind, as the cache has them at this moment. It never waits, and so it does not promise
-    /// to show what this controller has just written: for that there are [`object`](Self::object) and [`client`](Self::client).
+    /// As [`get`](Self::get), but decodes the object only when
+    /// [`Cached::get`](steersman_cache::Cached::get) is called. Its metadata needs no decoding.
+    pub async fn object(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
+        self.shared.reader.get(key).await
+    }
+
+    /// The cached objects of the controller's kind. A lister never waits, and so it may not show what
+    /// this controller has just written. [`get`](Self::get), [`object`](Self::object) and
+    /// [`client`](Self::client) do.
     pub fn lister(&self) -> &Lister<K> {
         self.shared.reader.lister()
     }
 
-    /// The object with this key from the cache; `None` when it is gone. It reads your writes, as [`CachedClient`] does: what this
-    /// manager's client wrote is seen, or waited for, and after a while [`Error::Stale`] (contract 6, test
-    /// `a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it`). A key outside the declared namespaces is
-    /// [`Error::NotCached`], and the reconcile is not tried again.
-    pub async fn object(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
-        self.shared.reader.get(key).await
+    /// The current time, for conditions and deadlines. It is the wall clock of the manager's
+    /// [`World`](steersman_world::World), which tests can set.
+    pub fn now(&self) -> Timestamp {
+        self.shared.client.world().now()
+    }
+
+    /// The term of leadership that this replica acts in. `None` if it does not lead, without leader
+    /// election, and for controllers that run on every replica. Systems outside Kubernetes can refuse
+    /// requests of an earlier [`Epoch`].
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.shared.leadership.as_ref()?.epoch()
+    }
+
+    /// The signal that the controller stops. A reconcile that takes long ends early if it waits for
+    /// this; the manager waits for it no longer than
+    /// [the grace period](crate::ManagerBuilder::grace_period).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use steersman_runtime::{Action, Context, ReconcileError};
+    /// # async fn copy_large_file() {}
+    /// # async fn example(ctx: Context<ConfigMap>) -> Result<Action, ReconcileError> {
+    /// tokio::select! {
+    ///     biased;
+    ///     () = copy_large_file() => Ok(Action::done()),
+    ///     () = ctx.stop_signal().stopped() => Err(ReconcileError::message("stopped before the copy was complete")),
+    /// }
+    /// # }
+    /// ```
+    pub fn stop_signal(&self) -> &StopSignal {
+        &self.shared.stop
     }
 }
 
-/// A reconciler that is a closure. It is given clones of the context and the key, so that it can keep them.
+/// Makes a reconciler of a closure. The closure receives clones of the context and the key, so that its
+/// future can own them. Any error type becomes a [`ReconcileError`] with `?`.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use steersman_runtime::{Action, Context, Failure, ObjectKey, Reconciler, reconcile_fn};
+/// # use steersman_runtime::{Action, Context, ObjectKey, Reconciler, reconcile_fn};
 /// let print = reconcile_fn(|ctx: Context<ConfigMap>, key: ObjectKey| async move {
-///     println!("{key}: {:?}", ctx.object(&key).await?);
-///     Ok::<_, Failure>(Action::done())
+///     println!("{key}: {:?}", ctx.get(&key).await?);
+///     Ok(Action::done())
 /// });
 /// # fn is_reconciler(_: impl Reconciler<ConfigMap>) {}
 /// # is_reconciler(print);
 /// ```
-pub fn reconcile_fn<K, F, R, E>(function: F) -> ReconcileFn<K, F>
+pub fn reconcile_fn<K, F, R>(function: F) -> impl Reconciler<K>
 where
+    K: Object,
     F: Fn(Context<K>, ObjectKey) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Action, E>> + Send,
-    E: Into<Failure> + Send,
+    R: Future<Output = Result<Action, ReconcileError>> + Send,
 {
     ReconcileFn { function, kind: PhantomData }
 }
 
-/// What [`reconcile_fn`] returns.
-pub struct ReconcileFn<K, F> {
+struct ReconcileFn<K, F> {
     function: F,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K, F> fmt::Debug for ReconcileFn<K, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReconcileFn").finish_non_exhaustive()
-    }
-}
-
-impl<K, F, R, E> Reconciler<K> for ReconcileFn<K, F>
+impl<K, F, R> Reconciler<K> for ReconcileFn<K, F>
 where
     K: Object,
     F: Fn(Context<K>, ObjectKey) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Action, E>> + Send,
-    E: Into<Failure> + Send,
+    R: Future<Output = Result<Action, ReconcileError>> + Send,
 {
-    type Error = E;
+    type Error = ReconcileError;
 
-    fn reconcile(&self, ctx: &Context<K>, key: &ObjectKey) -> impl Future<Output = Result<Action, E>> + Send {
+    fn reconcile(
+        &self,
+        ctx: &Context<K>,
+        key: &ObjectKey,
+    ) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
         (self.function)(ctx.clone(), key.clone())
     }
 }
 
-/// The future of one reconcile.
-pub type ReconcileFuture<'a> = Pin<Box<dyn Future<Output = Result<Action, Failure>> + Send + 'a>>;
-
-/// A reconciler whose type is not known: what layers are put around.
-pub trait DynReconciler<K>: Send + Sync {
+/// A reconciler of any type, so that layers can wrap it.
+pub(crate) trait DynReconciler<K>: Send + Sync {
     /// As [`Reconciler::reconcile`].
     fn reconcile<'a>(&'a self, ctx: &'a Context<K>, key: &'a ObjectKey) -> ReconcileFuture<'a>;
 }
 
-/// The innermost one.
+/// The user's reconciler, inside all layers.
 pub(crate) struct Erased<R>(pub(crate) R);
 
 impl<K: Object, R: Reconciler<K>> DynReconciler<K> for Erased<R> {

@@ -11,18 +11,18 @@ use steersman_wire::Json;
 
 use crate::Error;
 
-/// Which Rust type is which kind, both ways.
+/// Maps kinds to Rust types and back.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-/// use steersman_runtime::{Decoded, Scheme};
+/// use steersman_runtime::{DecodedObject, Scheme};
 ///
 /// let scheme = Scheme::new().with::<Pod>()?.with::<ConfigMap>()?;
 /// assert_eq!(scheme.kind_of::<Pod>()?.kind, "Pod");
 /// let object = scheme.decode(br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#)?;
 /// assert_eq!(object.downcast::<ConfigMap>().unwrap().metadata.name.as_deref(), Some("a"));
 /// let other = scheme.decode(br#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"}}"#)?;
-/// assert!(matches!(other, Decoded::Dynamic(_)));
+/// assert!(matches!(other, DecodedObject::Dynamic(_)));
 /// # Ok::<(), steersman_runtime::Error>(())
 /// ```
 #[derive(Default, Clone)]
@@ -40,15 +40,15 @@ struct Registered {
 
 type AnyObject = Box<dyn Any + Send + Sync>;
 
-/// An object of a kind that was not known before it was read. `Debug` prints its kind and name: it may be a Secret.
-pub enum Decoded {
-    /// As the type that is registered for its kind.
+/// An object that [`Scheme::decode`] has decoded. `Debug` prints its kind and name only: it may be a Secret.
+pub enum DecodedObject {
+    /// The type that is registered for the kind.
     Typed(Box<dyn Any + Send + Sync>),
-    /// Of a kind that is not registered.
+    /// An object of a kind that is not registered.
     Dynamic(Box<DynamicObject>),
 }
 
-impl fmt::Debug for Decoded {
+impl fmt::Debug for DecodedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Typed(_) => f.debug_tuple("Typed").finish_non_exhaustive(),
@@ -62,8 +62,8 @@ impl fmt::Debug for Decoded {
     }
 }
 
-impl Decoded {
-    /// As a type, if it is one.
+impl DecodedObject {
+    /// The object as a type. `None` if it has another type.
     pub fn downcast<K: 'static>(self) -> Option<Box<K>> {
         match self {
             Self::Typed(object) => object.downcast().ok(),
@@ -84,12 +84,13 @@ fn kind_text(kind: &GroupVersionKind) -> String {
 }
 
 impl Scheme {
-    /// Without any kind.
+    /// Creates a scheme without kinds.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Registers a type for its kind. Registering it again changes nothing; another type for the same kind is an error.
+    /// Registers a type for its kind. A second registration changes nothing. Another type for the same kind
+    /// is an error.
     pub fn register<K: Object + Resource<DynamicType = ()>>(&mut self) -> Result<(), Error> {
         let kind = GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()));
         let wanted = type_name::<K>();
@@ -102,7 +103,7 @@ impl Scheme {
         Ok(())
     }
 
-    /// The scheme with a type more.
+    /// As [`register`](Self::register), for a chain of calls.
     pub fn with<K: Object + Resource<DynamicType = ()>>(mut self) -> Result<Self, Error> {
         self.register::<K>()?;
         Ok(self)
@@ -119,28 +120,27 @@ impl Scheme {
         self.by_kind.get(kind).map(|registered| registered.name)
     }
 
-    /// Decodes an object, given as JSON, into the type of its kind; one of a kind that is not registered stays dynamic.
-    pub fn decode(&self, object: &[u8]) -> Result<Decoded, Error> {
+    /// Decodes the JSON of an object into the type of its kind. An object of a kind that is not registered
+    /// stays dynamic.
+    pub fn decode(&self, object: &[u8]) -> Result<DecodedObject, Error> {
         let metadata = Json.metadata(object).map_err(|error| Error::InvalidObject(error.to_string()))?;
         let (group, version) = metadata.api_version().rsplit_once('/').unwrap_or(("", metadata.api_version()));
         if metadata.kind().is_empty() || version.is_empty() {
-            return Err(Error::InvalidObject(
-                "the object does not say what it is: it needs apiVersion and kind".to_owned(),
-            ));
+            return Err(Error::InvalidObject("cannot decode an object without apiVersion and kind".to_owned()));
         }
         match self.by_kind.get(&GroupVersionKind::gvk(group, version, metadata.kind())) {
-            Some(registered) => (registered.decode)(object).map(Decoded::Typed),
-            None => decoded(object).map(|object| Decoded::Dynamic(Box::new(object))),
+            Some(registered) => (registered.decode)(object).map(DecodedObject::Typed),
+            None => decoded(object).map(|object| DecodedObject::Dynamic(Box::new(object))),
         }
     }
 }
 
-/// The decoder's own words are left out: they quote the object, which may be a Secret.
+/// Leaves out the message of the decoder: it quotes the object, which may be a Secret.
 fn decoded<K: Object>(object: &[u8]) -> Result<K, Error> {
     serde_json::from_slice(object).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         Error::InvalidObject(format!(
-            "the object is not a {}: line {line}, column {column} does not fit",
+            "cannot decode the object as {}: unexpected value in line {line}, column {column}",
             type_name::<K>()
         ))
     })

@@ -16,7 +16,7 @@ const DISCOVERY_MAX: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The scope of the kind that a controller reconciles, for the functions that find owners. A Rust
-/// type has it, and so has a dynamic kind with [`in_no_namespace`](crate::Kind::in_no_namespace);
+/// type has it, and so has a dynamic kind with [`cluster_scoped`](crate::Kind::cluster_scoped);
 /// of another dynamic kind discovery knows it.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnerScope {
@@ -68,7 +68,7 @@ impl OwnerScope {
             controller,
             kind,
             error,
-            "discovery does not show the scope of the owners: taken to be namespaced; if not, call in_no_namespace()"
+            "discovery does not show the scope of the owners: taken to be namespaced; if not, call cluster_scoped()"
         );
     }
 }

@@ -1,16 +1,17 @@
-//! The word to stop.
+//! The signal to stop.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Tells those who hold it to stop. Clones are told together.
+/// Shows when to stop: the manager shuts down, or the controller is removed. Clones show the same
+/// signal.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct StopSignal {
     stopped: watch::Receiver<bool>,
 }
 
-/// Says stop. When it is dropped, all are told as well.
+/// Sends the signal. Dropping it sends the signal, too.
 #[derive(Debug, Clone)]
 pub(crate) struct Stopper {
     sender: Arc<watch::Sender<bool>>,
@@ -25,19 +26,19 @@ impl Stopper {
         self.sender.send_replace(true);
     }
 
-    pub(crate) fn token(&self) -> Stop {
-        Stop { stopped: self.sender.subscribe() }
+    pub(crate) fn signal(&self) -> StopSignal {
+        StopSignal { stopped: self.sender.subscribe() }
     }
 }
 
-impl Stop {
-    /// Waits for the word.
+impl StopSignal {
+    /// Waits for the signal. Returns at once if it has been sent.
     pub async fn stopped(&self) {
-        // Who says it may be gone, which says it as well.
+        // An error means that the sender was dropped, which is a signal as well.
         let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
     }
 
-    /// Whether it has been said.
+    /// Returns `true` once the signal has been sent.
     pub fn is_stopped(&self) -> bool {
         *self.stopped.borrow() || self.stopped.has_changed().is_err()
     }

@@ -5,12 +5,16 @@ mod with_client;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use serde_json::{Value, json};
-use steersman_client::{ApiResource, DeleteParams, Deleted, DynamicObject, ObjectMeta, Patch, PatchParams};
+use steersman_client::{
+    ApiResource, Backoff, DeleteParams, Deleted, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, merge_from,
+    merge_from_with_optimistic_lock,
+};
+use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{
     Error, Index, ListQuery, OperationResult, StorageMode, StorageOptions, dynamic, dynamic_metadata, kind, metadata,
-    set_controller_reference,
 };
 use steersman_wire::LabelSelector;
 use with_client::{World, key, labelled, map, meta, names, set_value, settle, value};
@@ -35,14 +39,14 @@ async fn objects_are_read_by_key_namespace_labels_and_index() {
     assert_eq!(maps.get(&key("a/web")).await.unwrap().meta().label("app"), Some("web"));
     assert!(maps.get(&key("a/none")).await.unwrap_err().is_not_found());
     assert!(maps.get_opt(&key("a/none")).await.unwrap().is_none());
-    assert_eq!(names(&maps.list().await.unwrap()), ["db", "web", "web", "x"]);
-    assert_eq!(names(&maps.list_in("a").await.unwrap()), ["db", "web", "x"]);
+    assert_eq!(names(&maps.list(&ListQuery::all()).await.unwrap()), ["db", "web", "web", "x"]);
+    assert_eq!(names(&maps.list(&ListQuery::all().namespace("a")).await.unwrap()), ["db", "web", "x"]);
     let selector = LabelSelector::parse("app in (web, db)").unwrap();
-    assert_eq!(names(&maps.select(None, &selector).await.unwrap()), ["db", "web", "web"]);
-    assert_eq!(names(&maps.select(Some("b"), &selector).await.unwrap()), ["web"]);
-    assert_eq!(names(&maps.by_index("app", "web").await.unwrap()), ["web", "web"]);
-    assert_eq!(names(&maps.by_index("value", "1").await.unwrap()), ["x"]);
-    let error = maps.by_index("other", "1").await.unwrap_err().to_string();
+    assert_eq!(names(&maps.list(&ListQuery::all().labels(selector.clone())).await.unwrap()), ["db", "web", "web"]);
+    assert_eq!(names(&maps.list(&ListQuery::all().namespace("b").labels(selector.clone())).await.unwrap()), ["web"]);
+    assert_eq!(names(&maps.list(&ListQuery::all().index("app", "web")).await.unwrap()), ["web", "web"]);
+    assert_eq!(names(&maps.list(&ListQuery::all().index("value", "1")).await.unwrap()), ["x"]);
+    let error = maps.list(&ListQuery::all().index("other", "1")).await.unwrap_err().to_string();
     assert!(error.contains("other"), "{error}");
 }
 
@@ -71,9 +75,9 @@ async fn a_query_combines_namespace_labels_and_index() {
         (all().namespace("a").labels(web()).index("value", "1"), vec!["one"]),
         (all().namespace("b").labels(web()).index("value", "2"), vec![]),
     ] {
-        assert_eq!(names(&maps.query(&query).await.unwrap()), wanted, "{query:?}");
+        assert_eq!(names(&maps.list(&query).await.unwrap()), wanted, "{query:?}");
     }
-    let error = maps.query(&all().index("other", "1")).await.unwrap_err().to_string();
+    let error = maps.list(&all().index("other", "1")).await.unwrap_err().to_string();
     assert!(error.contains("other"), "{error}");
 }
 
@@ -122,7 +126,7 @@ async fn metadata_alone_is_not_written_as_a_whole() {
         metadata.update(&object).await.unwrap_err(),
         metadata.update_status(&object).await.unwrap_err(),
     ] {
-        assert!(error.to_string().contains("only the metadata"), "{error}");
+        assert!(error.to_string().contains("from its metadata"), "{error}");
     }
     assert!(world.network.writes().is_empty());
 }
@@ -133,11 +137,11 @@ async fn reading_a_kind_that_nobody_declared_names_the_call_to_add() {
     let resource = ApiResource::erase::<ConfigMap>(&());
     let world = World::new(|manager| manager.declare(kind::<Secret>()).unwrap()).await;
     let typed = world.client.get::<ConfigMap>(&key("a/m")).await.unwrap_err().to_string();
-    let dynamic = world.client.dynamic(&resource).list().await.unwrap_err().to_string();
-    let metadata = world.client.metadata::<ConfigMap>().list().await.unwrap_err().to_string();
-    let both = world.client.dynamic_metadata(&resource).list().await.unwrap_err().to_string();
+    let dynamic = world.client.dynamic(&resource).list(&ListQuery::all()).await.unwrap_err().to_string();
+    let metadata = world.client.metadata::<ConfigMap>().list(&ListQuery::all()).await.unwrap_err().to_string();
+    let both = world.client.dynamic_metadata(&resource).list(&ListQuery::all()).await.unwrap_err().to_string();
     // Another form of a kind that is declared is another cache.
-    let other = world.client.metadata::<Secret>().list().await.unwrap_err().to_string();
+    let other = world.client.metadata::<Secret>().list(&ListQuery::all()).await.unwrap_err().to_string();
     for (error, call) in [
         (typed, "Manager::declare(kind::<ConfigMap>())"),
         (dynamic, "Manager::declare(dynamic(<configmaps>))"),
@@ -148,7 +152,7 @@ async fn reading_a_kind_that_nobody_declared_names_the_call_to_add() {
         assert!(error.contains(call) && error.contains("owns(…)"), "{call} is not in: {error}");
     }
     settle().await;
-    assert!(!world.manager.status().iter().any(|status| status.what.contains("configmaps")), "nothing was started");
+    assert!(!world.manager.status().iter().any(|status| status.resource.contains("configmaps")), "nothing was started");
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,7 +163,7 @@ async fn a_cache_that_is_not_filled_yet_is_not_taken_for_an_empty_one() {
     world.manager.declare(kind::<ConfigMap>()).unwrap();
     let error = world.client.get::<ConfigMap>(&key("a/m")).await.unwrap_err();
     assert!(!error.is_not_found() && error.to_string().contains("configmaps"), "{error}");
-    world.network.let_go();
+    world.network.release();
     assert_eq!(value(&world.client.get(&key("a/m")).await.unwrap()), "1");
 }
 
@@ -168,7 +172,7 @@ async fn live_reads_come_from_the_server() {
     let world = with_maps().await;
     world.network.hold("watch=true");
     world.client.create(&map("a/m", "1")).await.unwrap();
-    assert!(world.client.stale_ok().objects::<ConfigMap>().list().await.unwrap().is_empty());
+    assert!(world.client.stale_ok().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap().is_empty());
     assert!(world.client.live().namespaced::<ConfigMap>("a").get_opt("m").await.unwrap().is_some());
     let maps = world.client.objects::<ConfigMap>();
     assert!(maps.live(Some("a")).get_opt("m").await.unwrap().is_some());
@@ -201,7 +205,7 @@ async fn objects_in_no_namespace_are_read_and_written() {
     let resource = ApiResource::erase::<Node>(&());
     let world = World::new(|manager| {
         manager.declare(kind::<Node>()).unwrap();
-        manager.declare(dynamic(&resource).in_no_namespace()).unwrap();
+        manager.declare(dynamic(&resource).cluster_scoped()).unwrap();
     })
     .await;
     let metadata = ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() };
@@ -210,7 +214,7 @@ async fn objects_in_no_namespace_are_read_and_written() {
     world.client.dynamic(&resource).patch(&key("n"), &patch).await.unwrap();
     assert_eq!(world.client.get::<Node>(&key("n")).await.unwrap().meta().label("a"), Some("b"));
     world.client.delete::<Node>(&key("n")).await.unwrap();
-    assert!(world.client.dynamic(&resource).list().await.unwrap().is_empty());
+    assert!(world.client.dynamic(&resource).list(&ListQuery::all()).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,9 +261,86 @@ async fn dry_runs_change_nothing() {
     assert_eq!(result, OperationResult::Created);
     assert!(dry.create(&map("a/m", "1")).await.unwrap_err().is_already_exists(), "the server has checked it");
     settle().await;
-    let list = maps.list().await.unwrap();
+    let list = maps.list(&ListQuery::all()).await.unwrap();
     assert_eq!(names(&list), ["m"]);
     assert_eq!(value(&list[0]), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_is_deleted_with_one_request() {
+    let world = with_maps().await;
+    let maps = world.client.objects::<ConfigMap>();
+    for map in [labelled("a/one", "app=web"), labelled("a/two", "app=web"), labelled("a/db", "app=db")] {
+        maps.create(&map).await.unwrap();
+    }
+    maps.create(&labelled("b/three", "app=web")).await.unwrap();
+    world.network.writes();
+    let (params, web) = (DeleteParams::default(), ListParams::default().labels("app=web"));
+    world.client.dry_run().objects::<ConfigMap>().delete_collection(Some("a"), &params, &web).await.unwrap();
+    settle().await;
+    assert_eq!(maps.list(&ListQuery::all()).await.unwrap().len(), 4, "a dry run deletes nothing");
+    maps.delete_collection(Some("a"), &params, &web).await.unwrap();
+    assert_eq!(world.network.writes().len(), 2);
+    settle().await;
+    assert_eq!(names(&maps.list(&ListQuery::all()).await.unwrap()), ["db", "three"]);
+    let error = maps.delete_collection(None, &params, &web).await.unwrap_err();
+    assert!(error.to_string().contains("namespace"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_patch_from_two_states_sends_the_difference() {
+    let world = with_maps().await;
+    let maps = world.client.objects::<ConfigMap>();
+    let old = maps.create(&map("a/m", "1")).await.unwrap();
+    let mut new = old.clone();
+    new.immutable = Some(true);
+    // Another client changes another field.
+    let there = world.other.namespaced::<ConfigMap>("a");
+    there.patch("m", &PatchParams::default(), &Patch::Merge(set_value("2"))).await.unwrap();
+    let locked = merge_from_with_optimistic_lock(&old, &new).unwrap();
+    assert!(maps.patch(&key("a/m"), &locked).await.unwrap_err().is_conflict());
+    maps.patch(&key("a/m"), &merge_from(&old, &new).unwrap()).await.unwrap();
+    let now = maps.get(&key("a/m")).await.unwrap().get().unwrap();
+    assert_eq!((now.immutable, &*now.data.as_ref().unwrap()["value"]), (Some(true), "2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_retried_with_the_state_that_the_cache_has_caught_up_with() {
+    let world = with_maps().await;
+    let (client, maps) = (&world.client, world.client.objects::<ConfigMap>());
+    maps.create(&map("a/m", "1")).await.unwrap();
+    maps.get(&key("a/m")).await.unwrap();
+    // The change of another client reaches the cache late.
+    world.network.delay(std::time::Duration::from_millis(5));
+    let there = world.other.namespaced::<ConfigMap>("a");
+    there.patch("m", &PatchParams::default(), &Patch::Merge(set_value("2"))).await.unwrap();
+    let tries = std::cell::Cell::new(0);
+    client
+        .retry_on_conflict(Backoff::RETRY, || async {
+            tries.set(tries.get() + 1);
+            let mut map = ConfigMap::clone(&*client.get::<ConfigMap>(&key("a/m")).await?.get()?);
+            map.immutable = Some(true);
+            client.update(&map).await
+        })
+        .await
+        .unwrap();
+    let now = maps.get(&key("a/m")).await.unwrap().get().unwrap();
+    assert_eq!((now.immutable, &*now.data.as_ref().unwrap()["value"]), (Some(true), "2"));
+    assert_eq!(tries.get(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subresource_is_read_from_the_server() {
+    let world = World::new(|_| ()).await;
+    let deployments = world.client.objects::<Deployment>();
+    let deployment = json!({"metadata": {"name": "d", "namespace": "a"}, "spec": {
+        "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    deployments.create(&serde_json::from_value(deployment).unwrap()).await.unwrap();
+    let scale: Scale = deployments.subresource("scale").get(&key("a/d")).await.unwrap();
+    assert_eq!(scale.spec.unwrap().replicas, Some(3));
+    let missing = deployments.subresource("scale").get::<Scale>(&key("a/none")).await.unwrap_err();
+    assert!(missing.is_not_found(), "{missing}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +361,7 @@ async fn writes_are_marked_with_the_field_owner() {
 async fn server_side_apply_says_who_applies() {
     let world = with_maps().await;
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "1"}});
-    let error = world.client.objects::<ConfigMap>().apply(&key("a/m"), &wanted, false).await.unwrap_err();
+    let error = world.client.objects::<ConfigMap>().apply(&key("a/m"), false, &wanted).await.unwrap_err();
     assert!(error.to_string().contains("field_owner("), "{error}");
     assert!(world.network.writes().is_empty());
 
@@ -288,9 +369,9 @@ async fn server_side_apply_says_who_applies() {
     answer["metadata"]["resourceVersion"] = json!("1");
     world.network.answer("PATCH /api/v1/namespaces/a/configmaps/m", answer);
     let maps = world.client.field_owner("me").objects::<ConfigMap>();
-    let applied = maps.apply(&key("a/m"), &wanted, false).await.unwrap();
+    let applied = maps.apply(&key("a/m"), false, &wanted).await.unwrap();
     assert_eq!(applied.data, map("a/m", "1").data);
-    maps.apply(&key("a/m"), &wanted, true).await.unwrap();
+    maps.apply(&key("a/m"), true, &wanted).await.unwrap();
     let writes = world.network.writes();
     assert!(writes[0].contains("fieldManager=me") && !writes[0].contains("force=true"), "{writes:?}");
     assert!(writes[1].contains("fieldManager=me") && writes[1].contains("force=true"), "{writes:?}");
@@ -304,11 +385,11 @@ async fn server_side_apply_of_the_status_can_be_forced() {
     world.network.answer("PATCH /api/v1/namespaces/a/configmaps/m/status", answer);
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
     let maps = world.client.objects::<ConfigMap>();
-    let error = maps.apply_status(&key("a/m"), &wanted, true).await.unwrap_err();
+    let error = maps.apply_status(&key("a/m"), true, &wanted).await.unwrap_err();
     assert!(error.to_string().contains("field_owner("), "{error}");
     let maps = world.client.field_owner("me").objects::<ConfigMap>();
-    maps.apply_status(&key("a/m"), &wanted, false).await.unwrap();
-    maps.apply_status(&key("a/m"), &wanted, true).await.unwrap();
+    maps.apply_status(&key("a/m"), false, &wanted).await.unwrap();
+    maps.apply_status(&key("a/m"), true, &wanted).await.unwrap();
     let writes = world.network.writes();
     assert_eq!(writes.len(), 2);
     assert!(writes[0].contains("/m/status?") && !writes[0].contains("force=true"), "{writes:?}");
@@ -436,7 +517,7 @@ async fn a_change_that_fails_or_renames_writes_nothing() {
         assert!(world.client.create_or_patch(map(name, ""), owned).await.is_err());
         let rename = |map: &mut ConfigMap| map.metadata.name = Some("other".to_owned());
         let error = world.client.create_or_update(map(name, ""), rename).await.unwrap_err();
-        assert!(error.to_string().contains("must not change its name"), "{error}");
+        assert!(error.to_string().contains("has changed its name"), "{error}");
         assert!(world.client.create_or_patch(map(name, ""), rename).await.is_err());
     }
     let nameless = ConfigMap::default();
@@ -470,9 +551,9 @@ async fn a_kind_is_declared_once_for_all_who_say_the_same() {
     world.manager.declare(kind::<Deployment>().namespace("a").namespace("b")).unwrap();
     // Who says nothing takes what there is; an index comes on top.
     world.manager.declare(kind::<Deployment>().index("app", Index::label("app"))).unwrap();
-    assert!(world.client.objects::<Deployment>().by_index("app", "web").await.unwrap().is_empty());
+    assert!(world.client.objects::<Deployment>().list(&ListQuery::all().index("app", "web")).await.unwrap().is_empty());
     let watched = world.manager.status();
-    assert_eq!(watched.iter().filter(|status| status.what.contains("deployments")).count(), 2);
+    assert_eq!(watched.iter().filter(|status| status.resource.contains("deployments")).count(), 2);
     assert!(world.manager.declare(kind::<Secret>().labels("a b c")).is_err());
     assert!(world.manager.declare(kind::<Secret>().fields("what")).is_err());
 }
@@ -502,5 +583,9 @@ async fn a_kind_is_kept_in_one_way() {
     let another = decoded().transform(|secret: &mut Secret| secret.data = None);
     assert!(world.manager.declare(secrets().storage(another)).is_err());
     let watched = world.manager.status();
-    assert_eq!(watched.iter().filter(|status| status.what.contains("secrets")).count(), 2, "one cache: {watched:?}");
+    assert_eq!(
+        watched.iter().filter(|status| status.resource.contains("secrets")).count(),
+        2,
+        "one cache: {watched:?}"
+    );
 }

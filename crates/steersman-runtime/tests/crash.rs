@@ -10,10 +10,9 @@ use http::{Method, Request};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube_client::client::Body;
 use steersman_client::{Client, Config, DeleteParams, ListParams, ObjectMeta, Patch, PostParams};
-use steersman_runtime::{
-    Action, Cached, Context, Failure, Finalizer, FinalizerState, Manager, ObjectKey, Reconciler, kind,
-    set_controller_reference,
-};
+use steersman_runtime::finalizer::{Finalizer, FinalizerState};
+use steersman_runtime::owner::set_controller_reference;
+use steersman_runtime::{Action, Cached, Context, ListQuery, Manager, ObjectKey, ReconcileError, Reconciler, kind};
 use steersman_testing::Embedded;
 use steersman_wire::LabelSelector;
 use tokio::sync::Notify;
@@ -41,10 +40,14 @@ impl Family {
     }
 
     /// The server makes up the names of the children: nothing but what is there says how many are missing.
-    async fn make_children(ctx: &Context<ConfigMap>, parent: &Cached<ConfigMap>) -> Result<(), Failure> {
+    async fn make_children(ctx: &Context<ConfigMap>, parent: &Cached<ConfigMap>) -> Result<(), ReconcileError> {
         let (parent, key) = (parent.get()?, parent.key());
         let selector = LabelSelector::parse(&format!("parent={}", key.name()))?;
-        let there = ctx.client().objects::<Secret>().select(key.namespace(), &selector).await?;
+        let there = ctx
+            .client()
+            .objects::<Secret>()
+            .list(&ListQuery::all().namespace(key.namespace().unwrap_or_default()).labels(selector.clone()))
+            .await?;
         for number in there.len()..CHILDREN {
             let metadata = ObjectMeta {
                 generate_name: Some(format!("{}-", key.name())),
@@ -66,9 +69,9 @@ fn record_key(parent: &ObjectKey) -> ObjectKey {
 }
 
 impl Reconciler<ConfigMap> for Family {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<ConfigMap>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         let Some(parent) = ctx.object(key).await? else { return Ok(Action::done()) };
         if self.finalizer.ensure(ctx, &parent).await? == FinalizerState::Finalized {
             return Ok(Action::done());

@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
 use steersman_cache::Cached;
 use steersman_client::{Api, ApiResource, DeleteParams, Patch, PatchParams, PostParams};
+use steersman_runtime::finalizer::{Finalizer, FinalizerState, add_finalizer, has_finalizer, remove_finalizer};
 use steersman_runtime::{
-    Action, CachedClient, Context, Failure, Finalizer, FinalizerState, Kind, ObjectKey, add_finalizer, dynamic,
-    dynamic_metadata, has_finalizer, kind, metadata, reconcile_fn, remove_finalizer,
+    Action, CachedClient, Context, Kind, ObjectKey, ReconcileError, dynamic, dynamic_metadata, kind, metadata,
+    reconcile_fn,
 };
 use with_client::{World, eventually, key, map, settle, value};
 
@@ -48,7 +49,7 @@ async fn world(finalizer: Finalizer<ConfigMap>) -> (World, Log) {
             };
             let state = finalizer.ensure(&ctx, &object).await.inspect_err(|_| ends.push("failed"))?;
             ends.push(if state == FinalizerState::Active { "active" } else { "finalized" });
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     };
     let world = World::new(|manager| {
@@ -71,7 +72,7 @@ fn noting(log: &Log, name: &'static str) -> impl Fn(Context<ConfigMap>, Cached<C
     }
 }
 
-type NoteFuture = std::future::Ready<Result<(), Failure>>;
+type NoteFuture = std::future::Ready<Result<(), ReconcileError>>;
 
 fn maps(world: &World) -> Api<ConfigMap> {
     world.other.namespaced("a")
@@ -137,7 +138,7 @@ async fn hooks_run_in_order_and_the_last_state_is_in_the_cache_meanwhile() {
                 let cached = ctx.client().get::<ConfigMap>(&object.key()).await?;
                 assert!(cached.meta().deletion_timestamp().is_some());
                 log.push(format!("{} {}", value(&object), value(&cached)));
-                Ok::<_, Failure>(())
+                Ok::<_, ReconcileError>(())
             }
         }
     };
@@ -157,7 +158,7 @@ fn failing(
     log: &Log,
     name: &'static str,
     times: usize,
-    failure: fn() -> Failure,
+    failure: fn() -> ReconcileError,
 ) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
     let log = log.clone();
     move |_, _| {
@@ -166,8 +167,8 @@ fn failing(
     }
 }
 
-fn not_yet() -> Failure {
-    Failure::message("not yet")
+fn not_yet() -> ReconcileError {
+    ReconcileError::message("not yet")
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +188,7 @@ async fn the_finalizer_goes_only_after_all_hooks_have_succeeded() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_gives_up_does_not_keep_others_from_being_tried_again() {
     let log = Log::default();
-    let gives_up = failing(&log, "gives up", 1, || Failure::terminal("no use"));
+    let gives_up = failing(&log, "gives up", 1, || ReconcileError::terminal("no use"));
     let (world, _) = world(finalizer().hook("a", gives_up).hook("b", failing(&log, "b", 1, not_yet))).await;
     create(&world, &map("a/m", "1")).await;
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
@@ -197,7 +198,7 @@ async fn a_hook_that_gives_up_does_not_keep_others_from_being_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn finalizers_of_others_stay_also_those_that_come_meanwhile() {
-    let (world, ends) = world(finalizer().hook("none", |_, _| async { Ok::<_, Failure>(()) })).await;
+    let (world, ends) = world(finalizer().hook("none", |_, _| async { Ok::<_, ReconcileError>(()) })).await;
     let mut object = map("a/m", "1");
     add_finalizer(&mut object, THEIRS);
     create(&world, &object).await;
@@ -222,7 +223,7 @@ async fn an_object_that_others_change_meanwhile_is_finalized_without_its_hooks_b
                 // Somebody takes their own finalizer away while ours is at work.
                 let patch = Patch::Merge(json!({"metadata": {"finalizers": [OURS]}}));
                 api.unwrap().patch("m", &PatchParams::default(), &patch).await?;
-                Ok::<_, Failure>(())
+                Ok::<_, ReconcileError>(())
             }
         }
     };
@@ -265,7 +266,7 @@ async fn an_object_that_somebody_else_lets_go_is_finalized() {
             async move {
                 let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
                 api.unwrap().patch("m", &PatchParams::default(), &patch).await?;
-                Ok::<_, Failure>(())
+                Ok::<_, ReconcileError>(())
             }
         }
     };
@@ -288,7 +289,7 @@ async fn an_object_that_is_deleted_without_the_finalizer_is_left_alone() {
     add_finalizer(&mut object, THEIRS);
     maps(&world).create(&PostParams::default(), &object).await.unwrap();
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
-    world.network.let_go();
+    world.network.release();
     settle().await;
     assert_eq!(maps(&world).get("m").await.unwrap().metadata.finalizers, Some(vec![THEIRS.to_owned()]));
     assert!(log.all().is_empty(), "no hook was called");
@@ -310,7 +311,7 @@ async fn objects_in_any_form_have_finalizers() {
     is_finalized(metadata::<ConfigMap>(), of_metadata, "a/m").await;
     let resource = namespaces.clone();
     let of_namespaces = Finalizer::of(OURS, move |client| client.dynamic(&resource)).unwrap();
-    is_finalized(dynamic(&namespaces).in_no_namespace(), of_namespaces, "m").await;
+    is_finalized(dynamic(&namespaces).cluster_scoped(), of_namespaces, "m").await;
 }
 
 /// One object gets the finalizer, is deleted, and goes when the hook, which fails once, has succeeded.
@@ -324,7 +325,11 @@ where
         let log = hooked.clone();
         async move {
             log.push(format!("clean {}", object.key()));
-            if log.count(&format!("clean {}", object.key())) == 1 { Err(Failure::new("not yet")) } else { Ok(()) }
+            if log.count(&format!("clean {}", object.key())) == 1 {
+                Err(ReconcileError::new("not yet"))
+            } else {
+                Ok(())
+            }
         }
     });
     let finalizer = Arc::new(finalizer);
@@ -335,7 +340,7 @@ where
             if let Some(object) = ctx.object(&key).await?.filter(|_| is_ours) {
                 let _ = finalizer.ensure(&ctx, &object).await?;
             }
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     };
     let world = World::new(|manager| manager.controller(kind).complete(reconcile_fn(reconcile)).unwrap()).await;

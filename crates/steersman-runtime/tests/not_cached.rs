@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use steersman_client::{ApiResource, Patch, PostParams};
 use steersman_runtime::{
-    Action, Context, Error, Failure, Index, ListQuery, ObjectKey, OperationResult, dynamic, kind, metadata,
+    Action, Context, Error, Index, ListQuery, ObjectKey, OperationResult, ReconcileError, dynamic, kind, metadata,
     reconcile_fn,
 };
 use steersman_wire::LabelSelector;
@@ -49,18 +49,18 @@ async fn a_read_outside_the_declared_namespaces_names_them_and_the_fix() {
     for error in [
         maps.get(&key("b/m")).await.unwrap_err(),
         maps.get_opt(&key("b/m")).await.unwrap_err(),
-        maps.list_in("b").await.unwrap_err(),
-        maps.select(Some("b"), &labels("!app")).await.unwrap_err(),
-        maps.query(&query).await.unwrap_err(),
-        maps.query(&query.index("namespace", "b")).await.unwrap_err(),
-        maps.by_index("namespace", "b").await.unwrap_err(),
+        maps.list(&ListQuery::all().namespace("b")).await.unwrap_err(),
+        maps.list(&ListQuery::all().namespace("b").labels(labels("!app"))).await.unwrap_err(),
+        maps.list(&query).await.unwrap_err(),
+        maps.list(&query.index("namespace", "b")).await.unwrap_err(),
+        maps.list(&ListQuery::all().index("namespace", "b")).await.unwrap_err(),
         world.client.stale_ok().get::<ConfigMap>(&key("b/m")).await.unwrap_err(),
     ] {
         let fix = "kind::<ConfigMap>().namespace(\"a\").namespace(\"b\")";
         assert_names(&error, &["ConfigMap", "namespace a", fix, "live(Some(\"b\"))"]);
     }
     assert_names(&maps.get_opt(&key("m")).await.unwrap_err(), &["ConfigMap m", "namespace a"]);
-    assert_eq!(names(&maps.list_in("a").await.unwrap()), ["m"]);
+    assert_eq!(names(&maps.list(&ListQuery::all().namespace("a")).await.unwrap()), ["m"]);
 }
 
 /// As in controller-runtime.
@@ -73,12 +73,12 @@ async fn a_list_over_all_namespaces_is_the_union_of_the_declared_ones() {
     }
     let maps = world.client.objects::<ConfigMap>();
     for found in [
-        maps.list().await.unwrap(),
-        maps.list_in("").await.unwrap(),
-        maps.select(None, &labels("!app")).await.unwrap(),
-        maps.select(Some(""), &labels("!app")).await.unwrap(),
-        maps.query(&ListQuery::all()).await.unwrap(),
-        maps.query(&ListQuery::all().namespace("")).await.unwrap(),
+        maps.list(&ListQuery::all()).await.unwrap(),
+        maps.list(&ListQuery::all().namespace("")).await.unwrap(),
+        maps.list(&ListQuery::all().labels(labels("!app"))).await.unwrap(),
+        maps.list(&ListQuery::all().namespace("").labels(labels("!app"))).await.unwrap(),
+        maps.list(&ListQuery::all()).await.unwrap(),
+        maps.list(&ListQuery::all().namespace("")).await.unwrap(),
     ] {
         assert_eq!(names(&found), ["one", "two"]);
     }
@@ -96,8 +96,11 @@ async fn a_key_that_contradicts_the_selected_fields_is_outside_the_cache() {
         let error = maps.get_opt(&key(name)).await.unwrap_err();
         assert_names(&error, &["ConfigMap", name, "fields metadata.name=m,metadata.namespace!=b", "live(Some("]);
     }
-    assert_names(&maps.list_in("b").await.unwrap_err(), &["namespace \"b\"", "fields metadata.name=m"]);
-    assert!(maps.list_in("a").await.unwrap().is_empty());
+    assert_names(
+        &maps.list(&ListQuery::all().namespace("b")).await.unwrap_err(),
+        &["namespace \"b\"", "fields metadata.name=m"],
+    );
+    assert!(maps.list(&ListQuery::all().namespace("a")).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,16 +110,16 @@ async fn labels_that_the_cache_cannot_hold_are_outside_it() {
     let maps = world.client.objects::<ConfigMap>();
     maps.create(&labelled("a/m", "app=web")).await.unwrap();
     for outside in ["app=other", "!app", "app notin (web,db)", "old", "old=1", "app=web,old=1"] {
-        let error = maps.select(None, &labels(outside)).await.unwrap_err();
+        let error = maps.list(&ListQuery::all().labels(labels(outside))).await.unwrap_err();
         assert_names(&error, &["ConfigMap", &labels(outside).to_string(), "labels app in (db,web),!old"]);
-        assert!(maps.query(&ListQuery::all().labels(labels(outside))).await.is_err());
+        assert!(maps.list(&ListQuery::all().labels(labels(outside))).await.is_err());
     }
     for (inside, found) in [("app=web", 1), ("app=db", 0), ("app!=db", 1), ("tier=1", 0), ("!old", 1), ("app", 1)] {
-        assert_eq!(maps.select(None, &labels(inside)).await.unwrap().len(), found, "{inside}");
+        assert_eq!(maps.list(&ListQuery::all().labels(labels(inside))).await.unwrap().len(), found, "{inside}");
     }
     // These match nothing anywhere.
-    assert!(maps.select(None, &LabelSelector::nothing()).await.unwrap().is_empty());
-    assert!(maps.select(None, &labels("app=web,app=other")).await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all().labels(LabelSelector::nothing())).await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all().labels(labels("app=web,app=other"))).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,13 +187,13 @@ async fn a_missing_index_names_the_call_that_declares_it() {
     .await;
     let maps = world.client.objects::<ConfigMap>();
     for error in [
-        maps.by_index("node", "n").await.unwrap_err(),
-        maps.query(&ListQuery::all().index("node", "n")).await.unwrap_err(),
+        maps.list(&ListQuery::all().index("node", "n")).await.unwrap_err(),
+        maps.list(&ListQuery::all().index("node", "n")).await.unwrap_err(),
     ] {
         assert_names(&error, &["\"node\"", "\"app\"", "Manager::declare(kind::<ConfigMap>().index(\"node\", …))"]);
         assert!(!error.to_string().contains("add_index"), "{error}");
     }
-    let error = world.client.dynamic(&resource).by_index("node", "n").await.unwrap_err();
+    let error = world.client.dynamic(&resource).list(&ListQuery::all().index("node", "n")).await.unwrap_err();
     assert_names(&error, &["dynamic(<configmaps>).index(\"node\", …)"]);
 }
 
@@ -220,7 +223,7 @@ enum Wrapped {
 }
 
 /// How many times a reconcile of one key runs that reads something.
-async fn tries(read: fn(Context<ConfigMap>) -> futures::future::BoxFuture<'static, Failure>) -> usize {
+async fn tries(read: fn(Context<ConfigMap>) -> futures::future::BoxFuture<'static, ReconcileError>) -> usize {
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&tries);
     let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, _: ObjectKey| {
@@ -239,7 +242,7 @@ async fn tries(read: fn(Context<ConfigMap>) -> futures::future::BoxFuture<'stati
 
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_reads_what_is_not_cached_is_not_tried_again() {
-    let undeclared = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, Failure> {
+    let undeclared = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, ReconcileError> {
         Box::pin(async move { ctx.client().get::<Pod>(&key("a/p")).await.unwrap_err().into() })
     };
     assert_eq!(tries(undeclared).await, 1, "an undeclared kind");
@@ -248,22 +251,23 @@ async fn a_reconcile_that_reads_what_is_not_cached_is_not_tried_again() {
         1,
         "the controller's own kind in another namespace"
     );
-    let missing_index = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, Failure> {
+    let missing_index = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, ReconcileError> {
         Box::pin(async move {
-            let error = ctx.client().objects::<ConfigMap>().by_index("none", "n").await.unwrap_err();
+            let error =
+                ctx.client().objects::<ConfigMap>().list(&ListQuery::all().index("none", "n")).await.unwrap_err();
             Wrapped::Caused(Box::new(Wrapped::Transparent(error))).into()
         })
     };
     assert_eq!(tries(missing_index).await, 1, "a missing index, in the user's own error");
-    let transparent = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, Failure> {
+    let transparent = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, ReconcileError> {
         Box::pin(async move { Wrapped::Transparent(ctx.client().get::<Pod>(&key("a/p")).await.unwrap_err()).into() })
     };
     assert_eq!(tries(transparent).await, 1, "an undeclared kind, in a transparent error");
-    let boxed = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, Failure> {
-        Box::pin(async move { Failure::new(ctx.client().get::<Pod>(&key("a/p")).await.unwrap_err()) })
+    let boxed = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, ReconcileError> {
+        Box::pin(async move { ReconcileError::new(ctx.client().get::<Pod>(&key("a/p")).await.unwrap_err()) })
     };
     assert_eq!(tries(boxed).await, 1, "an undeclared kind, in a box");
-    let other = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, Failure> {
+    let other = |ctx: Context<ConfigMap>| -> futures::future::BoxFuture<'static, ReconcileError> {
         let patch = Patch::Merge(serde_json::json!({}));
         Box::pin(
             async move { ctx.client().objects::<ConfigMap>().patch(&key("a/none"), &patch).await.unwrap_err().into() },

@@ -4,9 +4,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use steersman_client::{ApiResource, DynamicObject, ObjectMeta};
-use steersman_runtime::{
-    Error, controller_reference, owner_reference, remove_owner_reference, set_controller_reference,
-    set_owner_reference, set_reference,
+use steersman_runtime::Error;
+use steersman_runtime::owner::{
+    controller_reference, owner_reference, remove_owner_reference, set_controller_reference, set_owner_reference,
+    set_reference,
 };
 
 fn meta(namespace: &str, name: &str) -> ObjectMeta {
@@ -33,7 +34,7 @@ fn references(object: &ConfigMap) -> &[OwnerReference] {
 #[test]
 fn a_controller_reference_names_its_owner_and_blocks_its_deletion() {
     let mut object = map("a");
-    assert!(set_controller_reference(&deployment("d"), &mut object).unwrap());
+    set_controller_reference(&deployment("d"), &mut object).unwrap();
     let expected = OwnerReference {
         api_version: "apps/v1".to_owned(),
         kind: "Deployment".to_owned(),
@@ -48,9 +49,11 @@ fn a_controller_reference_names_its_owner_and_blocks_its_deletion() {
 #[test]
 fn the_same_owner_is_there_once() {
     let mut object = map("a");
-    assert!(set_controller_reference(&deployment("d"), &mut object).unwrap());
-    assert!(!set_controller_reference(&deployment("d"), &mut object).unwrap(), "nothing changed");
-    assert!(!set_owner_reference(&deployment("d"), &mut object).unwrap());
+    set_controller_reference(&deployment("d"), &mut object).unwrap();
+    let before = object.clone();
+    set_controller_reference(&deployment("d"), &mut object).unwrap();
+    set_owner_reference(&deployment("d"), &mut object).unwrap();
+    assert_eq!(object, before);
     assert_eq!(references(&object).len(), 1);
     assert_eq!(references(&object)[0].controller, Some(true), "to own it as well does not end its control");
 }
@@ -61,7 +64,7 @@ fn an_owner_that_was_made_again_takes_the_place_of_the_old_one() {
     set_controller_reference(&deployment("d"), &mut object).unwrap();
     let mut again = deployment("d");
     again.metadata.uid = Some("another".to_owned());
-    assert!(set_controller_reference(&again, &mut object).unwrap());
+    set_controller_reference(&again, &mut object).unwrap();
     assert_eq!(references(&object).len(), 1);
     assert_eq!(references(&object)[0].uid, "another");
 }
@@ -72,7 +75,7 @@ fn an_owner_is_the_same_in_another_version_of_its_group() {
     let reference = controller_reference(&deployment("d"), &()).unwrap();
     let old = OwnerReference { api_version: "apps/v1beta1".to_owned(), ..reference };
     object.metadata.owner_references = Some(vec![old]);
-    assert!(set_controller_reference(&deployment("d"), &mut object).unwrap());
+    set_controller_reference(&deployment("d"), &mut object).unwrap();
     assert_eq!(references(&object).len(), 1);
     assert_eq!(references(&object)[0].api_version, "apps/v1");
 }
@@ -87,7 +90,7 @@ fn an_object_that_another_controls_is_an_error_and_stays_as_it_was() {
     let text = error.to_string();
     assert!(["owned", "Deployment first", "Deployment second"].iter().all(|part| text.contains(part)), "{text}");
     assert_eq!(object, before);
-    assert!(set_owner_reference(&deployment("second"), &mut object).unwrap(), "but it can own it beside the other");
+    set_owner_reference(&deployment("second"), &mut object).unwrap();
     assert_eq!(references(&object).len(), 2);
     assert_eq!(references(&object)[1].controller, None);
 }
@@ -96,7 +99,7 @@ fn an_object_that_another_controls_is_an_error_and_stays_as_it_was() {
 fn an_owner_can_become_the_controller_when_nobody_else_is() {
     let mut object = map("a");
     set_owner_reference(&deployment("d"), &mut object).unwrap();
-    assert!(set_controller_reference(&deployment("d"), &mut object).unwrap());
+    set_controller_reference(&deployment("d"), &mut object).unwrap();
     assert_eq!(references(&object).len(), 1);
     assert_eq!(references(&object)[0].controller, Some(true));
 }
@@ -118,8 +121,8 @@ fn owners_and_what_they_own_are_in_the_same_namespace() {
 #[test]
 fn an_owner_in_no_namespace_owns_objects_in_any() {
     let node = Node { metadata: meta("", "n"), ..Node::default() };
-    assert!(set_controller_reference(&node, &mut map("a")).unwrap());
-    assert!(set_controller_reference(&node, &mut map("")).unwrap());
+    set_controller_reference(&node, &mut map("a")).unwrap();
+    set_controller_reference(&node, &mut map("")).unwrap();
 }
 
 #[test]
@@ -139,7 +142,8 @@ fn owners_of_a_kind_that_is_known_at_run_time_only_own_as_well() {
     let reference = controller_reference(&owner, &resource).unwrap();
     let mut object = map("a");
     assert!(set_reference(&owner, &mut object, reference).unwrap());
-    assert!(!set_controller_reference(&deployment("d"), &mut object).unwrap(), "it is the same");
+    let reference = controller_reference(&deployment("d"), &()).unwrap();
+    assert!(!set_reference(&owner, &mut object, reference).unwrap(), "the object has the reference already");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Value, json};
 use steersman_client::{Client, DeleteParams, Deleted, ObjectMeta, Patch};
-use steersman_runtime::{CachedClient, Manager, ObjectKey, kind, metadata};
+use steersman_runtime::{CachedClient, ListQuery, Manager, ObjectKey, kind, metadata};
 use steersman_testing::RealServer;
 use with_client::{Running, set_value, start, value};
 
@@ -58,7 +58,15 @@ async fn what_is_written_is_read_from_every_cache() {
             maps.delete(&key, &DeleteParams::default()).await.unwrap();
         }
         assert!(maps.get_opt(&key).await.unwrap().is_none(), "{number}");
-        assert!(!metadata.list_in(&namespace).await.unwrap().iter().any(|object| object.key() == key), "{number}");
+        assert!(
+            !metadata
+                .list(&ListQuery::all().namespace(&namespace))
+                .await
+                .unwrap()
+                .iter()
+                .any(|object| object.key() == key),
+            "{number}"
+        );
     }
 }
 
@@ -91,16 +99,16 @@ async fn what_is_applied_is_read_and_conflicts_are_told() {
     let key = ObjectKey::new(&namespace, "m");
     let wanted = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"value": value}});
     let (ours, theirs) = (client.field_owner("ours").objects::<ConfigMap>(), client.field_owner("theirs").objects());
-    ours.apply(&key, &wanted("1"), false).await.unwrap();
+    ours.apply(&key, false, &wanted("1")).await.unwrap();
     assert_eq!(value(&ours.get(&key).await.unwrap()), "1");
-    let error = theirs.apply(&key, &wanted("2"), false).await.unwrap_err();
+    let error = theirs.apply(&key, false, &wanted("2")).await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
-    let applied: ConfigMap = theirs.apply(&key, &wanted("2"), true).await.unwrap();
+    let applied: ConfigMap = theirs.apply(&key, true, &wanted("2")).await.unwrap();
     assert_eq!(value(&ours.get(&key).await.unwrap()), "2");
     let managers = applied.metadata.managed_fields.unwrap();
     assert!(managers.iter().any(|entry| entry.manager.as_deref() == Some("theirs")));
     let dry = client.dry_run().field_owner("theirs").objects::<ConfigMap>();
-    dry.apply(&key, &wanted("3"), true).await.unwrap();
+    dry.apply(&key, true, &wanted("3")).await.unwrap();
     assert_eq!(value(&ours.get(&key).await.unwrap()), "2");
 }
 
@@ -116,7 +124,7 @@ async fn what_is_scaled_is_read() {
     let key = ObjectKey::new(&namespace, "d");
     for replicas in 2..10 {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        let _: Scale = deployments.patch_subresource(&key, "scale", &patch).await.unwrap();
+        let _: Scale = deployments.subresource("scale").patch(&key, &patch).await.unwrap();
         let read = deployments.get(&key).await.unwrap().get().unwrap();
         assert_eq!(read.spec.as_ref().unwrap().replicas, Some(replicas));
     }

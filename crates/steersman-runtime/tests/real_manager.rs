@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
-use steersman_client::{ApiResource, Client, DeleteParams, DynamicObject, ObjectMeta, Place, PostParams};
+use steersman_client::{ApiResource, Client, DeleteParams, DynamicObject, NamespaceScope, ObjectMeta, PostParams};
+use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{
-    Action, Context, Error, Failure, Manager, ObjectKey, Stop, dynamic, kind, reconcile_fn, set_controller_reference,
+    Action, Context, Error, Manager, ObjectKey, ReconcileError, StopSignal, dynamic, kind, reconcile_fn,
 };
 use steersman_testing::RealServer;
 
@@ -41,7 +42,7 @@ fn map_in(namespace: &str, name: &str) -> ConfigMap {
 }
 
 /// Makes a Secret of the same name that belongs to the ConfigMap.
-async fn own_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
+async fn own_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
     let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
     // Every namespace has one that the cluster makes.
     if key.name() == "kube-root-ca.crt" {
@@ -106,17 +107,17 @@ async fn it_starts_and_stops_in_order_and_finishes_what_is_in_flight() {
             // Its own write is seen, so the caches are there.
             let seen = ctx.client().get::<ConfigMap>(&key).await?.get()?.data.is_some();
             notes.note(format!("reconcile ends: {seen}"));
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     let watched = kind::<ConfigMap>().namespace(&namespace).fields("metadata.name=a");
     manager.controller(watched).complete(reconciler).unwrap();
     let notes = log.clone();
-    let runnable = move |stop: Stop| async move {
+    let runnable = move |stop: StopSignal| async move {
         notes.note("runnable begins");
         stop.stopped().await;
         notes.note("runnable ends");
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("runnable", runnable).unwrap();
     let running = start(&manager);
@@ -132,23 +133,26 @@ async fn what_overstays_the_grace_period_is_cut_off_and_named() {
     let (client, namespace) = server("grace").await;
     client.namespaced::<ConfigMap>(&namespace).create(&PostParams::default(), &map_in(&namespace, "a")).await.unwrap();
     let manager = Manager::builder(client).grace_period(Duration::from_millis(300)).build();
-    let hangs =
-        reconcile_fn(|_: Context<ConfigMap>, _| async { std::future::pending::<Result<Action, Failure>>().await });
+    let hangs = reconcile_fn(|_: Context<ConfigMap>, _| async {
+        std::future::pending::<Result<Action, ReconcileError>>().await
+    });
     let controller =
         manager.controller(kind::<ConfigMap>().namespace(&namespace)).named("stubborn").complete(hangs).unwrap();
     let running = start(&manager);
     eventually("a reconcile is in flight", || controller.metrics().active == 1).await;
     let error = running.stop().await.unwrap_err();
-    assert!(matches!(&error, Error::Grace { parts, .. } if parts == &["controller stubborn"]), "{error}");
+    assert!(matches!(&error, Error::Grace { names, .. } if names == &["controller stubborn"]), "{error}");
 }
 
 #[tokio::test]
 async fn a_part_that_fails_stops_all_and_is_named() {
     let (client, namespace) = server("failing").await;
     let manager = Manager::new(client);
-    let done = reconcile_fn(|_: Context<ConfigMap>, _| async { Ok::<_, Failure>(Action::done()) });
+    let done = reconcile_fn(|_: Context<ConfigMap>, _| async { Ok(Action::done()) });
     manager.controller(kind::<ConfigMap>().namespace(&namespace)).complete(done).unwrap();
-    manager.add("mail server", |_| async { Err::<(), _>(Failure::message("the post office is closed")) }).unwrap();
+    manager
+        .add("mail server", |_| async { Err::<(), _>(ReconcileError::message("the post office is closed")) })
+        .unwrap();
     let text = start(&manager).ended().await.unwrap_err().to_string();
     assert!(text.contains("mail server") && text.contains("the post office is closed"), "{text}");
 }
@@ -173,12 +177,12 @@ async fn a_kind_that_is_not_installed_is_named_and_waited_for() {
     let count = Arc::clone(&reconciles);
     let reconciler = reconcile_fn(move |_: Context<DynamicObject>, _| {
         count.fetch_add(1, Ordering::Relaxed);
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(dynamic(&boats)).complete(reconciler).unwrap();
     let running = start(&manager);
     eventually("it says what is missing", || {
-        manager.status().iter().any(|status| status.last_error.is_some() && status.what.contains("boats"))
+        manager.status().iter().any(|status| status.last_error.is_some() && status.resource.contains("boats"))
     })
     .await;
     assert!(!manager.is_ready());
@@ -197,7 +201,7 @@ async fn a_kind_that_is_not_installed_is_named_and_waited_for() {
     client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &definition).await.unwrap();
     eventually("the manager is ready", || manager.is_ready()).await;
     let boat = DynamicObject::new("ferry", &boats).within(&namespace);
-    let api = client.dynamic(&boats, Place::Namespace(namespace));
+    let api = client.dynamic(&boats, NamespaceScope::Namespace(namespace));
     api.create(&PostParams::default(), &boat).await.unwrap();
     eventually("the controller works", || reconciles.load(Ordering::Relaxed) == 1).await;
     running.stop().await.unwrap();

@@ -1,12 +1,12 @@
 //! Kinds and types both ways, and conditions.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube_core::Resource;
 use serde::{Deserialize, Serialize};
 use steersman_client::{GroupVersionKind, ObjectMeta};
-use steersman_runtime::{Decoded, Error, Scheme, condition, is_condition_true, remove_condition, set_condition};
+use steersman_runtime::condition::{is_condition_true, new_condition, remove_condition, set_condition};
+use steersman_runtime::{DecodedObject, Error, Scheme};
 
 fn gvk(group: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::gvk(group, "v1", kind)
@@ -37,7 +37,7 @@ fn an_object_of_an_unknown_kind_stays_dynamic() {
     for (api_version, kind) in [("v1", "Secret"), ("example.com/v1", "ConfigMap"), ("v2", "ConfigMap")] {
         let object =
             format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}","metadata":{{"name":"m"}},"a":{{"b":1}}}}"#);
-        let Decoded::Dynamic(object) = scheme.decode(object.as_bytes()).unwrap() else { panic!("{kind}") };
+        let DecodedObject::Dynamic(object) = scheme.decode(object.as_bytes()).unwrap() else { panic!("{kind}") };
         assert_eq!(object.types.unwrap().kind, kind);
         assert_eq!(object.data["a"]["b"], 1);
     }
@@ -114,37 +114,37 @@ fn two_types_for_one_kind_are_an_error_that_names_both() {
     assert_eq!(scheme.type_of(&gvk("", "ConfigMap")), Some(std::any::type_name::<ConfigMap>()), "as it was");
 }
 
-fn at(second: i64) -> Time {
-    Time(Timestamp::from_second(second).unwrap())
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
 }
 
 #[test]
 fn the_time_of_a_transition_changes_only_with_the_status() {
     let mut conditions = Vec::new();
-    assert!(set_condition(&mut conditions, condition("Ready", false, "New", "just made", Some(1)), &at(1)));
-    assert!(!set_condition(&mut conditions, condition("Ready", false, "New", "just made", Some(1)), &at(2)));
-    assert_eq!(conditions[0].last_transition_time, at(1));
+    assert!(set_condition(&mut conditions, new_condition("Ready", false, "New", "just made", Some(1)), at(1)));
+    assert!(!set_condition(&mut conditions, new_condition("Ready", false, "New", "just made", Some(1)), at(2)));
+    assert_eq!(conditions[0].last_transition_time.0, at(1));
     for (reason, message, generation) in [("Old", "just made", 1), ("Old", "made", 1), ("Old", "made", 2)] {
         let changed =
-            set_condition(&mut conditions, condition("Ready", false, reason, message, Some(generation)), &at(3));
+            set_condition(&mut conditions, new_condition("Ready", false, reason, message, Some(generation)), at(3));
         assert!(changed, "{reason} {message} {generation}");
         assert_eq!((&*conditions[0].reason, &*conditions[0].message), (reason, message));
         assert_eq!(conditions[0].observed_generation, Some(generation));
-        assert_eq!(conditions[0].last_transition_time, at(1), "its status is the same");
+        assert_eq!(conditions[0].last_transition_time.0, at(1), "its status is the same");
     }
-    assert!(set_condition(&mut conditions, condition("Ready", true, "Old", "made", Some(2)), &at(4)));
-    assert_eq!(conditions[0].last_transition_time, at(4));
+    assert!(set_condition(&mut conditions, new_condition("Ready", true, "Old", "made", Some(2)), at(4)));
+    assert_eq!(conditions[0].last_transition_time.0, at(4));
     assert_eq!(conditions.len(), 1);
 }
 
 #[test]
 fn conditions_are_kept_apart_by_their_types() {
     let mut conditions = Vec::new();
-    set_condition(&mut conditions, condition("Ready", true, "A", "", None), &at(1));
-    set_condition(&mut conditions, condition("Degraded", false, "A", "", None), &at(1));
-    let mut unknown = condition("Synced", true, "A", "", None);
+    set_condition(&mut conditions, new_condition("Ready", true, "A", "", None), at(1));
+    set_condition(&mut conditions, new_condition("Degraded", false, "A", "", None), at(1));
+    let mut unknown = new_condition("Synced", true, "A", "", None);
     unknown.status = "Unknown".to_owned();
-    set_condition(&mut conditions, unknown, &at(1));
+    set_condition(&mut conditions, unknown, at(1));
     let is_true = |type_| is_condition_true(&conditions, type_);
     assert_eq!((is_true("Ready"), is_true("Degraded"), is_true("Synced"), is_true("No")), (true, false, false, false));
     assert!(remove_condition(&mut conditions, "Ready") && !remove_condition(&mut conditions, "Ready"));

@@ -1,5 +1,5 @@
-//! A real control plane for programs that are not tests: prints where it is as one JSON line, and runs until standard input
-//! is closed.
+//! A real control plane for programs that are not tests: prints where it is as one JSON line, and
+//! runs until standard input is closed.
 //!
 //! ```sh
 //! cargo run -p steersman-testing --example real_server -- --controller-manager

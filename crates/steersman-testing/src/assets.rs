@@ -1,7 +1,7 @@
 //! Which server programs are used, and where they are looked for.
 //!
-//! `cargo xtask servers` puts the programs where this module looks for them: it is compiled into both, and so depends on
-//! nothing but the standard library.
+//! `cargo xtask servers` puts the programs where this module looks for them: it is compiled into
+//! both, and so depends on nothing but the standard library.
 
 use std::path::{Path, PathBuf};
 
@@ -48,11 +48,13 @@ impl Program {
         self.file_name().to_uppercase().replace('-', "_")
     }
 
-    /// Where this program is looked for, first place first: the variable `TEST_ASSET_KUBE_APISERVER` (and so on), the
-    /// folder `KUBEBUILDER_ASSETS`, both as envtest has them, then the cache that `cargo xtask servers` fills.
+    /// Where this program is looked for, first place first: the variable
+    /// `TEST_ASSET_KUBE_APISERVER` (and so on), the folder `KUBEBUILDER_ASSETS`, both as envtest
+    /// has them, then the cache that `cargo xtask servers` fills.
     ///
-    /// A place that the user named must hold the program; it is not passed over for the next one. Only
-    /// kube-controller-manager may be missing from `KUBEBUILDER_ASSETS`: the archives made for envtest never had it.
+    /// A place that the user named must hold the program; it is not passed over for the next one.
+    /// Only kube-controller-manager may be missing from `KUBEBUILDER_ASSETS`: the archives made for
+    /// envtest never had it.
     pub fn find(self) -> Result<PathBuf, Missing> {
         self.find_in(|name| std::env::var_os(name).map(PathBuf::from), cache_dir().as_deref())
     }
@@ -76,7 +78,8 @@ impl Program {
         if path.is_file() { Ok(path) } else { Err(missing(Place::Cache, path)) }
     }
 
-    /// The folder of this program below the cache folder `cache`, one for each version and platform.
+    /// The folder of this program below the cache folder `cache`, one for each version and
+    /// platform.
     pub fn cache_entry(self, cache: &Path) -> PathBuf {
         let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
         cache.join("servers").join(format!("{}-{}-{os}-{arch}", self.file_name(), self.version()))
@@ -88,7 +91,8 @@ impl Program {
     }
 }
 
-/// Our part of the user's cache folder: below `XDG_CACHE_HOME`, or else below `.cache` in the home folder. Safe to delete.
+/// Our part of the user's cache folder: below `XDG_CACHE_HOME`, or else below `.cache` in the home
+/// folder. Safe to delete.
 pub fn cache_dir() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(set("HOME")?.join(".cache")))?;

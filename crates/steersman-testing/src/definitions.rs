@@ -15,7 +15,8 @@ const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinition
 const DEADLINE: Duration = Duration::from_secs(30);
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Installs definitions, replaces those that exist, and waits until the server serves each version of them.
+/// Installs definitions, replaces those that exist, and waits until the server serves each version
+/// of them.
 pub(crate) async fn install<D: Serialize>(
     client: &Client,
     definitions: impl IntoIterator<Item = D>,
@@ -35,7 +36,8 @@ pub(crate) async fn install<D: Serialize>(
     Ok(())
 }
 
-/// Creates a definition, or replaces the one that exists. Another test may write it at the same time.
+/// Creates a definition, or replaces the one that exists. Another test may write it at the same
+/// time.
 async fn write(client: &Client, definition: &Value) -> Result<(), Error> {
     let name = name(definition);
     let deadline = Instant::now() + DEADLINE;

@@ -1,24 +1,22 @@
-use kube_client::Client;
 use serde::Serialize;
 use steersman_apiserver::{ApiServer, Identity};
-
+use steersman_client::Client;
 use steersman_world::World;
 
 use crate::definitions;
 use crate::error::Error;
 
-/// An API server in this process, for as long as somebody holds it or a client of it.
+/// An API server in this process. It lives as long as this value, its clones and its clients.
 ///
-/// There is nothing to start, to wait for or to clean up, and any number of them share nothing:
+/// It needs no start-up time and no cleanup. Two servers share nothing:
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), kube_client::Error> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use k8s_openapi::api::core::v1::Namespace;
-/// use kube_client::Api;
 /// use steersman_testing::Embedded;
 ///
 /// let server = Embedded::start();
-/// let namespaces: Api<Namespace> = Api::all(server.client());
+/// let namespaces = server.client().cluster::<Namespace>();
 /// assert_eq!(namespaces.list(&Default::default()).await?.items.len(), 4);
 /// # Ok(()) }
 /// ```
@@ -38,12 +36,11 @@ impl Embedded {
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use k8s_openapi::api::core::v1::Namespace;
-    /// use kube_client::Api;
     /// use steersman_testing::{Embedded, World};
     ///
     /// let world = World::seeded(7, "2026-01-31T10:00:00Z".parse()?);
     /// let server = Embedded::with_world(world);
-    /// let namespaces: Api<Namespace> = Api::all(server.client());
+    /// let namespaces = server.client().cluster::<Namespace>();
     /// let created = namespaces.get("default").await?.metadata.creation_timestamp;
     /// assert_eq!(created.map(|time| time.0.to_string()).as_deref(), Some("2026-01-31T10:00:00Z"));
     /// # Ok(()) }
@@ -52,18 +49,25 @@ impl Embedded {
         Self { server: ApiServer::with_world(world) }
     }
 
-    /// A client with all rights. It belongs to the runtime it is made in.
+    /// A client with all rights. It ends with the tokio runtime in which it is created.
     pub fn client(&self) -> Client {
-        Client::new(self.server.clone(), "default")
+        self.kube_client().into()
     }
 
-    /// A client that is `name`, a member of `groups` (and of `system:authenticated`). It belongs to the runtime it is made
-    /// in. There are no access rules yet: it may do what anybody may.
+    /// The same as a client of kube, for code that uses `kube::Api`.
+    pub fn kube_client(&self) -> kube_client::Client {
+        kube_client::Client::new(self.server.clone(), "default")
+    }
+
+    /// A client that authenticates as the user `name`, a member of `groups` and of
+    /// `system:authenticated`. It ends with the tokio runtime in which it is created. The server has
+    /// no access rules yet: every user has all rights.
     pub fn user<G: Into<String>>(&self, name: &str, groups: impl IntoIterator<Item = G>) -> Client {
-        Client::new(self.server.acting_as(Identity::new(name, groups)), "default")
+        kube_client::Client::new(self.server.acting_as(Identity::new(name, groups)), "default").into()
     }
 
-    /// Installs definitions of custom resources and waits until they are served. A definition that exists is replaced.
+    /// Installs definitions of custom resources and waits until they are served. A definition that
+    /// exists is replaced.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,15 +93,15 @@ impl Embedded {
     /// # Ok(()) }
     /// ```
     pub async fn install_crds<D: Serialize>(&self, definitions: impl IntoIterator<Item = D>) -> Result<(), Error> {
-        definitions::install(&self.client(), definitions).await
+        definitions::install(&self.kube_client(), definitions).await
     }
 
-    /// The server itself, to be called without a client or to be put on a socket.
+    /// The server itself, for requests without a client and for serving on a socket.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
+    /// Drops the history, as etcd's compaction does: requests for an earlier version get 410 Gone.
     pub fn compact(&self) {
         self.server.compact();
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::assets::Missing;
 
-/// Why a server could not be provided. The text says what to do about it where something can be done, and holds the end
-/// of the server's log where there is one.
+/// Why a server could not be provided. The text holds the remedy, if there is one, and the end of
+/// the server's log.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -82,7 +82,8 @@ pub enum Error {
     },
 }
 
-/// The same words as for people: tests meet this error in `unwrap`, and a log on one escaped line is not read.
+/// The same words as for people: tests meet this error in `unwrap`, and a log on one escaped line
+/// is not read.
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

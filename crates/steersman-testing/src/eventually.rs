@@ -9,8 +9,8 @@ const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// With paused time a test may wait for hours: each look costs CPU, and no time passes otherwise.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// Calls `look` until it returns a value, for at most 30 s: every 10 ms at first, then each time a tenth of the time has
-/// passed again, and at least every second.
+/// Calls `look` until it returns a value, for at most 30 s: every 10 ms at first, then each time a
+/// tenth of the time has passed again, and at least every second.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -18,7 +18,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// use kube_client::Api;
 /// use steersman_testing::{Embedded, eventually};
 ///
-/// let namespaces: Api<Namespace> = Api::all(Embedded::start().client());
+/// let namespaces: Api<Namespace> = Api::all(Embedded::start().kube_client());
 /// let default = eventually("the namespace exists", || async { namespaces.get_opt("default").await.unwrap() }).await;
 /// assert_eq!(default.metadata.name.unwrap(), "default");
 ///
@@ -31,7 +31,8 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// # }
 /// ```
 ///
-/// The time is tokio's. With paused time it passes as soon as all tasks wait, so a test does not wait at all.
+/// The time is tokio's. With paused time it passes as soon as all tasks wait, so a test does not
+/// wait at all.
 ///
 /// # Panics
 ///
@@ -46,7 +47,8 @@ pub fn eventually<T, L: Future<Output = Option<T>>>(what: &str, look: impl FnMut
 /// # Panics
 ///
 /// After `deadline`, with `what` and the place of the call.
-// A closure that returns a future, because the future of an `async` closure cannot be sent to another thread here.
+// A closure that returns a future, because the future of an `async` closure cannot be sent to
+// another thread here.
 #[track_caller]
 pub fn eventually_within<T, L: Future<Output = Option<T>>>(
     deadline: Duration,

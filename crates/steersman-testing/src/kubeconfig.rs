@@ -13,7 +13,8 @@ use crate::certificates::Signed;
 /// The size of the largest kubeconfig, certificate bundle or token that is read.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// A kubeconfig with one cluster and one user. Everything is inline, so that the file can be copied anywhere.
+/// A kubeconfig with one cluster and one user. Everything is inline, so that the file can be copied
+/// anywhere.
 pub(crate) fn kubeconfig(url: &str, authority: &str, user: &Signed) -> Kubeconfig {
     serde_json::from_value(json!({
         "apiVersion": "v1",
@@ -53,8 +54,8 @@ pub(crate) fn of_environment() -> Result<PathBuf, String> {
     std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Refuses a file that has no end, as a FIFO or a device may, or that takes all memory. Reading a missing file names the
-/// fault.
+/// Refuses a file that has no end, as a FIFO or a device may, or that takes all memory. Reading a
+/// missing file names the fault.
 fn check_file(path: &Path) -> Result<(), String> {
     let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
     if !metadata.is_file() {

@@ -6,8 +6,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::Error;
 
-/// A loopback port that nobody else is given while this value lives. The server it is meant for must bind it with
-/// `SO_REUSEPORT`; our own socket never listens, so every connection is the server's.
+/// A loopback port that stays reserved while this value lives. The server it is meant for must bind
+/// it with `SO_REUSEPORT`; our own socket never listens, so every connection is the server's.
 pub(crate) struct ReservedPort {
     number: u16,
     _socket: Socket,

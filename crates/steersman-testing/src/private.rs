@@ -1,5 +1,5 @@
-//! Folders and files that only their owner reads. The mode is given at creation: a `chmod` afterwards leaves a moment in
-//! which the umask decides.
+//! Folders and files that only their owner reads. The mode is given at creation: a `chmod`
+//! afterwards leaves a moment in which the umask decides.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};

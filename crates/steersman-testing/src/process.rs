@@ -1,9 +1,9 @@
 //! Server processes that never outlive the test that started them.
 //!
-//! A value in a `static` is never dropped, a killed process drops nothing, and `PR_SET_PDEATHSIG` follows a thread rather
-//! than a process. So a small shell, the [`Custodian`], holds the reading end of a pipe whose other end only we hold. When
-//! it reads the end of the file, for whatever reason, it kills the servers and removes their folder. An orderly drop takes
-//! the same way.
+//! A value in a `static` is never dropped, a killed process drops nothing, and `PR_SET_PDEATHSIG`
+//! follows a thread rather than a process. So a small shell, the [`Custodian`], holds the reading
+//! end of a pipe whose other end only we hold. When it reads the end of the file, for whatever
+//! reason, it kills the servers and removes their folder. An orderly drop takes the same way.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::Error;
 use crate::private;
 
-/// What the custodian runs. `kill -9` may return before a process has closed its files, hence the second tries.
+/// What the custodian runs. `kill -9` may return before a process has closed its files, hence the
+/// second tries.
 const CUSTODY: &str = r#"
 trap '' INT TERM HUP
 pids=
@@ -29,7 +30,8 @@ for pid in $pids; do kill -9 "$pid" 2>/dev/null; done
 for try in 1 2 3 4 5 6 7 8 9 10; do rm -rf "$1" 2>/dev/null && exit 0; sleep 0.1; done
 "#;
 
-/// What a server's process runs first: it becomes the server only after the custodian has been told of it.
+/// What a server's process runs first: it becomes the server only after the custodian knows its
+/// process id.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 
 /// Looks after the processes and the folder of one control plane.
@@ -42,7 +44,7 @@ pub(crate) struct Custodian {
 struct Server {
     name: &'static str,
     child: Child,
-    /// How it ended, once that is known. Its process id may belong to somebody else from then on.
+    /// How it ended, once that is known. Its process id may belong to another process from then on.
     ended: Option<ExitStatus>,
 }
 
@@ -93,7 +95,7 @@ impl Custodian {
         let mut server = servers.remove(index);
         drop(servers);
         let killed = server.child.kill().and_then(|()| server.child.wait());
-        // If the custodian is gone, nobody kills a process that has the number next.
+        // Without a custodian, no later process of the same number is killed.
         let _ = writeln!(self.shell.stdin.as_ref().expect("open until we are dropped"), "gone {}", server.child.id());
         killed.map(drop).map_err(Error::io(format!("kill {name}")))
     }
@@ -148,7 +150,7 @@ impl Drop for Custodian {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();
-        // The custodian has done this already, unless somebody killed it.
+        // The custodian has done this already, unless it was killed.
         for server in self.lock().iter_mut().filter(|server| server.ended.is_none()) {
             let _ = server.child.kill();
             let _ = server.child.wait();

@@ -4,9 +4,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use kube_client::Config;
 use kube_client::config::Kubeconfig;
-use kube_client::{Client, Config};
 use serde::Serialize;
+use steersman_client::Client;
 use tokio::sync::OnceCell;
 
 use crate::Error;
@@ -30,23 +31,25 @@ const USE_EXISTING_CLUSTER: &str = "USE_EXISTING_CLUSTER";
 ///
 /// # What is promised
 ///
-/// - When [`start`](Self::start) returns, every request is answered: the server is ready, its RBAC rules are in place and
-///   the namespace `default` exists.
-/// - When the value is dropped, or the process that holds it ends in any way at all, both servers end and their folder is
-///   removed (test: `a_killed_test_binary_leaves_nothing`).
-/// - Nothing but loopback is listened on, and nothing is answered without a certificate of this server's own authority.
-/// - Keys and kubeconfigs have mode 0600 and lie in a folder with mode 0700, from the moment they are created.
+/// - When [`start`](Self::start) returns, every request is answered: the server is ready, its RBAC
+///   rules are in place and the namespace `default` exists.
+/// - When the value is dropped, or the process that holds it ends in any way at all, both servers
+///   end and their folder is removed (test: `a_killed_test_binary_leaves_nothing`).
+/// - Nothing but loopback is listened on, and nothing is answered without a certificate of this
+///   server's own authority.
+/// - Keys and kubeconfigs have mode 0600 and lie in a folder with mode 0700, from the moment they
+///   are created.
 ///
 /// There are no nodes, so Pods are stored but never run. Built-in controllers run only
-/// [on request](RealServerBuilder::controller_manager): without them there is no garbage collection, and a namespace that
-/// is deleted stays `Terminating`.
+/// [on request](RealServerBuilder::controller_manager): without them there is no garbage
+/// collection, and a namespace that is deleted stays `Terminating`.
 ///
 /// # An existing cluster
 ///
-/// With `USE_EXISTING_CLUSTER=true` in the environment, as envtest has it, no server is started: the cluster of the
-/// kubeconfig is used instead, and left running. The kubeconfig is the file in `KUBECONFIG`, or `~/.kube/config`. It is
-/// used in place and never copied. Options that shape a server (its flags, port or programs) start a server regardless of
-/// the variable.
+/// With `USE_EXISTING_CLUSTER=true` in the environment, as envtest has it, no server is started:
+/// the cluster of the kubeconfig is used instead, and left running. The kubeconfig is the file in
+/// `KUBECONFIG`, or `~/.kube/config`. It is used in place and never copied. Options that shape a
+/// server (its flags, port or programs) start a server regardless of the variable.
 pub struct RealServer {
     url: String,
     kubeconfig: Kubeconfig,
@@ -61,7 +64,7 @@ pub struct RealServer {
 struct Apiserver {
     program: PathBuf,
     flags: Vec<OsString>,
-    /// Nobody else gets the port meanwhile.
+    /// Reserves the port while the server is down.
     _port: Option<ReservedPort>,
 }
 
@@ -88,9 +91,19 @@ impl RealServer {
         SHARED.get_or_try_init(Self::start).await
     }
 
-    /// A client with all rights. It belongs to the runtime it is made in.
+    /// A client with all rights. It ends with the tokio runtime in which it is created.
     pub async fn client(&self) -> Result<Client, Error> {
+        self.client_of(self.config().await?)
+    }
+
+    /// The same as a client of kube, for code that uses `kube::Api`.
+    pub async fn kube_client(&self) -> Result<kube_client::Client, Error> {
         kubeconfig::client(self.config().await?)
+    }
+
+    fn client_of(&self, config: Config) -> Result<Client, Error> {
+        let path = || self.kubeconfig_path.clone();
+        Client::builder(config).build().map_err(|error| Error::Kubeconfig { path: path(), reason: error.to_string() })
     }
 
     /// The configuration of a client with all rights.
@@ -99,7 +112,8 @@ impl RealServer {
         kubeconfig::config(self.kubeconfig.clone()).await.map_err(|reason| Error::Kubeconfig { path: path(), reason })
     }
 
-    /// A client that is `name`, a member of `groups` (and of `system:authenticated`). It has the rights that RBAC gives.
+    /// A client that impersonates the user `name`, a member of `groups` and of `system:authenticated`.
+    /// It has the rights that RBAC grants.
     pub async fn user<G: Into<String>>(
         &self,
         name: &str,
@@ -108,7 +122,7 @@ impl RealServer {
         let mut config = self.config().await?;
         config.auth_info.impersonate = Some(name.to_owned());
         config.auth_info.impersonate_groups = Some(groups.into_iter().map(Into::into).collect());
-        kubeconfig::client(config)
+        self.client_of(config)
     }
 
     /// Creates a namespace that no other test has, named after `prefix`, and gives its name.
@@ -120,17 +134,18 @@ impl RealServer {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(body.to_string().into_bytes())
             .expect("the parts of this request are valid");
-        self.client().await?.request_text(request).await.map_err(Error::client("create a namespace"))?;
+        self.kube_client().await?.request_text(request).await.map_err(Error::client("create a namespace"))?;
         Ok(name)
     }
 
-    /// Installs definitions of custom resources and waits until they are served. A definition that exists is replaced, so
-    /// that tests that share a server can each install what they need.
+    /// Installs definitions of custom resources and waits until they are served. A definition that
+    /// exists is replaced, so that tests that share a server can each install what they need.
     pub async fn install_crds<D: Serialize>(&self, definitions: impl IntoIterator<Item = D>) -> Result<(), Error> {
-        definitions::install(&self.client().await?, definitions).await
+        definitions::install(&self.kube_client().await?, definitions).await
     }
 
-    /// A kubeconfig file with all rights, for programs. For an existing cluster it is the user's own file.
+    /// A kubeconfig file with all rights, for programs. For an existing cluster it is the user's
+    /// own file.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig_path
     }
@@ -166,9 +181,10 @@ impl RealServer {
         self.custodian.logs()
     }
 
-    /// Kills kube-apiserver, as a crash would, starts it again at the same address and waits until it is ready. Meanwhile
-    /// connections are refused. etcd goes on, so nothing that was written is lost. An existing cluster is not touched: that is
-    /// an error. (Test: `a_killed_server_costs_nothing_but_time` of `steersman-cache`.)
+    /// Kills kube-apiserver, as a crash would, starts it again at the same address and waits until
+    /// it is ready. Until then connections are refused. etcd goes on, so nothing that was written
+    /// is lost. An existing cluster is not touched: that is an error. (Test:
+    /// `a_killed_server_costs_nothing_but_time` of `steersman-cache`.)
     pub async fn restart_apiserver(&mut self) -> Result<(), Error> {
         let Some(Apiserver { program, flags, .. }) = &self.apiserver else {
             let problem = std::io::Error::from(std::io::ErrorKind::Unsupported);
@@ -194,7 +210,8 @@ pub struct RealServerBuilder {
 }
 
 impl RealServerBuilder {
-    /// Runs kube-controller-manager beside the API server: garbage collection, namespaces, service accounts, workloads.
+    /// Runs kube-controller-manager beside the API server: garbage collection, namespaces, service
+    /// accounts, workloads.
     #[must_use]
     pub fn controller_manager(mut self, on: bool) -> Self {
         self.controller_manager = on;
@@ -310,13 +327,14 @@ impl RealServerBuilder {
             format!("--listen-client-urls=https://127.0.0.1:{port}"),
             format!("--advertise-client-urls=https://127.0.0.1:{port}"),
             "--socket-reuse-port=true".to_owned(),
-            // One member has no peers; etcd wants an address all the same.
+            // One member has no peers, but etcd requires an address.
             "--listen-peer-urls=http://127.0.0.1:0".to_owned(),
             "--client-cert-auth=true".to_owned(),
             format!("--trusted-ca-file={}", files.path("ca.crt")),
             format!("--cert-file={}", files.path("server.crt")),
             format!("--key-file={}", files.path("server.key")),
-            // The data lives no longer than the process, and a lone member need not wait for other voices.
+            // The data lives no longer than the process, and a lone member need not wait for other
+            // voices.
             "--unsafe-no-fsync=true".to_owned(),
             "--heartbeat-interval=10".to_owned(),
             "--election-timeout=100".to_owned(),
@@ -345,7 +363,7 @@ impl RealServerBuilder {
             format!("--service-account-key-file={}", files.path("service-account.pub")),
             format!("--service-account-signing-key-file={}", files.path("service-account.key")),
             "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
-            // There is one server and nobody to tell its address to; the address may not be a loopback one.
+            // A single server need not publish its address, which may not be a loopback one.
             "--endpoint-reconciler-type=none".to_owned(),
             "--advertise-address=192.0.2.1".to_owned(),
             "--allow-privileged=true".to_owned(),
@@ -354,7 +372,8 @@ impl RealServerBuilder {
         .map(OsString::from)
         .into();
         if !self.controller_manager {
-            // Without the controllers no namespace gets the service account that this plugin asks of every Pod.
+            // Without the controllers no namespace gets the service account that this plugin asks
+            // of every Pod.
             flags.push("--disable-admission-plugins=ServiceAccount".into());
         }
         flags.extend(self.apiserver_flags.iter().cloned());
@@ -381,8 +400,8 @@ fn controller_manager_command_line(files: &Files, kubeconfig: &Path) -> Vec<OsSt
 }
 
 impl RealServer {
-    /// A client that says at once what the server answered.
-    async fn client_without_retries(&self) -> Result<Client, Error> {
+    /// A client without retries: it returns the server's first response.
+    async fn client_without_retries(&self) -> Result<kube_client::Client, Error> {
         let mut config = self.config().await?;
         config.default_retry = false;
         config.connect_timeout = Some(Duration::from_secs(1));
@@ -391,7 +410,13 @@ impl RealServer {
     }
 
     /// Waits until `path` is answered with success, unless a server ends or the time runs out.
-    async fn wait_for(&self, client: &Client, what: &'static str, path: &str, deadline: Deadline) -> Result<(), Error> {
+    async fn wait_for(
+        &self,
+        client: &kube_client::Client,
+        what: &'static str,
+        path: &str,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
         loop {
             let request = http::Request::get(path).body(Vec::new()).expect("the parts of this request are valid");
             let answer = match client.request_text(request).await {
@@ -432,8 +457,8 @@ fn write_kubeconfig(folder: &Path, kubeconfig: &Kubeconfig) -> Result<PathBuf, E
     Ok(path)
 }
 
-/// The certificates and keys of the servers, in their folder. Only the owner enters the folder and reads the files (test:
-/// `only_the_owner_reads_the_folder_and_its_files`).
+/// The certificates and keys of the servers, in their folder. Only the owner enters the folder and
+/// reads the files (test: `only_the_owner_reads_the_folder_and_its_files`).
 struct Files(PathBuf);
 
 impl Files {

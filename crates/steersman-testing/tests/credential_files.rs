@@ -1,5 +1,5 @@
-//! Credentials that `RealServer` writes are readable by their owner only, and foreign ones are not copied.
-//! Small scripts take the place of the servers, so that no real server is needed.
+//! Credentials that `RealServer` writes are readable by their owner only, and foreign ones are not
+//! copied. Small scripts take the place of the servers, so that no real server is needed.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -86,7 +86,8 @@ async fn the_kubeconfig_of_an_existing_cluster_is_used_in_place() {
     serving.stop().await;
 }
 
-/// Programs get one file by `RealServer::kubeconfig`, so a merged configuration is refused with the remedy.
+/// Programs get one file by `RealServer::kubeconfig`, so a merged configuration is refused with the
+/// remedy.
 #[tokio::test]
 async fn several_kubeconfigs_of_an_existing_cluster_are_refused() {
     if std::env::var_os(ROLE).is_some() {

@@ -34,7 +34,7 @@ fn code(error: Error) -> u16 {
 
 #[tokio::test]
 async fn an_object_lives_its_whole_life() {
-    let maps = maps(Embedded::start().client());
+    let maps = maps(Embedded::start().kube_client());
     let created = maps.create(&PostParams::default(), &config_map("one", "first")).await.unwrap();
     assert!(created.uid().is_some() && created.metadata.creation_timestamp.is_some());
     assert_eq!(maps.get("one").await.unwrap().data, created.data);
@@ -65,7 +65,7 @@ async fn an_object_lives_its_whole_life() {
     }
 }
 
-/// Who the server says that a client is.
+/// The user that the server takes a client for.
 async fn who(client: &Client) -> serde_json::Value {
     let review = SelfSubjectReview::default();
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
@@ -77,9 +77,9 @@ async fn who(client: &Client) -> serde_json::Value {
 async fn a_client_is_who_it_was_made_for() {
     let server = Embedded::start();
     let admin = json!({"username": "steersman-admin", "groups": ["system:masters", "system:authenticated"]});
-    assert_eq!(who(&server.client()).await, admin);
+    assert_eq!(who(&server.kube_client()).await, admin);
     let jane = json!({"username": "jane", "groups": ["developers", "testers", "system:authenticated"]});
-    assert_eq!(who(&server.user("jane", ["developers", "testers"])).await, jane);
+    assert_eq!(who(&Client::from(server.user("jane", ["developers", "testers"]))).await, jane);
 
     // Over a socket too.
     let serving = server.server().serve().start().await.unwrap();
@@ -91,7 +91,7 @@ async fn a_client_is_who_it_was_made_for() {
 
 #[tokio::test]
 async fn a_client_that_is_no_master_cannot_be_somebody_else() {
-    let jane = Embedded::start().user("jane", ["developers"]);
+    let jane = Client::from(Embedded::start().user("jane", ["developers"]));
     let request = http::Request::get("/api/v1/pods").header("impersonate-user", "root").body(Vec::new()).unwrap();
     let error = jane.request_text(request).await.unwrap_err();
     let words = "User \"jane\" cannot impersonate-on:user-info:list resource \"pods\" in API group \"\" at the cluster";
@@ -102,14 +102,14 @@ async fn a_client_that_is_no_master_cannot_be_somebody_else() {
 #[tokio::test]
 async fn two_servers_share_nothing() {
     let (one, other) = (Embedded::start(), Embedded::start());
-    maps(one.client()).create(&PostParams::default(), &config_map("a", "")).await.unwrap();
-    assert_eq!(code(maps(other.client()).get("a").await.unwrap_err()), 404);
+    maps(one.kube_client()).create(&PostParams::default(), &config_map("a", "")).await.unwrap();
+    assert_eq!(code(maps(other.kube_client()).get("a").await.unwrap_err()), 404);
 }
 
 #[tokio::test]
 async fn pages_stay_on_one_revision_and_expire_with_it() {
     let server = Embedded::start();
-    let maps = maps(server.client());
+    let maps = maps(server.kube_client());
     for name in ["a", "b", "c"] {
         maps.create(&PostParams::default(), &config_map(name, "")).await.unwrap();
     }
@@ -129,7 +129,7 @@ async fn pages_stay_on_one_revision_and_expire_with_it() {
 #[tokio::test]
 async fn a_watch_from_a_version_that_is_gone_ends_with_410() {
     let server = Embedded::start();
-    let maps = maps(server.client());
+    let maps = maps(server.kube_client());
     let first = maps.create(&PostParams::default(), &config_map("a", "")).await.unwrap();
     maps.create(&PostParams::default(), &config_map("b", "")).await.unwrap();
     server.compact();
@@ -142,7 +142,7 @@ async fn a_watch_from_a_version_that_is_gone_ends_with_410() {
 
 #[tokio::test]
 async fn entering_and_leaving_a_selector_are_adds_and_deletes() {
-    let maps = maps(Embedded::start().client());
+    let maps = maps(Embedded::start().kube_client());
     let params = WatchParams::default().labels("app=web");
     let mut watch = maps.watch(&params, "0").await.unwrap().boxed();
     maps.create(&PostParams::default(), &config_map("a", "")).await.unwrap();
@@ -164,7 +164,7 @@ async fn entering_and_leaving_a_selector_are_adds_and_deletes() {
 
 #[tokio::test]
 async fn finalizers_hold_an_object_until_they_are_gone() {
-    let maps = maps(Embedded::start().client());
+    let maps = maps(Embedded::start().kube_client());
     let mut held = config_map("a", "");
     held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
     maps.create(&PostParams::default(), &held).await.unwrap();
@@ -177,7 +177,7 @@ async fn finalizers_hold_an_object_until_they_are_gone() {
 
 #[tokio::test]
 async fn objects_go_with_their_owners() {
-    let maps = maps(Embedded::start().client());
+    let maps = maps(Embedded::start().kube_client());
     let owned_by = |owner: &ConfigMap, name: &str| {
         let mut map = config_map(name, "");
         map.metadata.owner_references = Some(vec![OwnerReference {
@@ -208,7 +208,7 @@ async fn objects_go_with_their_owners() {
 
 #[tokio::test]
 async fn a_namespace_takes_its_content_along_and_waits_for_what_does_not_go() {
-    let client = Embedded::start().client();
+    let client = Embedded::start().kube_client();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let missing: Api<ConfigMap> = Api::namespaced(client.clone(), "team");
     assert_eq!(code(missing.create(&PostParams::default(), &config_map("a", "")).await.unwrap_err()), 404);
@@ -233,7 +233,8 @@ async fn a_namespace_takes_its_content_along_and_waits_for_what_does_not_go() {
     assert_eq!(code(namespaces.get("team").await.unwrap_err()), 404);
 }
 
-/// Server-side apply and strategic merge patch are not there yet. The answer names what works instead.
+/// Server-side apply and strategic merge patch are not there yet. The answer names what works
+/// instead.
 #[tokio::test]
 async fn the_answer_to_a_patch_that_is_not_supported_names_what_works() {
     let server = Embedded::start();
@@ -262,7 +263,7 @@ async fn the_answer_to_a_patch_that_is_not_supported_names_what_works() {
     for (path, (media_type, begin)) in [(built_in, apply), (custom, apply), (built_in, strategic)] {
         let request = http::Request::patch(format!("{path}?fieldManager=test")).header("content-type", media_type);
         let request = request.body(b"{}".to_vec()).unwrap();
-        let error = server.client().request_text(request).await.unwrap_err();
+        let error = server.kube_client().request_text(request).await.unwrap_err();
         let Error::Api(status) = error else { panic!("{error}") };
         assert_eq!((status.code, status.reason.as_str()), (415, "UnsupportedMediaType"));
         let message = &status.message;
@@ -276,7 +277,7 @@ async fn the_answer_to_a_patch_that_is_not_supported_names_what_works() {
 
 #[tokio::test(start_paused = true)]
 async fn bookmarks_come_while_nothing_happens() {
-    let maps = maps(Embedded::start().client());
+    let maps = maps(Embedded::start().kube_client());
     let first = maps.create(&PostParams::default(), &config_map("a", "")).await.unwrap();
     let params = WatchParams::default().timeout(200);
     let mut watch = maps.watch(&params, &first.resource_version().unwrap()).await.unwrap().boxed();

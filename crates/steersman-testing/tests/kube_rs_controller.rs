@@ -1,7 +1,9 @@
-//! A controller that knows nothing of us, made with kube-rs, lives on the embedded server as on a real one: nothing that is
-//! created, changed or deleted escapes it, also while it is away and also when the past is forgotten meanwhile.
+//! A controller that knows nothing of us, made with kube-rs, lives on the embedded server as on a
+//! real one: nothing that is created, changed or deleted escapes it, also while it is away and also
+//! when the history is compacted in between.
 //!
-//! Time is paused: what waits for the clock does not wait, and what would wait for ever fails at once.
+//! Time is paused: what waits for the clock does not wait, and what would wait for ever fails at
+//! once.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -32,7 +34,8 @@ use tower::Service;
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const FINALIZER: &str = "example.com/cleanup";
 
-/// The way to the server, which can be cut: watches end then, and requests wait until it is whole again.
+/// The way to the server, which can be cut: watches end then, and requests wait until it is whole
+/// again.
 #[derive(Clone)]
 struct Road {
     server: ApiServer,
@@ -167,8 +170,9 @@ impl Running {
         let controller = Controller::new(maps, config.clone()).owns(secrets, config).graceful_shutdown_on(async move {
             let _ = stopped.await;
         });
-        // While kube-rs lists again it already reconciles, from a cache that it replaces only at the end of the list, and
-        // never again what it has done too early (with any server). On the paused clock this is after the list.
+        // While kube-rs lists again it already reconciles, from a cache that it replaces only at
+        // the end of the list, and never again what it has done too early (with any server). On the
+        // paused clock this is after the list.
         let controller = controller.with_config(controller::Config::default().debounce(Duration::from_millis(1)));
         // What fails is tried again; a test that waits for it sees whether it came to something.
         let run = controller.run(reconcile, |_, _, _| Action::requeue(Duration::from_secs(1)), context);
@@ -199,7 +203,7 @@ fn cleaned(name: &str) -> Did {
     Did::Cleaned(name.to_owned())
 }
 
-/// Somebody who uses the objects that the controller looks after.
+/// A user of the objects that the controller manages.
 struct User {
     maps: Api<ConfigMap>,
     secrets: Api<Secret>,
@@ -207,7 +211,7 @@ struct User {
 
 impl User {
     fn of(server: &Embedded) -> Self {
-        let client = server.user("jane", ["developers"]);
+        let client = Client::from(server.user("jane", ["developers"]));
         Self { maps: Api::default_namespaced(client.clone()), secrets: Api::default_namespaced(client) }
     }
 
@@ -257,14 +261,14 @@ async fn it_follows_an_object_through_its_life() {
     for config in configs() {
         let server = Embedded::start();
         let user = User::of(&server);
-        let mut controller = Running::start(&server.client(), config);
+        let mut controller = Running::start(&server.kube_client(), config);
         user.create("a", "1").await;
         controller.has([applied("a", "1")]).await;
         assert_eq!(user.secret("a").await.as_deref(), Some("1"));
         user.change("a", "2").await;
         controller.has([applied("a", "2")]).await;
         assert_eq!(user.secret("a").await.as_deref(), Some("2"));
-        // What it owns is put right when somebody meddles with it.
+        // The controller restores what it owns after a change by another client.
         user.secrets.delete("a", &DeleteParams::default()).await.unwrap();
         controller.has([applied("a", "2")]).await;
         assert_eq!(user.secret("a").await.as_deref(), Some("2"));
@@ -282,7 +286,7 @@ async fn it_catches_up_when_it_comes_back() {
     for config in configs() {
         let server = Embedded::start();
         let user = User::of(&server);
-        let mut controller = Running::start(&server.client(), config.clone());
+        let mut controller = Running::start(&server.kube_client(), config.clone());
         for name in ["kept", "changed", "deleted"] {
             user.create(name, "1").await;
         }
@@ -296,7 +300,7 @@ async fn it_catches_up_when_it_comes_back() {
             user.maps.get("deleted").await.unwrap().metadata.deletion_timestamp.is_some(),
             "it waits for the cleanup"
         );
-        let mut controller = Running::start(&server.client(), config);
+        let mut controller = Running::start(&server.kube_client(), config);
         let expected = [applied("kept", "1"), applied("changed", "2"), applied("new", "1"), cleaned("deleted")];
         controller.has(expected).await;
         user.gone("deleted").await;

@@ -9,7 +9,8 @@ mod conformance;
 use conformance::{Differences, Servers, Target};
 use tokio::sync::OnceCell;
 
-/// How long the embedded server may take for a step. Most of it is for watches that have a timeout of their own.
+/// How long the embedded server may take for a step. Most of it is for watches that have a timeout
+/// of their own.
 const EMBEDDED_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The real servers that the cases ask for: a plain one, and one with the built-in controllers.
@@ -40,7 +41,7 @@ impl Real {
 
 async fn target(server: &RealServer) -> Target {
     let mut config = server.config().await.unwrap();
-    // A case is about the server's first answer. A watch ends when its case says so.
+    // A case is about the server's first answer. A watch ends when its case ends it.
     config.default_retry = false;
     config.read_timeout = None;
     Target::new("real", kube_client::Client::try_from(config).unwrap())
@@ -58,13 +59,15 @@ async fn the_real_server_agrees_with_itself() {
     conformance::compare(&one, &two, &Differences::read("")).await.settle();
 }
 
-/// The embedded server answers as the real one does, but for the cases listed in its `DIFFERENCES.md`.
+/// The embedded server answers as the real one does, but for the cases listed in its
+/// `DIFFERENCES.md`.
 #[tokio::test]
 async fn the_embedded_server_answers_as_the_real_one() {
     let real = Real::servers().await;
-    // What one server forgets, cases on the other may still want: unlike the real one, ours forgets it for watches too.
+    // What one server forgets, cases on the other may still want: unlike the real one, ours forgets
+    // it for watches too.
     let (plain, compacting) = (Embedded::start(), Embedded::start());
-    let target = |server: &Embedded| Target::new("embedded", server.client()).with_patience(EMBEDDED_PATIENCE);
+    let target = |server: &Embedded| Target::new("embedded", server.kube_client()).with_patience(EMBEDDED_PATIENCE);
     let embedded = Servers {
         plain: target(&plain),
         controllers: target(&plain),

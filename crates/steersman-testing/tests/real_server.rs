@@ -1,4 +1,5 @@
-//! `RealServer` against the real thing: what it promises while it runs, when it cannot start, and when its test dies.
+//! `RealServer` against the real thing: what it promises while it runs, when it cannot start, and
+//! when its test dies.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -15,8 +16,8 @@ use kube_client::{Api, Error as ClientError, ResourceExt};
 use serde_json::json;
 use steersman_testing::{Error, KUBERNETES_VERSION, Program, RealServer};
 
-/// Set in the environment of a second process that a test runs of itself, to be killed, to panic, or to see another
-/// environment.
+/// Set in the environment of a second process that a test runs of itself, to be killed, to panic,
+/// or to see another environment.
 const ROLE: &str = "STEERSMAN_TEST_ROLE";
 /// How long something that must happen may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,7 +42,7 @@ type ErrorStatus = kube_client::core::Status;
 async fn an_object_lives_its_whole_life() {
     let server = RealServer::shared().await.unwrap();
     let namespace = server.namespace("life").await.unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(server.client().await.unwrap(), &namespace);
+    let maps: Api<ConfigMap> = Api::namespaced(server.kube_client().await.unwrap(), &namespace);
 
     let created = maps.create(&PostParams::default(), &config_map("one", "first")).await.unwrap();
     let version = created.resource_version().unwrap();
@@ -73,7 +74,7 @@ async fn an_object_lives_its_whole_life() {
 #[tokio::test]
 async fn it_is_the_version_that_was_asked_for() {
     let server = RealServer::shared().await.unwrap();
-    let version = server.client().await.unwrap().apiserver_version().await.unwrap();
+    let version = server.kube_client().await.unwrap().apiserver_version().await.unwrap();
     assert_eq!(version.git_version, format!("v{KUBERNETES_VERSION}"));
 }
 
@@ -82,7 +83,7 @@ async fn each_test_has_a_namespace_of_its_own() {
     let server = RealServer::shared().await.unwrap();
     let (one, two) = (server.namespace("apart").await.unwrap(), server.namespace("apart").await.unwrap());
     assert_ne!(one, two);
-    let client = server.client().await.unwrap();
+    let client = server.kube_client().await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &one);
     maps.create(&PostParams::default(), &config_map("here", "")).await.unwrap();
     let elsewhere: Api<ConfigMap> = Api::namespaced(client, &two);
@@ -93,12 +94,15 @@ async fn each_test_has_a_namespace_of_its_own() {
 async fn another_user_has_the_rights_that_rbac_gives() {
     let server = RealServer::shared().await.unwrap();
     let namespace = server.namespace("rights").await.unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(server.user("jane", ["readers", "writers"]).await.unwrap(), &namespace);
+    let maps: Api<ConfigMap> = Api::namespaced(
+        kube_client::Client::from(server.user("jane", ["readers", "writers"]).await.unwrap()),
+        &namespace,
+    );
     let denied = status(maps.list(&ListParams::default()).await.unwrap_err());
     assert_eq!(denied.code, 403);
     assert!(denied.message.contains("\"jane\" cannot list resource \"configmaps\""), "{}", denied.message);
 
-    let client = server.client().await.unwrap();
+    let client = server.kube_client().await.unwrap();
     let role: Role = serde_json::from_value(json!({
         "metadata": {"name": "reader"},
         "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}],
@@ -136,17 +140,18 @@ async fn kubectl_reads_the_kubeconfig_file() {
 
 #[tokio::test]
 async fn a_watch_outlives_the_runtime_of_another_test() {
-    // The first to ask for the shared server may be any test; its runtime ends, the server must not.
+    // The first to ask for the shared server may be any test; its runtime ends, the server must
+    // not.
     let server = RealServer::shared().await.unwrap();
     let inner = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let client = RealServer::shared().await.unwrap().client().await.unwrap();
+            let client = RealServer::shared().await.unwrap().kube_client().await.unwrap();
             client.apiserver_version().await.unwrap().git_version
         })
     });
     let version = inner.join().unwrap();
-    assert_eq!(server.client().await.unwrap().apiserver_version().await.unwrap().git_version, version);
+    assert_eq!(server.kube_client().await.unwrap().apiserver_version().await.unwrap().git_version, version);
 }
 
 #[tokio::test]
@@ -158,7 +163,7 @@ async fn flags_reach_the_servers() {
         .await
         .unwrap();
     // Without the plugin, objects can be created in a namespace that does not exist.
-    let maps: Api<ConfigMap> = Api::namespaced(server.client().await.unwrap(), "no-such-namespace");
+    let maps: Api<ConfigMap> = Api::namespaced(server.kube_client().await.unwrap(), "no-such-namespace");
     maps.create(&PostParams::default(), &config_map("one", "")).await.unwrap();
     let log = std::fs::read_to_string(server.folder().join("etcd.log")).unwrap();
     assert!(!log.contains("\"level\":\"info\""), "etcd was told to log errors only:\n{log}");
@@ -167,7 +172,7 @@ async fn flags_reach_the_servers() {
 #[tokio::test]
 async fn the_built_in_controllers_run_on_request() {
     let server = RealServer::builder().controller_manager(true).start().await.unwrap();
-    let client = server.client().await.unwrap();
+    let client = server.kube_client().await.unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = server.namespace("controlled").await.unwrap();
 
@@ -294,7 +299,8 @@ async fn an_existing_cluster_is_used_and_left_running() {
     if std::env::var_os(ROLE).is_some() {
         let server = RealServer::start().await.unwrap();
         assert!(server.pids().is_empty(), "nothing was to be started");
-        let maps: Api<ConfigMap> = Api::default_namespaced(server.user("jane", ["developers"]).await.unwrap());
+        let maps: Api<ConfigMap> =
+            Api::default_namespaced(kube_client::Client::from(server.user("jane", ["developers"]).await.unwrap()));
         assert_eq!(status(maps.list(&ListParams::default()).await.unwrap_err()).code, 403);
         println!("existing {}", server.url());
         return;
@@ -307,7 +313,7 @@ async fn an_existing_cluster_is_used_and_left_running() {
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && printed.contains(&format!("existing {}", server.url())), "{output:?}");
-    server.client().await.unwrap().apiserver_version().await.unwrap();
+    server.kube_client().await.unwrap().apiserver_version().await.unwrap();
 }
 
 /// This test binary once more, to run one test in its other role.
@@ -331,7 +337,7 @@ fn is_running(pid: u32) -> bool {
     !state.trim().is_empty() && !state.starts_with('Z')
 }
 
-/// Waits until `condition` holds, and says what did not happen if it never does.
+/// Waits until `condition` holds. The panic names what did not happen.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     let started = Instant::now();
     while !condition().await {

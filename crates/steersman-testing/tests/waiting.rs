@@ -48,7 +48,7 @@ async fn what_did_not_happen_is_named_with_the_place_of_the_call() {
 
 #[tokio::test]
 async fn waiting_can_be_spawned() {
-    let client = Embedded::start().client();
+    let client = Embedded::start().kube_client();
     let waiting = async move { eventually("version", || async { client.apiserver_version().await.ok() }).await };
     assert_eq!(tokio::spawn(waiting).await.unwrap().major, "1");
 }
@@ -78,7 +78,7 @@ async fn installed_definitions_are_served_in_every_version() {
     let server = Embedded::start();
     server.install_crds([networks()]).await.unwrap();
     for version in ["v1", "v2"] {
-        let list = get(&server.client(), &format!("/apis/example.com/{version}/networks")).await.unwrap();
+        let list = get(&server.kube_client(), &format!("/apis/example.com/{version}/networks")).await.unwrap();
         assert_eq!(list["kind"], "NetworkList");
     }
 }
@@ -91,7 +91,7 @@ async fn a_definition_that_exists_is_replaced() {
     changed["spec"]["names"]["shortNames"] = json!(["net"]);
     server.install_crds([changed]).await.unwrap();
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/networks.example.com";
-    let found = get(&server.client(), path).await.unwrap();
+    let found = get(&server.kube_client(), path).await.unwrap();
     assert_eq!(found["spec"]["names"]["shortNames"], json!(["net"]));
 }
 

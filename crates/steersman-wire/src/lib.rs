@@ -1,13 +1,14 @@
 //! Kubernetes on the wire, without any I/O.
 //!
-//! Objects arrive in lists and watch streams. [`Encoding`] names how a body is encoded. Its splitters
-//! take a body chunk by chunk and return the bytes of one object after the other, most of them without
-//! a copy. [`Json`] reads from those bytes what a cache needs, without decoding the object: its
-//! [`Metadata`], and single fields by their [`FieldPath`]. On the way, [`Strip`] leaves out fields that
-//! no controller reads, and [`Json::scan_remainder`] leaves out what the metadata already holds.
+//! Objects arrive in lists and watch streams. [`Encoding`] names how a body is encoded. Its
+//! splitters take a body chunk by chunk and return the bytes of one object after the other, most of
+//! them without a copy. [`Json`] reads from those bytes what a cache needs, without decoding the
+//! object: its [`Metadata`], and single fields by their [`FieldPath`]. On the way, [`Strip`] leaves
+//! out fields that no controller reads, and [`Json::scan_remainder`] leaves out what the metadata
+//! already holds.
 //!
-//! Built-in kinds also travel as [`protobuf`]. An [`Item`] that arrived as protobuf becomes JSON when it
-//! is read.
+//! Built-in kinds also travel as [`protobuf`]. A [`RawItem`] that arrived as protobuf becomes JSON
+//! when it is read.
 //!
 //! ```
 //! use steersman_wire::{Encoding, Json, Limits, Strip};
@@ -32,9 +33,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request for objects says which ones: a [`LabelSelector`] on their labels, a [`FieldSelector`] on their fields. Both are
-//! parsed from the text of a query parameter, and asked about an object through a closure that looks up one label or field,
-//! so that it does not matter how the object is kept.
+//! A request selects objects with a [`LabelSelector`] on their labels and a [`FieldSelector`] on
+//! their fields. Both are parsed from the text of a query parameter. They match an object through a
+//! closure that looks up one label or field, so they work with any representation of the object.
 //!
 //! ```
 //! use steersman_wire::{FieldSelector, LabelSelector};
@@ -44,15 +45,17 @@
 //! assert_eq!(selector.to_string(), "!canary,tier in (cache,web)");
 //!
 //! let selector = FieldSelector::parse("metadata.name=web,spec.nodeName!=")?;
-//! assert_eq!(selector.requires_exact_match("metadata.name"), Some("web"));
+//! let fields = [("metadata.name", "web"), ("spec.nodeName", "n1")];
+//! assert!(selector.matches(|name| fields.iter().find(|field| field.0 == name).map(|field| field.1)));
 //!
 //! let error = LabelSelector::parse("tier ~ web").unwrap_err();
 //! assert_eq!(error.to_string(), "unable to parse requirement: found '~', expected: in, notin, =, ==, !=, gt, lt");
 //! # Ok::<(), steersman_wire::SelectorError>(())
 //! ```
 //!
-//! Objects have names, and labels have keys and values, with rules: [`NameFormat`] holds those that a kind's objects follow,
-//! and the `is_…` functions check one rule each. They return what is wrong, nothing if all is well.
+//! [`NameFormat`] has the rules for the names of the objects of a kind. The `is_…` functions check
+//! one rule each, for names, label keys and label values. They return the faults, or nothing if the
+//! text is valid.
 //!
 //! ```
 //! use steersman_wire::{NameFormat, is_dns1123_label};
@@ -61,10 +64,11 @@
 //! assert!(NameFormat::DnsSubdomain.validate_prefix("web-").is_empty());
 //! ```
 //!
-//! Objects have resource versions, which are decimal numbers of any length and can be put in order: [`ResourceVersion`].
+//! [`ResourceVersion`] compares resource versions, which are decimal numbers of any length.
 //!
-//! What is accepted, what it means and every error text are those of apimachinery v0.36, because people and programs know
-//! them and the servers they talk to use them. `tests/apimachinery.rs` holds this crate to a table of its answers.
+//! These parts accept the same texts as apimachinery v0.36, with the same meaning and the same
+//! error texts, because people and programs know them and API servers use them.
+//! `tests/apimachinery.rs` compares this crate with a table that apimachinery wrote.
 
 mod apimachinery;
 mod codec;
@@ -84,9 +88,9 @@ pub use apimachinery::time;
 pub use codec::encoding::Encoding;
 pub use codec::json::Json;
 pub use codec::metadata::{Metadata, OwnerReference};
-pub use codec::object_error::{Fault, ObjectError};
+pub use codec::object_error::{ObjectError, ObjectFault};
 pub use codec::shared_texts::SharedTexts;
 pub use codec::splitter::{ListSplitter, WatchSplitter};
 pub use codec::status::Status;
 pub use codec::strip::Strip;
-pub use codec::{Item, Limits, ListMeta, Scanned, TypeMeta, Value, WatchEvent, WireError, base64, protobuf};
+pub use codec::{Limits, ListMeta, RawItem, Scanned, TypeMeta, Value, WatchEvent, WireError, base64, protobuf};

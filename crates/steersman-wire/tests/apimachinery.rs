@@ -1,8 +1,9 @@
-//! This crate gives the answers of apimachinery v0.36.3.
+//! This crate returns the same results as apimachinery v0.36.3.
 //!
-//! `apimachinery.jsonl` was written by a program that asked it. A row has what is asked about, the input, and the answer:
-//! for a selector its canonical text and one digit for each of [`LABELS`] (1 if it matches) or the error, for a name the
-//! messages, for two resource versions the order or the error.
+//! A program that calls apimachinery wrote `apimachinery.jsonl`. A row has the subject, the input
+//! and the result. For a selector that is its canonical text and one digit for each of [`LABELS`]
+//! (1 if it matches), or the error; for a name the messages; for two resource versions the order or
+//! the error.
 
 use serde_json::{Value, json};
 use steersman_wire::{
@@ -11,7 +12,7 @@ use steersman_wire::{
     is_valid_label_value, quote,
 };
 
-/// The objects that selectors are tried on, of which these are labels or fields.
+/// The labels or fields of the objects that selectors are matched with.
 const LABELS: [&[(&str, &str)]; 8] = [
     &[],
     &[("a", "")],
@@ -36,11 +37,11 @@ fn answers_as_apimachinery_does() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Our answer to a row, and the one that stands there.
+/// Our result for a row, and the recorded one.
 fn ask(row: &[Value]) -> (Vec<Value>, &[Value]) {
     let text = || row[1].as_str().expect("this input is a text");
     let messages = |messages: Vec<String>| vec![json!(messages)];
-    let answer = match row[0].as_str().expect("a row says what it asks") {
+    let answer = match row[0].as_str().expect("a row begins with its subject") {
         "label" => label_answer(LabelSelector::parse(text())),
         "json" => label_answer(LabelSelector::from_json(&row[1])),
         "field" => match FieldSelector::parse(text()) {

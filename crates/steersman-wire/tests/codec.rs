@@ -1,10 +1,12 @@
-//! What the codec promises, case by case.
+//! The guarantees of the codec, case by case.
 
 mod targets;
 
 use bytes::Bytes;
 use serde_json::json;
-use steersman_wire::{Encoding, Fault, Item, Json, Limits, ObjectError, Strip, TypeMeta, Value, WatchEvent, WireError};
+use steersman_wire::{
+    Encoding, Json, Limits, ObjectError, ObjectFault, RawItem, Strip, TypeMeta, Value, WatchEvent, WireError,
+};
 
 use targets::{split_list, split_watch};
 
@@ -55,7 +57,7 @@ fn an_answer_that_is_no_list_says_what_it_is() {
     for (body, kind) in [
         (r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[],"rows":[{"cells":[]}]}"#, "Table"),
         (r#"{"kind":"Pod","metadata":{"name":"a"}}"#, "Pod"),
-        ("{}", "an object of no kind"),
+        ("{}", "an object without a kind"),
     ] {
         assert_eq!(items(body).1, Err(WireError::NotAList { kind: kind.to_owned() }));
     }
@@ -108,20 +110,20 @@ fn one_bad_object_harms_only_itself() {
     list.finish().expect("a list");
     let error =
         |index, key: Option<&str>, fault| Err(ObjectError { index: Some(index), key: key.map(str::to_owned), fault });
-    let labels = Fault::WrongType { field: "metadata.labels", expected: "an object" };
+    let labels = ObjectFault::WrongType { field: "metadata.labels", expected: "an object" };
     assert_eq!(
         found,
         [
             Ok("n/a".to_owned()),
-            error(1, Some("n/b"), Fault::Utf8 { offset: 49 }),
-            error(2, None, Fault::Syntax { offset: 0, expected: "an object" }),
-            error(3, Some("c"), Fault::TooDeep),
+            error(1, Some("n/b"), ObjectFault::Utf8 { offset: 49 }),
+            error(2, None, ObjectFault::Syntax { offset: 0, expected: "an object" }),
+            error(3, Some("c"), ObjectFault::TooDeep),
             error(4, Some("d"), labels),
             Ok("e".to_owned()),
         ]
     );
     let message = found[1].as_ref().expect_err("an error").to_string();
-    assert_eq!(message, "object n/b (number 1, counted from 0) cannot be read: not UTF-8 at byte 49");
+    assert_eq!(message, "object n/b (index 1) cannot be read: not UTF-8 at byte 49");
 }
 
 #[test]
@@ -138,7 +140,7 @@ fn an_object_that_is_too_large_is_passed_over_and_named() {
             }
         }
         let error =
-            ObjectError { index: Some(1), key: Some("large".to_owned()), fault: Fault::TooLarge { limit: 100 } };
+            ObjectError { index: Some(1), key: Some("large".to_owned()), fault: ObjectFault::TooLarge { limit: 100 } };
         assert_eq!(found, [Ok(Bytes::from("{}")), Err(error), Ok(Bytes::from(r#"{"a":1}"#))], "chunks of {size}");
 
         let mut watch = Encoding::Json.split_watch(limits);
@@ -151,8 +153,8 @@ fn an_object_that_is_too_large_is_passed_over_and_named() {
             }
         }
         let error =
-            ObjectError { index: Some(0), key: Some("large".to_owned()), fault: Fault::TooLarge { limit: 100 } };
-        assert_eq!(found, [Err(error), Ok(WatchEvent::Added(Item::new(1, "{}".into())))], "chunks of {size}");
+            ObjectError { index: Some(0), key: Some("large".to_owned()), fault: ObjectFault::TooLarge { limit: 100 } };
+        assert_eq!(found, [Err(error), Ok(WatchEvent::Added(RawItem::new(1, "{}".into())))], "chunks of {size}");
     }
     let (mut list, long) = (Encoding::Json.split_list(limits), format!(r#"{{"kind":"{}"}}"#, "x".repeat(200)));
     list.push(long.into());
@@ -182,7 +184,7 @@ fn watch_events_are_told_apart() {
             resource_version: version.to_owned(),
             initial_events_end,
         };
-        let item = |index, text: &'static str| Item::new(index, text.into());
+        let item = |index, text: &'static str| RawItem::new(index, text.into());
         assert_eq!(events[0], WatchEvent::Added(item(0, r#"{"a":1}"#)));
         assert_eq!(events[1..3], [WatchEvent::Modified(item(1, r#"{"b":2}"#)), WatchEvent::Deleted(item(2, "{}"))]);
         assert_eq!(events[3..5], [bookmark("7", false), bookmark("8", true)]);
@@ -203,7 +205,7 @@ fn a_chunk_that_has_been_read_is_let_go() {
                 assert!(watch.next_event().expect("a watch").is_some());
             }
             assert!(watch.next_event().expect("a watch").is_none());
-            assert!(chunk.is_unique(), "{text}{beginning}: nobody else can use its memory");
+            assert!(chunk.is_unique(), "{text}{beginning}: its memory cannot be reused");
         }
     }
     let mut list = Encoding::Json.split_list(Limits::default());
@@ -223,18 +225,18 @@ fn a_bad_event_is_reported_and_the_next_ones_come() {
         (
             r#"{"type":"MOVED","object":{"metadata":{"name":"a"}}}"#,
             Some("a"),
-            "a watch event without a known type and an object, but the type \"MOVED\"",
+            "invalid watch event: expected a known type and an object, found the type \"MOVED\"",
         ),
         (
             r#"{"object":{"metadata":{"name":"a"}}}"#,
             Some("a"),
-            "a watch event without a known type and an object, but no type",
+            "invalid watch event: expected a known type and an object, found no type",
         ),
-        (r#"{"type":"ADDED"}"#, None, "a watch event without a known type and an object, but no object"),
+        (r#"{"type":"ADDED"}"#, None, "invalid watch event: expected a known type and an object, found no object"),
         (
             r#"{"type":5,"object":{}}"#,
             None,
-            "a watch event without a known type and an object, but a type that is no text",
+            "invalid watch event: expected a known type and an object, found a type that is no text",
         ),
         (r#"{"type":"ADDED" "object":{}}"#, None, "expected a comma or the object's end at byte 16"),
         (r#"{"object":{"metadata":{"name":"a"}},"type":}"#, Some("a"), "expected a value at byte 43"),

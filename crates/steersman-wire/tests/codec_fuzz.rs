@@ -1,10 +1,11 @@
-//! The fuzz targets, for a while and on stable: mutations of a few documents, the same in every run.
+//! The fuzz targets on stable Rust, for a limited time: mutations of a few documents, the same in
+//! every run.
 
 mod targets;
 
 use steersman_wire::{Encoding, Limits, protobuf};
 
-/// Documents to start from: what servers send, and what is hard to read.
+/// Documents to start from: typical ones, and some that are hard to read.
 const LISTS: [&str; 4] = [
     r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10","continue":"abc","remainingItemCount":3},"items":[{"metadata":{"name":"a","labels":{"a.b/c":"d"},"managedFields":[{"f:x":{"k:{\"a\":1}":{}}}]},"spec":{"nodeName":"n"},"status":{}},{"metadata":{"name":"b","annotations":{"a.b/c":"{\"x\":[1]}"}}}]}"#,
     r#" { "items" : [ {} , 5 , "x" , [ {"a":"]"} ] , null ] , "metadata" : {} , "kind" : "List" } "#,
@@ -20,7 +21,7 @@ const OBJECTS: [&str; 3] = [
     r#"{"metadata":{"n\u0061me":"\u00e9\ud83d\ude00\\","name":"b","managedFields":[],"managedFields":{}},"metadata":{"managedFields":1,"name":"z"},"status":-1.5e300}"#,
     r#" { "status" : [ ] , "metadata" : { "managedFields" : null , "annotations" : { "a.b/c" : "" } } } "#,
 ];
-/// Pieces that change the meaning of what is around them.
+/// Pieces that change the meaning of the text around them.
 const PIECES: [&str; 20] = [
     "\"",
     "\\",
@@ -121,7 +122,7 @@ fn mutated_protobuf() {
     // An event with that object, as a server sends it, and a list with two of its messages.
     let event = [field(1, b"ADDED"), field(2, &field(1, &object))].concat();
     let event = [&(event.len() as u32).to_be_bytes()[..], &event].concat();
-    // Behind the head, the type, and the message's own length.
+    // The message follows the magic bytes, the type, and its own length.
     let message = &object[4 + 23 + 3..];
     let list = [field(1, b"\x12\x0277"), field(2, message), field(2, message)].concat();
     let list = [b"k8s\0".to_vec(), field(1, b"\x0a\x07apps/v1\x12\x0eDeploymentList"), field(2, &list)].concat();

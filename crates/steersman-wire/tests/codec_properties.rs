@@ -1,4 +1,4 @@
-//! Random documents, written in random ways and cut at random places, read as `serde_json` reads them.
+//! Random documents, written in random ways and cut at random places, compared with `serde_json`.
 
 mod targets;
 
@@ -10,7 +10,7 @@ use steersman_wire::{FieldPath, Json, Metadata, Strip, TypeMeta, WatchEvent};
 
 use targets::{check_read, check_remainder, remove, split_list, split_watch};
 
-/// Any text, often with what has to be escaped.
+/// Any text, often with characters that have to be escaped.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![4 => "[a-z./-]{0,12}", 2 => "[\"\\\\{}\\[\\],: a]{0,8}", 1 => "\\PC{0,6}", 1 => "[\u{0}-\u{1f}]{0,3}"]
 }
@@ -45,7 +45,7 @@ fn owner() -> impl Strategy<Value = Document> {
     )
 }
 
-/// An object's metadata: any of its fields may be missing, and others be there.
+/// The metadata of an object: any field may be missing, and others may be present.
 fn metadata() -> impl Strategy<Value = Document> {
     let fields: Vec<(&'static str, BoxedStrategy<Document>)> = vec![
         ("name", text().prop_map(Document::from).boxed()),
@@ -88,7 +88,7 @@ fn object() -> impl Strategy<Value = Document> {
     )
 }
 
-/// A field of the metadata or the type, and a value that is unusual there.
+/// A field of the metadata or the type, and an unusual value for it.
 fn odd_field() -> impl Strategy<Value = (Vec<&'static str>, Document)> {
     let places = [
         "metadata",
@@ -132,7 +132,7 @@ fn odd_field() -> impl Strategy<Value = (Vec<&'static str>, Document)> {
     (place, prop::sample::select(values.to_vec()))
 }
 
-/// Puts a value where it is unusual, if there is a place for it.
+/// Puts an unusual value into a field, if the object has the place.
 fn put(object: &mut Document, path: &[&str], value: Document) {
     let place = path.iter().try_fold(object, |at, name| {
         at.as_object_mut().map(|members| members.entry(name.to_owned()).or_insert_with(|| json!({})))
@@ -142,7 +142,7 @@ fn put(object: &mut Document, path: &[&str], value: Document) {
     }
 }
 
-/// Choices of how to write a document, the same for the same seed.
+/// Choices of how to write a document, derived from a seed.
 struct Style(u64);
 
 impl Style {
@@ -241,7 +241,7 @@ fn sizes() -> impl Strategy<Value = Vec<usize>> {
     ]
 }
 
-/// The metadata that `serde_json` finds.
+/// The metadata according to `serde_json`.
 fn expected_metadata(object: &Document) -> Document {
     let metadata = &object["metadata"];
     let text = |value: &Document| value.as_str().unwrap_or_default().to_owned();
@@ -288,7 +288,7 @@ fn found_metadata(metadata: &Metadata) -> Document {
     })
 }
 
-/// A path to something in the document, or beside it.
+/// A path into the document, or next to it.
 fn path_into(document: &Document, seed: u64) -> FieldPath {
     let (mut style, mut names, mut at) = (Style(seed), Vec::new(), document);
     while let Some(members) = at.as_object().filter(|members| !members.is_empty()) {

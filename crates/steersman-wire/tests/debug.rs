@@ -1,9 +1,10 @@
-//! `Debug` of every public type that holds objects: lengths and names, and nothing that could be the value of a Secret.
+//! `Debug` of every public type that holds objects prints lengths and names, and nothing that could
+//! be the value of a Secret.
 
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use steersman_wire::{Encoding, Item, Json, Limits, Strip, Value, WatchEvent, protobuf};
+use steersman_wire::{Encoding, Json, Limits, RawItem, Strip, Value, WatchEvent, protobuf};
 
 const CANARY: &str = "c2VjcmV0";
 
@@ -13,7 +14,7 @@ fn secret() -> String {
     )
 }
 
-/// The bytes of the text as they are printed: `Bytes` prints a text, a slice prints numbers.
+/// The bytes of the text in both forms: `Bytes` prints a text, a slice prints numbers.
 fn hides(what: &str, value: &impl Debug) -> String {
     let printed = format!("{value:?} {value:#?}").replace(char::is_whitespace, "");
     let numbers = format!("{:?}", CANARY.as_bytes()).replace(char::is_whitespace, "");
@@ -28,8 +29,8 @@ fn hides(what: &str, value: &impl Debug) -> String {
 #[test]
 fn objects_are_printed_by_their_length() {
     let object = Bytes::from(secret());
-    let item = Item::new(3, object.clone());
-    let printed = hides("Item", &item);
+    let item = RawItem::new(3, object.clone());
+    let printed = hides("RawItem", &item);
     assert!(printed.contains(&format!("{}bytes", object.len())) && printed.contains("index:3"), "{printed}");
     hides("WatchEvent", &WatchEvent::Added(item));
     let scanned = Json.scan(&object, &Strip::nothing(), None).unwrap();
@@ -47,7 +48,7 @@ fn what_has_arrived_in_part_is_printed_by_its_length() {
     let event = format!(r#"{{"type":"ADDED","object":{}"#, secret());
     let status = format!(r#"{{"kind":"Secret","details":"{CANARY}","metadata":"{CANARY}","items":"{CANARY}","#);
     for body in [list.clone(), list + ",{", event.clone(), event + "}", status] {
-        // Cut in the middle of an object, in the middle of the canary, and behind it.
+        // Cut in the middle of an object, in the middle of the canary, and after it.
         let canary = body.rfind(CANARY).unwrap();
         for cut in [canary, canary + 4, canary + CANARY.len(), body.len()] {
             let mut list = Encoding::Json.split_list(Limits::default());
@@ -83,7 +84,7 @@ fn protobuf_is_printed_by_its_length() {
     }
 }
 
-/// The words of the decoder quote the object: they are in `Display`, for those who want them.
+/// The message of the decoder quotes the object. Only `Display` has it.
 #[test]
 fn errors_are_printed_without_the_decoders_words() {
     let error = Json.decode::<std::collections::BTreeMap<String, u32>>(format!(r#"{{"a":"{CANARY}"}}"#).as_bytes());

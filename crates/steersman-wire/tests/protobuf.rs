@@ -1,9 +1,9 @@
-//! Protobuf, held to what Go writes: `protobuf.jsonl` has objects of every kind, in JSON and in protobuf, written by
-//! `xtask/servers/kubernetes/gotypes` (`cargo xtask kinds`).
+//! Protobuf compared with Go: `protobuf.jsonl` has objects of every kind, in JSON and in protobuf,
+//! written by `xtask/servers/kubernetes/gotypes` (`cargo xtask kinds`).
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use steersman_wire::{Encoding, Fault, Item, Json, Limits, Strip, WatchEvent, WireError, base64, protobuf};
+use steersman_wire::{Encoding, Json, Limits, ObjectFault, RawItem, Strip, WatchEvent, WireError, base64, protobuf};
 
 struct Sample {
     json: Value,
@@ -21,7 +21,7 @@ fn samples() -> Vec<Sample> {
         .collect()
 }
 
-/// A sample with everything in it.
+/// A sample with every field.
 fn full(kind: &str) -> Sample {
     samples().into_iter().rfind(|sample| sample.json["kind"] == kind).expect("a sample of the kind")
 }
@@ -76,7 +76,7 @@ fn the_kinds_that_controllers_use_are_known() {
     }
 }
 
-/// Claims of a StatefulSet say their type as JSON, and have no place for it in a message.
+/// In JSON, the claims of a StatefulSet have their type. A message has no field for it.
 #[test]
 fn an_object_within_another_needs_no_type() {
     let set = |claim: Value| {
@@ -90,7 +90,7 @@ fn an_object_within_another_needs_no_type() {
     assert_eq!(set(json!({"metadata": {"name": "c"}, "mood": "good"})), None);
 }
 
-/// Then the server says what it makes of the JSON, and nothing is lost on the way.
+/// Then the server gets the JSON and decides, and nothing is lost.
 #[test]
 fn what_a_message_cannot_hold_is_not_written() {
     let map = |metadata: Value, more: Value| {
@@ -126,7 +126,7 @@ fn what_a_message_cannot_hold_is_not_written() {
 #[test]
 fn fields_of_a_newer_release_are_passed_over() {
     let Sample { json, protobuf } = full("ConfigMap");
-    // Fields with a number that no message has, of every sort, behind the others.
+    // Fields with a number that no message has, of every wire type, after the others.
     let unknown = field(1_000, b"new");
     let (type_meta, raw) = opened(&protobuf);
     let longer = envelope(&type_meta, &[&raw[..], &unknown, &[0xd0, 0x3e, 7], &[0xd5, 0x3e, 1, 2, 3, 4]].concat());
@@ -138,7 +138,7 @@ fn an_object_that_is_cut_off_or_changed_is_read_or_refused_and_nothing_else() {
     for kind in ["ConfigMap", "Pod", "Event", "Status"] {
         let Sample { protobuf, .. } = full(kind);
         for length in 0..protobuf.len() {
-            // Cut off between two fields it may still be an object.
+            // An object that is cut off between two fields may still be valid.
             if let Ok(json) = protobuf::to_json(&protobuf[..length]) {
                 parse(&json);
             }
@@ -155,14 +155,14 @@ fn an_object_that_is_cut_off_or_changed_is_read_or_refused_and_nothing_else() {
     }
     for (body, expected) in [
         (&b"{}"[..], "expected the envelope of an object"),
-        (b"k8s\0", "came as protobuf, in which only built-in kinds are known: ask for JSON"),
+        (b"k8s\0", "arrived as protobuf, which has only built-in kinds: request JSON"),
     ] {
         let error = protobuf::to_json(body).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
 
-// What is around objects, as Go writes it.
+// Bodies around objects, as Go writes them.
 
 fn varint(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -186,7 +186,7 @@ fn envelope(type_meta: &[u8], raw: &[u8]) -> Vec<u8> {
     [&b"k8s\0"[..], &field(1, type_meta), &field(2, raw), &field(3, b""), &field(4, b"")].concat()
 }
 
-/// Type and message of what is in an envelope.
+/// The type and the message in an envelope.
 fn opened(envelope: &[u8]) -> (Vec<u8>, Vec<u8>) {
     fn next(rest: &mut &[u8]) -> Vec<u8> {
         let (mut length, mut shift, mut at) = (0_usize, 0, 1);
@@ -218,7 +218,7 @@ fn named(name: &str) -> Vec<u8> {
     opened(&protobuf::from_json(object.to_string().as_bytes()).unwrap()).1
 }
 
-/// The names of the items, errors as their texts, and what the list says of itself.
+/// The names of the items, errors as their texts, and the version of the list.
 fn split_list(body: &[u8], step: usize, limits: Limits) -> (Vec<String>, Result<String, WireError>) {
     let mut splitter = Encoding::Protobuf.split_list(limits);
     let mut found = Vec::new();
@@ -261,7 +261,7 @@ fn a_list_is_split_however_it_is_cut() {
     assert_eq!((found.len(), meta.as_deref()), (0, Ok("ConfigMapList 77 token 5")));
 }
 
-/// As JSON they do, where items of other lists do not.
+/// In JSON they do, while items of other lists do not.
 #[test]
 fn items_of_which_only_the_metadata_is_sent_say_so() {
     let body = envelope(&type_meta("meta.k8s.io/v1", "PartialObjectMetadataList"), &field(2, &named("a")));
@@ -275,12 +275,12 @@ fn items_of_which_only_the_metadata_is_sent_say_so() {
 
 #[test]
 fn an_item_that_is_too_large_is_passed_over_and_named() {
-    // The data of a map come behind its metadata.
+    // The data of a ConfigMap follow its metadata.
     let large = [named("large"), field(2, &field(1, &[b'x'; 10_000]))].concat();
     let body = list("ConfigMapList", &[named("a"), large, named("b")]);
     for step in [1, 100, 4_096, 100_000] {
         let (found, meta) = split_list(&body, step, Limits { object_bytes_max: 1_000 });
-        let error = "object shop/large (number 1, counted from 0) cannot be read: larger than the limit of 1000 bytes";
+        let error = "object shop/large (index 1) cannot be read: larger than the limit of 1000 bytes";
         assert_eq!(found, ["ConfigMap shop/a", error, "ConfigMap shop/b"]);
         assert!(meta.is_ok());
     }
@@ -321,11 +321,11 @@ fn watched(name: &str) -> Vec<u8> {
     envelope(&type_meta("v1", "ConfigMap"), &named(name))
 }
 
-/// The events in words.
+/// The events as text.
 fn split_watch(body: &[u8], step: usize, limits: Limits) -> (Vec<String>, Result<(), WireError>) {
     let mut splitter = Encoding::Protobuf.split_watch(limits);
     let mut found = Vec::new();
-    let words = |what: &str, item: Item| {
+    let words = |what: &str, item: RawItem| {
         let scanned = Json.scan_item_remainder(&item, &Strip::default(), None).unwrap();
         format!("{what} {} {}", scanned.metadata.kind(), scanned.metadata.key())
     };
@@ -397,15 +397,15 @@ fn an_event_that_cannot_be_read_harms_only_itself() {
     let (found, end) = split_watch(&body, 64, Limits { object_bytes_max: 500 });
     let expected = [
         "added ConfigMap shop/a",
-        "object (number 1, counted from 0) cannot be read: expected the envelope of an object at byte 0",
-        "object shop/n (number 2, counted from 0) cannot be read: example.com/v1 Network came as protobuf, in which only built-in kinds \
-         are known: ask for JSON",
-        "object shop/b (number 3, counted from 0) cannot be read: a watch event without a known type and an object, but the type \
+        "object (index 1) cannot be read: expected the envelope of an object at byte 0",
+        "object shop/n (index 2) cannot be read: example.com/v1 Network arrived as protobuf, which has only built-in \
+         kinds: request JSON",
+        "object shop/b (index 3) cannot be read: invalid watch event: expected a known type and an object, found the type \
          \"SHOUTED\"",
-        "object shop/b (number 4, counted from 0) cannot be read: a watch event without a known type and an object, but no type",
-        "object (number 5, counted from 0) cannot be read: a watch event without a known type and an object, but no object",
-        "object (number 6, counted from 0) cannot be read: expected a number at byte 2",
-        "object (number 7, counted from 0) cannot be read: larger than the limit of 500 bytes",
+        "object shop/b (index 4) cannot be read: invalid watch event: expected a known type and an object, found no type",
+        "object (index 5) cannot be read: invalid watch event: expected a known type and an object, found no object",
+        "object (index 6) cannot be read: expected a number at byte 2",
+        "object (index 7) cannot be read: larger than the limit of 500 bytes",
         "added ConfigMap shop/z",
     ];
     assert_eq!(found, expected);
@@ -417,7 +417,7 @@ fn a_field_that_comes_twice_is_an_error_that_names_the_object() {
     let twice = envelope(&type_meta("v1", "ConfigMap"), &[named("a"), named("b")].concat());
     let error = protobuf::to_json(&twice).unwrap_err();
     assert_eq!(error.key.as_deref(), Some("shop/a"));
-    assert!(matches!(error.fault, Fault::Syntax { expected: "each field once", .. }), "{error}");
+    assert!(matches!(error.fault, ObjectFault::Syntax { expected: "each field once", .. }), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What an object's metadata holds is left out of its remainder, and comes back.
+//! A remainder leaves out what the metadata of the object holds, and restoring brings it back.
 
 mod targets;
 
@@ -7,7 +7,7 @@ use steersman_wire::{Json, SharedTexts, Strip, TypeMeta};
 
 use targets::check_remainder;
 
-/// What is left of an object as JSON, after it was checked that it becomes whole again.
+/// The rest of an object as JSON, after a check that it can be restored.
 #[track_caller]
 fn rest(object: &str) -> String {
     rest_without(object, &Strip::default(), None)
@@ -149,7 +149,7 @@ fn of_an_object_that_says_something_twice_everything_stays() {
         assert_eq!(scanned.object, object, "a whole object is its own remainder");
         rest_without(object, &Strip::nothing(), Some(&types("v1", "C")));
     }
-    // Of labels and the like the last counts, and no other is kept.
+    // Of equal labels the last counts, and no other is stored.
     let object = r#"{"metadata":{"labels":{"a":"b","\u0061":"c"},"annotations":{"x":"1","y":"2","x":"3"}}}"#;
     assert_eq!(rest(object), r#"{"metadata":{}}"#);
     let document: Document = serde_json::from_str(&restored(object, None)).expect("JSON");
@@ -197,7 +197,7 @@ fn shared_metadata_makes_objects_whole_as_well() {
 }
 
 #[test]
-fn a_broken_remainder_harms_nobody() {
+fn a_broken_remainder_does_not_panic() {
     let scanned = Json.scan_remainder(POD.as_bytes(), &Strip::default(), None).expect("an object");
     let good = scanned.object.to_vec();
     let (mut restored, mut refused) = (0, 0);

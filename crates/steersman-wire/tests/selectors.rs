@@ -1,10 +1,10 @@
-//! What holds for every selector.
+//! Properties of all selectors.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, Operator, is_qualified_name};
 
-/// Few keys and values, so that selectors and labels meet.
+/// Few keys and values, so that selectors match labels.
 fn key() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "in", "notin", "x.y/a"]).prop_map(str::to_owned)
 }
@@ -17,7 +17,7 @@ fn labels() -> impl Strategy<Value = Vec<(String, String)>> {
     prop::collection::btree_map(key(), value(), 0..4).prop_map(Vec::from_iter)
 }
 
-/// Text in which the words and symbols of both grammars are as likely as anything else.
+/// Text with the words and symbols of both grammars.
 fn text() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "a", "b", "in", "notin", "x.y/a", "1", "=", "==", "!=", "!", ",", "(", ")", ">", "<", " ", "\t", "\0", "\\",
@@ -63,7 +63,7 @@ proptest! {
         let selector = LabelSelector::new(requirements);
         let again = LabelSelector::parse(&selector.to_string()).expect("the canonical text is a selector");
         prop_assert_eq!(selector.matches(get(&labels)), again.matches(get(&labels)), "{}", selector);
-        // Its values are then without repetition, so from there on it stays the same.
+        // Its values have no duplicates any more, so the text stays the same from now on.
         prop_assert_eq!(LabelSelector::parse(&again.to_string()).expect("so is that of this one"), again);
     }
 
@@ -79,7 +79,7 @@ proptest! {
     fn any_value_of_a_field_can_be_written(value in any::<String>()) {
         let escaped = value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
         let selector = FieldSelector::parse(&format!("field={escaped}")).expect("an escaped value is accepted");
-        prop_assert_eq!(selector.requires_exact_match("field"), Some(value.as_str()));
+        prop_assert_eq!(&selector.requirements()[0].value, &value);
         prop_assert_eq!(selector.to_string(), format!("field={escaped}"));
     }
 
@@ -141,7 +141,7 @@ fn long_selectors_are_no_trouble() {
 }
 
 #[test]
-fn requirements_say_what_they_ask_for() {
+fn requirements_have_key_operator_and_values() {
     let selector = LabelSelector::parse("b in (y, x), a=1, c").expect("the selector is valid");
     let asked: Vec<_> = selector.requirements().iter().map(|r| (r.key(), r.operator(), r.values().to_vec())).collect();
     assert_eq!(
@@ -152,16 +152,10 @@ fn requirements_say_what_they_ask_for() {
             ("c", Operator::Exists, vec![]),
         ]
     );
-    assert_eq!(selector.requires_exact_match("a"), Some("1"));
-    assert_eq!(selector.requires_exact_match("b"), None);
-    assert_eq!(selector.requires_exact_match("d"), None);
-    let selector = LabelSelector::parse("a in (1), b notin (2)").expect("the selector is valid");
-    assert_eq!((selector.requires_exact_match("a"), selector.requires_exact_match("b")), (Some("1"), None));
 
     let selector = FieldSelector::parse("metadata.name==web,spec.nodeName!=").expect("the selector is valid");
     let asked: Vec<_> = selector.requirements().iter().map(|r| (&*r.field, r.operator, &*r.value)).collect();
     assert_eq!(asked, [("metadata.name", Operator::Equals, "web"), ("spec.nodeName", Operator::NotEquals, "")]);
-    assert_eq!(selector.requires_exact_match("spec.nodeName"), None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! The queue without waiting: a state machine that is given the time.
+//! The queue without waiting: a state machine that gets the time as an argument.
 
+use std::borrow::Borrow;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -32,38 +33,39 @@ impl AddOptions {
         Self::default()
     }
 
-    /// Higher priorities come first; 0 is the ordinary one. controller-runtime puts the initial list and unchanged resyncs
-    /// in at −100. See [`Core::set_ageing`] for what a difference in priority is worth.
+    /// Sets the priority. Higher priorities come first; 0 is the default. controller-runtime adds
+    /// the initial list and unchanged resyncs with −100. [`Core::set_ageing`] defines what a
+    /// difference in priority is worth.
     pub fn priority(mut self, priority: i8) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Not before `delay` has passed. Zero means now.
+    /// Delays the key by `delay`. Zero means now.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = Delay::After(delay);
         self
     }
 
-    /// Not before the rate limiter allows it. This counts a failure of the key.
+    /// Delays the key until the rate limiter allows it. This counts as a failure of the key.
     pub fn rate_limited(mut self) -> Self {
         self.delay = Delay::RateLimited;
         self
     }
 }
 
-/// What a worker says of a key when it is finished with it.
+/// How the work on a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// All is well, or all is lost: the key's failures are forgotten.
+pub enum Outcome {
+    /// Succeeded, or failed for good. The queue forgets the failures of the key.
     Done,
-    /// It failed: the key comes back when the rate limiter allows it.
+    /// Failed. The key comes back when the rate limiter allows it.
     Retry,
-    /// All is well and the key is to come back after that time: its failures are forgotten.
+    /// Succeeded. The key comes back after that time, and the queue forgets its failures.
     RequeueAfter(Duration),
 }
 
-/// A key that a worker has. Given back with [`Core::finish`].
+/// A key that a worker holds. [`Core::finish`] takes it back.
 #[derive(Debug)]
 #[must_use = "the key stays with its worker until the ticket is given back to `Core::finish`"]
 pub struct Ticket {
@@ -79,22 +81,19 @@ impl Ticket {
     }
 }
 
-/// How many adds there had been when a key was added or handed out.
-pub(crate) type Stamp = u64;
-
 /// The ready keys of one priority.
 struct Level {
     priority: i8,
     list: List,
 }
 
-/// The work queue as a plain state machine. It never waits and reads no clock: each operation is told the time, and
-/// [`next_deadline`](Self::next_deadline) says when the next key becomes ready by itself. [`WorkQueue`](crate::WorkQueue)
-/// is this with a lock around it and workers that wait.
+/// The work queue as a plain state machine. It never waits and reads no clock: each operation gets
+/// the time as an argument, and [`next_deadline`](Self::next_deadline) returns when the next
+/// delayed key becomes ready. [`WorkQueue`](crate::WorkQueue) adds a lock and workers that wait.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use steersman_workqueue::{AddOptions, Core, Verdict};
+/// use steersman_workqueue::{AddOptions, Core, Outcome};
 ///
 /// let now = Instant::now();
 /// let mut core = Core::new();
@@ -103,39 +102,39 @@ struct Level {
 /// let (ticket, key) = core.get(now).unwrap();
 /// assert_eq!((key, core.get(now).is_none()), ("default/web", true));
 ///
-/// core.finish(ticket, Verdict::RequeueAfter(Duration::from_secs(60)), now);
+/// core.finish(ticket, Outcome::RequeueAfter(Duration::from_secs(60)), now);
 /// let later = core.next_deadline().unwrap();
 /// assert_eq!(later, now + Duration::from_secs(60));
 /// core.advance(later);
 /// assert_eq!(core.len(), 1);
 /// ```
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// - A key is in the queue once, however often it is added: with the earliest time and the highest priority of those adds.
-/// - A key that a worker has is handed to nobody else. If it is added meanwhile, it is handed out once more afterwards.
-/// - Keys of one priority are handed out in the order in which they became ready; delayed keys become ready in the order of
-///   their times.
-/// - A key that was handed out, finished and not added again is not kept anywhere.
+/// - The queue holds a key once, however often it is added: with the earliest time and the highest
+///   priority of those adds.
+/// - Only one worker holds a key at a time. A key that is added while a worker holds it is handed
+///   out once more afterwards.
+/// - Keys of one priority are handed out in the order in which they became ready. Delayed keys
+///   become ready in the order of their times.
+/// - The queue keeps nothing of a key that is finished and was not added again.
 pub struct Core<T> {
     slots: Slots<T>,
-    /// Highest priority first. A level once used stays; there are at most 256.
+    /// Highest priority first. A level that was used once stays; there are at most 256.
     levels: Vec<Level>,
     ready: usize,
-    /// How many keys that workers have are to be handed out once more.
+    /// How many of the keys that workers hold will be handed out once more.
     again: usize,
     processing: Processing,
     delays: Delays,
-    /// What is taken from there. Empty, unless a panic came in between.
+    /// The entries taken from `delays` by `take_due`. Empty, unless a panic interrupted it.
     due: Vec<Entry>,
-    /// Hashes of what comes next.
-    ahead: Vec<u32>,
     limiter: Box<dyn RateLimiter<T>>,
     metrics: Option<Box<dyn Metrics>>,
-    /// What one point of priority is worth, in nanoseconds.
+    /// The worth of one point of priority, in nanoseconds.
     ageing: i64,
     shut_down: bool,
-    /// All times are nanoseconds since this.
+    /// Times are nanoseconds since this.
     origin: Option<Instant>,
 }
 
@@ -160,7 +159,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// One point of priority is worth one second of waiting.
     pub const AGEING_DEFAULT: Duration = Duration::from_secs(1);
 
-    /// An empty queue with controller-runtime's rate limiter.
+    /// Creates an empty queue with controller-runtime's rate limiter.
     pub fn new() -> Self
     where
         T: Send + 'static,
@@ -168,7 +167,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
         Self::with_rate_limiter(controller_runtime_default())
     }
 
-    /// An empty queue with another rate limiter.
+    /// Creates an empty queue with the given rate limiter.
     pub fn with_rate_limiter(limiter: impl RateLimiter<T> + 'static) -> Self {
         Self {
             slots: Slots::new(),
@@ -178,7 +177,6 @@ impl<T: Hash + Eq + Clone> Core<T> {
             processing: Processing::default(),
             delays: Delays::new(),
             due: Vec::new(),
-            ahead: Vec::new(),
             limiter: Box::new(limiter),
             metrics: None,
             ageing: nanoseconds(Self::AGEING_DEFAULT),
@@ -187,31 +185,29 @@ impl<T: Hash + Eq + Clone> Core<T> {
         }
     }
 
-    /// Has `metrics` told what happens from now on.
+    /// Reports to `metrics` from now on.
     pub fn set_metrics(&mut self, metrics: impl Metrics + 'static) {
         self.metrics = Some(Box::new(metrics));
     }
 
-    /// Sets what one point of priority is worth: [`get`](Self::get) hands out the key with the smallest
+    /// Sets the worth of one point of priority. [`get`](Self::get) hands out the key with the
+    /// smallest
     ///
     /// > the time it became ready − priority × `worth`
     ///
-    /// so that a key of low priority is overtaken only by keys of higher priority that became ready at most (difference of
-    /// priorities) × `worth` after it, and nobody starves. With `Duration::MAX` the higher priority always comes first.
+    /// So a key of a higher priority overtakes one of a lower priority only if it became ready at
+    /// most (difference of priorities) × `worth` later, and no key starves. With `Duration::MAX`
+    /// the higher priority always comes first.
     pub fn set_ageing(&mut self, worth: Duration) {
         self.ageing = nanoseconds(worth);
     }
 
-    /// Whether [`add`](Self::add) without a delay, [`get`](Self::get) and [`finish`](Self::finish) look at the time they
-    /// are given. While nobody uses delays, priorities or metrics they do not, and the caller may save reading its clock.
-    /// Operations with a delay, a rate limit or a priority always look at it.
+    /// Whether [`add`](Self::add) without a delay, [`get`](Self::get) and [`finish`](Self::finish)
+    /// use the time that they get. Without delays, priorities and metrics they do not, and the
+    /// caller need not read its clock. Operations with a delay, a rate limit or a priority always
+    /// use it.
     pub fn needs_time(&self) -> bool {
-        self.stamps_adds() || self.delays.len() > 0
-    }
-
-    /// Whether the time of each [`add`](Self::add) matters, for the sake of priorities or metrics.
-    pub(crate) fn stamps_adds(&self) -> bool {
-        self.levels.len() > 1 || self.metrics.is_some()
+        self.levels.len() > 1 || self.metrics.is_some() || self.delays.len() > 0
     }
 
     /// Adds `key`. After [`shut_down`](Self::shut_down) this does nothing.
@@ -224,47 +220,33 @@ impl<T: Hash + Eq + Clone> Core<T> {
             Delay::After(delay) => Some(delay),
             Delay::RateLimited => Some(self.limiter.when(&key, now)),
         };
-        let id = self.slots.find_or_insert(key);
+        let id = self.slots.find_or_insert(key, |key| key);
         self.schedule(id, options.priority, delay, now);
     }
 
-    /// Adds `key` as the add of that number. If it was handed out since then, whoever has it knows.
-    pub(crate) fn add_belated(&mut self, key: T, stamp: Stamp, now: Instant) {
+    /// [`add`](Self::add) without options. `into_key` is called only if the queue does not hold
+    /// `key` yet. Returns whether the add changed anything.
+    pub(crate) fn push<Q: Borrow<T>>(&mut self, key: Q, into_key: impl FnOnce(Q) -> T, now: Instant) -> bool {
         if self.shut_down {
-            return;
+            return false;
         }
-        let id = self.slots.find_or_insert(key);
-        let place = self.slots.get(id).place();
-        if place.is_none_or(|place| stamp > self.processing.handed_out(place)) {
-            self.schedule(id, 0, None, now);
+        let id = self.slots.find_or_insert(key, into_key);
+        let slot = self.slots.get(id);
+        if slot.pending == Pending::Ready && slot.priority >= 0 {
+            return false;
         }
+        self.schedule(id, 0, None, now);
+        true
     }
 
-    /// Brings what [`add`](Self::add) of these keys and [`finish`](Self::finish) of these tickets will need into the
-    /// processor's cache, if it is probably not there.
-    pub(crate) fn look_ahead<'a>(&mut self, next: impl Iterator<Item = Result<&'a T, &'a Ticket>>)
-    where
-        T: 'a,
-    {
-        if !self.slots.is_large() {
-            return;
-        }
-        self.ahead.clear();
-        self.ahead.extend(next.map(|next| match next {
-            Ok(key) => self.slots.hash(key),
-            Err(ticket) => self.slots.hash_of(ticket.slot),
-        }));
-        self.slots.look_ahead(&self.ahead);
-    }
-
-    /// Merges one more add into what is known of the key.
+    /// Merges one more add into the state of the key.
     fn schedule(&mut self, id: SlotId, priority: i8, delay: Option<Duration>, now: Instant) {
         let now = self.time(now);
         if priority != 0 && self.levels.len() == 1 {
             self.use_priorities(priority, now);
         }
         if delay.is_some() {
-            self.tell(|metrics| metrics.retry());
+            self.notify(|metrics| metrics.retry());
         }
         let until = delay.filter(|delay| !delay.is_zero()).map(|delay| now.saturating_add(as_nanoseconds(delay)));
         let slot = self.slots.get_mut(id);
@@ -283,7 +265,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
                         self.delays.cancel(&mut self.slots, id);
                         self.make_ready(id, now);
                     }
-                    Some(until) if until < slot.time => self.delays.hasten(&mut self.slots, id, until),
+                    Some(until) if until < slot.time => self.delays.shorten(&mut self.slots, id, until),
                     Some(_) => {}
                 }
             }
@@ -297,9 +279,9 @@ impl<T: Hash + Eq + Clone> Core<T> {
         }
     }
 
-    /// A key that was neither ready nor delayed is ready since `time`.
+    /// Makes a key ready, as of `time`, that was neither ready nor delayed.
     fn make_ready(&mut self, id: SlotId, time: u64) {
-        self.tell(|metrics| metrics.add());
+        self.notify(|metrics| metrics.add());
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::Ready;
         slot.time = time;
@@ -315,7 +297,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
         let level = self.level(priority);
         self.slots.push_back(&mut self.levels[level].list, id);
         self.ready += 1;
-        self.tell_depth(level);
+        self.notify_depth(level);
     }
 
     fn unqueue(&mut self, id: SlotId) {
@@ -323,25 +305,26 @@ impl<T: Hash + Eq + Clone> Core<T> {
         let level = self.level(priority);
         self.slots.unlink(&mut self.levels[level].list, id);
         self.ready -= 1;
-        self.tell_depth(level);
+        self.notify_depth(level);
     }
 
-    fn tell_depth(&mut self, level: usize) {
+    fn notify_depth(&mut self, level: usize) {
         let (priority, depth) = (self.levels[level].priority, self.levels[level].list.len());
-        self.tell(|metrics| metrics.depth(priority, depth));
+        self.notify(|metrics| metrics.depth(priority, depth));
     }
 
-    /// Tells the metrics. If they panic, which the panic's message says, the queue goes on: a key must not be lost for a figure.
+    /// Reports to the metrics. Their panics are caught, and printed by the panic hook: a wrong
+    /// figure must not lose a key.
     #[inline]
-    fn tell(&mut self, what: impl FnOnce(&mut dyn Metrics)) {
+    fn notify(&mut self, what: impl FnOnce(&mut dyn Metrics)) {
         if let Some(metrics) = &mut self.metrics {
             let _ = catch_unwind(AssertUnwindSafe(|| what(&mut **metrics)));
         }
     }
 
-    /// The place of the level of `priority`, which is made if need be.
+    /// The index of the level of `priority`, which is created if it is missing.
     fn level(&mut self, priority: i8) -> usize {
-        // The usual case: nobody uses priorities.
+        // The usual case: no priorities.
         if self.levels.len() == 1 && priority == 0 {
             return 0;
         }
@@ -354,15 +337,15 @@ impl<T: Hash + Eq + Clone> Core<T> {
         }
     }
 
-    /// Before the first priority was used, nobody needed to know since when keys are ready, and the clock may not have been
-    /// read: they count as ready since now.
+    /// Creates the first level with a priority. Until now the caller may not have read its clock,
+    /// so all ready keys count as ready since `now`.
     fn use_priorities(&mut self, priority: i8, now: u64) {
         if self.metrics.is_none() {
             let ready = self.levels[0].list;
             self.slots.for_each(&ready, |slot| slot.time = now);
             for (id, _) in self.processing.iter() {
                 let slot = self.slots.get_mut(id);
-                // Of one that is delayed it is the time for which it waits.
+                // For a delayed key, `time` is the end of its delay.
                 if slot.pending == Pending::Ready {
                     slot.time = now;
                 }
@@ -371,7 +354,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
         self.level(priority);
     }
 
-    /// Makes delayed keys ready whose time has come.
+    /// Makes the delayed keys ready whose time has come.
     pub fn advance(&mut self, now: Instant) {
         if self.delays.len() == 0 {
             return;
@@ -380,12 +363,13 @@ impl<T: Hash + Eq + Clone> Core<T> {
         self.take_due(now, Self::make_ready);
     }
 
-    /// Ends the delays that are over by `now`, in order, and does `then` with each of their slots.
+    /// Ends the delays that are over by `now`, in order, and calls `then` for each of their slots.
     fn take_due(&mut self, now: u64, then: impl Fn(&mut Self, SlotId, u64)) {
         self.delays.take_due(now, &mut self.due);
         if self.slots.is_large() {
-            // Hashing a key may panic. What is due stays here then, for the next time; what was done of it is out of date.
-            self.slots.look_at(self.due.iter().map(|(_, _, id)| *id));
+            // Hashing a key may panic. Then `due` keeps the entries for the next call, which skips
+            // those that are already ended.
+            self.slots.prefetch(self.due.iter().map(|(_, _, id)| *id));
         }
         for place in 0..self.due.len() {
             if let Some((id, time)) = self.delays.end(&mut self.slots, self.due[place]) {
@@ -398,36 +382,32 @@ impl<T: Hash + Eq + Clone> Core<T> {
         }
     }
 
-    /// When the next delayed key becomes ready, which takes a call of [`advance`](Self::advance).
+    /// When the next delayed key becomes ready. It does so in a call of [`advance`](Self::advance).
     pub fn next_deadline(&mut self) -> Option<Instant> {
         let time = self.delays.next(&self.slots)?;
         let origin = self.origin?;
         Some(origin.checked_add(Duration::from_nanos(time)).unwrap_or_else(|| origin + FAR))
     }
 
-    /// Hands out the next key. It counts as being worked on until its ticket comes back to [`finish`](Self::finish).
+    /// Hands out the next key. A worker holds it until [`finish`](Self::finish) gets its ticket
+    /// back.
     pub fn get(&mut self, now: Instant) -> Option<(Ticket, T)> {
-        self.get_at(0, now)
-    }
-
-    /// [`get`](Self::get) after as many adds as `stamp` says.
-    pub(crate) fn get_at(&mut self, stamp: Stamp, now: Instant) -> Option<(Ticket, T)> {
         self.advance(now);
         let id = self.first()?;
-        // First what may panic.
+        // May panic, so it comes before any change.
         let key = self.slots.get(id).key().clone();
         self.unqueue(id);
         let now = self.time(now);
-        let place = self.processing.start(id, now, stamp);
+        let place = self.processing.start(id, now);
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::No;
-        slot.hand_out(place);
+        slot.processing = true;
         let (priority, waited) = (slot.priority, now.saturating_sub(slot.time));
-        self.tell(|metrics| metrics.queue_duration(Duration::from_nanos(waited)));
+        self.notify(|metrics| metrics.queue_duration(Duration::from_nanos(waited)));
         Some((Ticket { slot: id, place, priority }, key))
     }
 
-    /// The key whose turn it is.
+    /// The key that [`get`](Self::get) hands out next.
     fn first(&self) -> Option<SlotId> {
         let mut heads = self.levels.iter().filter_map(|level| Some((level.priority, level.list.first()?)));
         let (priority, id) = heads.next()?;
@@ -436,7 +416,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
             ready_since.saturating_sub(self.ageing.saturating_mul(i64::from(priority)))
         };
         let Some(next) = heads.next() else { return Some(id) };
-        // Of equal ranks the higher priority wins, which comes first.
+        // Of equal ranks the first one stays, which has the higher priority.
         let others = std::iter::once(next).chain(heads);
         let first = others.fold((rank(priority, id), id), |best, (priority, id)| {
             let rank = rank(priority, id);
@@ -446,22 +426,34 @@ impl<T: Hash + Eq + Clone> Core<T> {
     }
 
     /// Takes a key back from its worker.
+    ///
+    /// # Panics
+    ///
+    /// If the ticket belongs to another queue, or the rate limiter panics. The key is finished
+    /// before a panic of the rate limiter continues.
+    pub fn finish(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
+        if let Err(panic) = self.try_finish(ticket, outcome, now) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// [`finish`](Self::finish), but returns a panic of the rate limiter as an error.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket can be given back once")]
-    pub fn finish(&mut self, ticket: Ticket, verdict: Verdict, now: Instant) {
+    pub(crate) fn try_finish(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> std::thread::Result<()> {
         let Ticket { slot: id, place, priority } = ticket;
         assert!(self.processing.is_at(place, id), "the ticket belongs to another queue");
         let (limiter, key) = (&mut self.limiter, self.slots.get(id).key());
-        let limited = catch_unwind(AssertUnwindSafe(|| match verdict {
-            Verdict::Done | Verdict::RequeueAfter(_) => {
+        let limited = catch_unwind(AssertUnwindSafe(|| match outcome {
+            Outcome::Done | Outcome::RequeueAfter(_) => {
                 limiter.forget(key);
                 Duration::ZERO
             }
-            Verdict::Retry => limiter.when(key, now),
+            Outcome::Retry => limiter.when(key, now),
         }));
-        let delay = match verdict {
-            Verdict::Done => None,
-            Verdict::RequeueAfter(delay) => Some(delay),
-            Verdict::Retry => Some(*limited.as_ref().unwrap_or(&AFTER_PANIC)),
+        let delay = match outcome {
+            Outcome::Done => None,
+            Outcome::RequeueAfter(delay) => Some(delay),
+            Outcome::Retry => Some(*limited.as_ref().unwrap_or(&AFTER_PANIC)),
         };
         if delay.is_some() && !self.shut_down {
             self.schedule(id, priority, delay, now);
@@ -478,11 +470,8 @@ impl<T: Hash + Eq + Clone> Core<T> {
                 self.enqueue(id);
             }
         }
-        self.tell(|metrics| metrics.work_duration(Duration::from_nanos(now.saturating_sub(started))));
-        // Only now, when the key is no longer with a worker that has given it back.
-        if let Err(panic) = limited {
-            resume_unwind(panic);
-        }
+        self.notify(|metrics| metrics.work_duration(Duration::from_nanos(now.saturating_sub(started))));
+        limited.map(drop)
     }
 
     /// Forgets the failures of `key`.
@@ -490,13 +479,13 @@ impl<T: Hash + Eq + Clone> Core<T> {
         self.limiter.forget(key);
     }
 
-    /// How many failures of `key` the rate limiter counts.
+    /// How many failures of `key` the rate limiter has counted.
     pub fn retries(&self, key: &T) -> u32 {
         self.limiter.retries(key)
     }
 
-    /// From now on adds do nothing and delayed keys are dropped. Keys that are ready are still handed out, and those that
-    /// were added while a worker has them. Once is enough; again does nothing.
+    /// Drops the delayed keys and ignores all further adds. Ready keys are still handed out, and so
+    /// are those that were added while a worker holds them. Further calls do nothing.
     pub fn shut_down(&mut self) {
         self.shut_down = true;
         self.take_due(u64::MAX, |core, id, _| {
@@ -511,23 +500,14 @@ impl<T: Hash + Eq + Clone> Core<T> {
         self.shut_down
     }
 
-    /// Whether no key is ready and no worker has one.
+    /// Whether no key is ready and no worker holds one.
     pub fn is_drained(&self) -> bool {
         self.ready == 0 && self.processing.len() == 0
     }
 
-    /// Whether it is shut down and nothing will be handed out any more.
+    /// Whether the queue is shut down and will hand out no more keys.
     pub(crate) fn is_finished(&self) -> bool {
         self.shut_down && self.ready == 0 && self.again == 0
-    }
-
-    /// Whether the time of a delayed key has come.
-    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
-        if self.delays.len() == 0 {
-            return false;
-        }
-        let now = self.time(now);
-        self.delays.is_due(now)
     }
 
     /// How many keys are ready.
@@ -540,18 +520,18 @@ impl<T: Hash + Eq + Clone> Core<T> {
         self.ready == 0
     }
 
-    /// How many keys wait for their time.
+    /// How many keys are delayed.
     pub fn delayed(&self) -> usize {
         self.delays.len()
     }
 
-    /// How many keys are in the queue in any way: ready, delayed, or with a worker.
+    /// How many keys the queue holds: ready, delayed, or with a worker.
     pub fn keys(&self) -> usize {
         self.slots.len()
     }
 
-    /// The keys that workers have now, and for how long: that is known of keys that were handed out with the right time,
-    /// as always in a queue with [metrics](Self::set_metrics).
+    /// The keys that workers hold now, and for how long. The times are right for keys that were
+    /// handed out while the queue used the time; with [metrics](Self::set_metrics) it always does.
     pub fn unfinished(&self, now: Instant) -> Unfinished {
         let now = self.origin.map_or(0, |origin| as_nanoseconds(now.saturating_duration_since(origin)));
         let mut unfinished = Unfinished::default();
@@ -566,7 +546,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
     fn time(&mut self, now: Instant) -> u64 {
         let origin = *self.origin.get_or_insert(now);
-        // While nobody needs the time, it stands still.
+        // The caller passes the same time again and again while the queue does not need it.
         if now == origin {
             return 0;
         }
@@ -574,21 +554,21 @@ impl<T: Hash + Eq + Clone> Core<T> {
     }
 }
 
-/// Room for so many keys that become ready together is kept for the next ones.
+/// The capacity of `due` that is kept for the next time.
 const DUE_KEPT: usize = 1 << 10;
 
-/// How long a key waits whose rate limiter panicked instead of saying so.
+/// The delay of a key whose rate limiter panicked.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// So far in the future that nobody will be there, and still an `Instant` everywhere.
+/// Far enough in the future to mean "never", and still an `Instant` on every platform.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// Saturating: 584 years are for ever.
+/// Saturates at 584 years.
 fn as_nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a point of priority is worth, so that 255 of them can be subtracted.
+/// The worth of a point of priority, limited so that 255 of them can be subtracted.
 fn nanoseconds(worth: Duration) -> i64 {
     i64::try_from(worth.as_nanos()).unwrap_or(i64::MAX).min(i64::MAX / 512)
 }

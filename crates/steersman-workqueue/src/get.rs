@@ -1,4 +1,4 @@
-//! A worker that waits for a key.
+//! The futures that wait for a key.
 
 use std::hash::Hash;
 use std::pin::Pin;
@@ -8,39 +8,39 @@ use tokio::task::coop::poll_proceed;
 
 use crate::core::Ticket;
 use crate::item::{Handle, Item};
-use crate::queue::{State, WorkQueue};
+use crate::queue::{State, WorkQueue, release};
 use crate::sync::time::{Sleep, sleep_until};
 use crate::waiters::WaiterId;
 
-/// A worker that finds nothing lets others run so many times before it waits to be woken. Being woken costs far more than
-/// looking again, and keys come in bursts.
+/// How many times a worker that finds no key yields to other tasks before it waits for a wake-up. A
+/// wake-up costs far more than another look, and keys come in bursts.
 const YIELDS: u8 = 3;
-/// From so many keys on that were there at once, they come in a burst. Where each is waited for, letting others run only wakes
-/// threads that find nothing.
+/// From this number of keys in a row on, keys come in a burst. Where each key is waited for,
+/// yielding only wakes threads that find nothing.
 const BURST_MIN: u32 = 4;
 
-/// Waits for a key: what [`WorkQueue::get`] returns.
+/// The future of [`WorkQueue::get`].
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct Get<'q, T: Hash + Eq + Clone> {
     queue: &'q WorkQueue<T>,
     waiting: Waiting,
 }
 
-/// Waits for a key: what [`WorkQueue::get_owned`] returns.
+/// The future of [`WorkQueue::get_owned`].
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct GetOwned<T: Hash + Eq + Clone> {
     queue: WorkQueue<T>,
     waiting: Waiting,
 }
 
-/// How far a worker is with its waiting.
+/// The progress of a wait.
 #[derive(Default)]
 struct Waiting {
-    /// How often it has let others run.
+    /// How many times the worker has yielded.
     yields: u8,
-    /// Set once it waits to be woken.
+    /// Set once the worker waits for a wake-up.
     id: Option<WaiterId>,
-    /// Set while it is the one who sleeps until the next delayed key.
+    /// Set while this worker sleeps until the next delayed key.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -58,15 +58,7 @@ impl Waiting {
                 let State { core, workers, .. } = &mut *state;
                 workers.look(id, time, || core.next_deadline());
             }
-            // What was added before a delayed key was due comes before it.
-            if state.core.is_due(time) {
-                queue.take_in(&mut state, time);
-            }
-            let mut taken = state.core.get_at(queue.stamp(), time);
-            if taken.is_none() {
-                queue.take_in(&mut state, time);
-                taken = state.core.get_at(queue.stamp(), time);
-            }
+            let taken = state.core.get(time);
             if taken.is_some() || state.core.is_finished() {
                 turn.made_progress();
                 if let Some(id) = self.id.take() {
@@ -75,12 +67,12 @@ impl Waiting {
                 } else {
                     state.at_once = state.at_once.saturating_add(1);
                 }
-                queue.release(state);
+                release(state);
                 return Poll::Ready(taken);
             }
             if self.yields < YIELDS && state.adds_come && state.at_once >= BURST_MIN {
                 self.yields += 1;
-                queue.release(state);
+                release(state);
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -89,7 +81,7 @@ impl Waiting {
             self.id = Some(id);
             let deadline = state.core.next_deadline();
             let until = state.workers.sleeps_until(id, deadline);
-            queue.release(state);
+            release(state);
 
             let Some(until) = until else {
                 self.sleep = None;
@@ -109,12 +101,12 @@ impl Waiting {
         }
     }
 
-    /// Gives up. What it was told goes to another worker.
+    /// Stops waiting. A notification of this worker goes to another one.
     fn cancel<T: Hash + Eq + Clone>(&mut self, queue: &WorkQueue<T>) {
         if let Some(id) = self.id.take() {
             let mut state = queue.lock();
             state.workers.leave(id);
-            queue.release(state);
+            release(state);
         }
     }
 }

@@ -1,20 +1,21 @@
-//! A key in the hands of a worker.
+//! A key that a worker holds.
 
 use std::hash::Hash;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::core::{Ticket, Verdict};
+use crate::core::{Outcome, Ticket};
 use crate::queue::WorkQueue;
 
-/// A key that a worker has, until it gives its verdict. Nobody else gets the key meanwhile.
+/// A key that a worker holds until it reports an outcome. No other worker gets the key before.
 ///
-/// Dropped without a verdict it counts as failed ([`retry`](Self::retry)); while the queue drains, as done.
-#[must_use = "a key that is dropped without a verdict is tried again"]
+/// An item that is dropped without an outcome counts as failed ([`retry`](Self::retry)); while the
+/// queue drains, as done.
+#[must_use = "a key that is dropped without an outcome is retried"]
 pub struct Item<'q, T: Hash + Eq + Clone> {
     queue: Handle<'q, T>,
     key: T,
-    /// Taken with the verdict.
+    /// `None` once the outcome is reported.
     ticket: Option<Ticket>,
 }
 
@@ -34,40 +35,42 @@ impl<'q, T: Hash + Eq + Clone> Item<'q, T> {
         &self.key
     }
 
-    /// The priority with which it was handed out.
+    /// The priority with which the key was handed out.
     pub fn priority(&self) -> i8 {
         self.ticket.as_ref().map_or(0, Ticket::priority)
     }
 
-    /// All is well, or no further try would help: forgets the failures of the key.
+    /// Finishes the key: the work succeeded, or a retry would not help. The queue forgets the
+    /// failures of the key.
     pub fn done(mut self) {
-        self.finish(Verdict::Done);
+        self.finish(Outcome::Done);
     }
 
-    /// It failed: the key comes back when the rate limiter allows it.
+    /// Finishes the key as failed. It comes back when the rate limiter allows it.
     pub fn retry(mut self) {
-        self.finish(Verdict::Retry);
+        self.finish(Outcome::Retry);
     }
 
-    /// All is well, and the key comes back after `delay`: forgets the failures of the key.
+    /// Finishes the key as succeeded and adds it again after `delay`. The queue forgets the
+    /// failures of the key.
     pub fn requeue_after(mut self, delay: Duration) {
-        self.finish(Verdict::RequeueAfter(delay));
+        self.finish(Outcome::RequeueAfter(delay));
     }
 
-    fn finish(&mut self, verdict: Verdict) {
+    fn finish(&mut self, outcome: Outcome) {
         if let Some(ticket) = self.ticket.take() {
             let queue = match &self.queue {
                 Handle::Borrowed(queue) => queue,
                 Handle::Owned(queue) => queue,
             };
-            queue.finish(ticket, verdict);
+            queue.finish(ticket, outcome);
         }
     }
 }
 
 impl<T: Hash + Eq + Clone> Drop for Item<'_, T> {
     fn drop(&mut self) {
-        self.finish(Verdict::Retry);
+        self.finish(Outcome::Retry);
     }
 }
 

@@ -1,8 +1,9 @@
-//! The queue between a controller's events and its workers.
+//! The queue between the events of a controller and its workers.
 //!
-//! Events add keys to a [`WorkQueue`], workers take them out with [`get`](WorkQueue::get) and say how it went. A key that
-//! is added many times is worked on once; no key is worked on by two workers at a time; a key that is added while it is
-//! worked on is worked on once more; none is lost.
+//! Events add keys to a [`WorkQueue`]. Workers take them out with [`get`](WorkQueue::get) and
+//! report the outcome. A key that is added many times is processed once. Two workers never process
+//! the same key at a time. A key that is added while it is processed is processed once more. No key
+//! is lost.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -16,32 +17,36 @@
 //!
 //! let item = queue.get().await.expect("the queue is not shut down");
 //! assert_eq!(*item, "default/web");
-//! item.retry(); // it failed: 5 ms from now, then 10, 20, …
+//! item.retry(); // it failed: it comes back after 5 ms, then 10, 20, …
 //!
 //! let item = queue.get().await.expect("the queue is not shut down");
 //! assert_eq!((*item, queue.retries(&item)), ("default/web", 1));
 //! item.done();
 //!
-//! queue.shut_down(); // what was delayed is dropped, and workers are told to go
+//! queue.shut_down(); // drops delayed keys; workers get `None`
 //! assert!(queue.get().await.is_none());
 //! # }
 //! ```
 //!
-//! - **Delays**: [`add_after`](WorkQueue::add_after). The earliest time counts, and one timer serves any number of keys.
-//! - **Rate limits**: a [`RateLimiter`] says how long a failed key waits. There are the four of client-go, and two ready-made
-//!   mixes: [`controller_runtime_default`] (which [`WorkQueue::new`] uses) and [`client_go_default`].
-//! - **Priorities**: [`AddOptions::priority`]. Higher comes first, but nobody starves ([`Core::set_ageing`]).
-//! - **Metrics**: [`Metrics`] is told what happens, under the names that existing dashboards know.
-//! - **An end**: [`shut_down`](WorkQueue::shut_down) and [`shut_down_with_drain`](WorkQueue::shut_down_with_drain).
+//! - **Delays**: [`add_after`](WorkQueue::add_after). The earliest time counts, and one timer
+//!   serves all keys.
+//! - **Rate limits**: a [`RateLimiter`] decides how long a failed key waits. There are the four of
+//!   client-go, and two mixes: [`controller_runtime_default`], the default of [`WorkQueue::new`],
+//!   and [`client_go_default`].
+//! - **Priorities**: [`AddOptions::priority`]. Higher priorities come first, and no key starves
+//!   ([`Core::set_ageing`]).
+//! - **Metrics**: [`Metrics`] receives what happens, with the metric names of client-go.
+//! - **Shutdown**: [`shut_down`](WorkQueue::shut_down) and
+//!   [`shut_down_with_drain`](WorkQueue::shut_down_with_drain).
 //!
-//! The queue proper is [`Core`], a state machine without a clock, a lock or a runtime, which can be driven by hand. The
-//! queue spawns no task; it needs tokio's timer only when a worker waits for a key that is delayed.
+//! The queue proper is [`Core`], a state machine without a clock, a lock or a runtime, which can
+//! also be used directly. The queue spawns no task. It needs tokio's timer only while a worker
+//! waits for a delayed key.
 
 mod core;
 mod delays;
 mod error;
 mod get;
-mod intake;
 mod item;
 pub mod metrics;
 #[cfg(steersman_loom)]
@@ -55,7 +60,7 @@ mod sync;
 mod table;
 mod waiters;
 
-pub use crate::core::{AddOptions, Core, Ticket, Verdict};
+pub use crate::core::{AddOptions, Core, Outcome, Ticket};
 pub use error::Error;
 pub use get::{Get, GetOwned};
 pub use item::Item;

@@ -1,5 +1,5 @@
-//! The clock of the model checker, which knows no time. It stands still until a model [advances](advance) it. Its lock is the
-//! model checker's, so a timer goes off at every point at which it can.
+//! A clock for the model checker, which has none. It stands still until a model [advances](advance)
+//! it. Its lock is the model checker's, so a timer expires at every point at which it can.
 
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ struct Clock {
 }
 
 loom::lazy_static! {
-    /// One for each run of a model.
+    /// One clock for each run of a model.
     static ref CLOCK: Mutex<Clock> = Mutex::new(Clock::default());
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn now() -> Instant {
     clock().now()
 }
 
-/// Lets `duration` pass, and wakes the sleeps whose time has come.
+/// Advances the clock by `duration`, and wakes the sleeps whose time has come.
 pub fn advance(duration: Duration) {
     let mut clock = clock();
     clock.passed += duration;
@@ -60,7 +60,7 @@ pub(crate) fn sleep_until(until: tokio::time::Instant) -> Sleep {
 }
 
 impl Sleep {
-    /// As with tokio's, the new time counts from the next poll.
+    /// As in tokio, the new time counts from the next poll.
     pub(crate) fn reset(mut self: Pin<&mut Self>, until: tokio::time::Instant) {
         self.until = until.into_std();
     }
@@ -82,7 +82,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // A model that failed has no clock any more.
+        // After a failed model there is no clock.
         if !std::thread::panicking() {
             clock().sleeping.retain(|(number, ..)| *number != self.number);
         }

@@ -1,4 +1,4 @@
-//! How long a key waits before it is tried again.
+//! How long a key waits before it is retried.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use hashbrown::DefaultHashBuilder;
 use crate::Error;
 use crate::table::Table;
 
-/// Decides how long a key that failed waits before its next try.
+/// Decides how long a failed key waits before its next try.
 ///
-/// A limiter is called under the queue's lock: it must not block and must not use the queue. A panic in it goes to whoever called
-/// the queue; the key that was to be tried again is, a second later.
+/// The queue calls a limiter under its lock: it must not block and must not use the queue. A panic
+/// in it goes to the caller of the queue, and the key comes back after a second.
 pub trait RateLimiter<T>: Send {
-    /// Counts one more failure of `key` and says how long it has to wait.
+    /// Counts one more failure of `key` and returns how long it has to wait.
     fn when(&mut self, key: &T, now: Instant) -> Duration;
 
-    /// Forgets the failures of `key`: it succeeded, or will not be tried again.
+    /// Forgets the failures of `key`: it succeeded, or will not be retried.
     fn forget(&mut self, key: &T);
 
-    /// How many failures of `key` have been counted since it was last forgotten.
+    /// How many failures of `key` were counted since it was last forgotten.
     fn retries(&self, key: &T) -> u32;
 }
 
@@ -37,37 +37,40 @@ impl<T, L: RateLimiter<T> + ?Sized> RateLimiter<T> for Box<L> {
     }
 }
 
-/// client-go's default: the longer of 5 ms doubled with each failure of the key up to 1000 s, and 10 tries a second in all
-/// after a burst of 100.
+/// client-go's default: the longer of two waits. One starts with 5 ms and doubles with each failure
+/// of the key, up to 1000 s. The other allows 10 tries a second for all keys together, after a
+/// burst of 100.
 pub fn client_go_default<T: Hash + Eq + Clone + Send + 'static>() -> MaxOfRateLimiter<T> {
     let bucket = BucketRateLimiter::new(10.0, 100).expect("both numbers are positive");
     MaxOfRateLimiter::new(vec![Box::new(controller_runtime_default()), Box::new(bucket)])
 }
 
-/// controller-runtime's default beside its priority queue: 5 ms doubled with each failure of the key, up to 1000 s.
+/// controller-runtime's default with its priority queue: 5 ms, doubled with each failure of the
+/// key, up to 1000 s.
 pub fn controller_runtime_default<T>() -> ItemExponentialFailureRateLimiter<T> {
     ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000))
 }
 
-/// When no failures are remembered any more, room for this many keys is kept and the rest given back.
+/// The capacity, in keys, that is kept when all failures are forgotten.
 const KEPT_WHEN_EMPTY: usize = 1 << 12;
 
 /// The failures of each key.
 ///
-/// The table holds eight bytes a key and so stays in the processor's caches for longer than one of keys would; the keys stand
-/// beside it, in the order in which they first failed, which is roughly that in which they fail again.
+/// The table takes eight bytes a key, so it stays in the processor's cache longer than a table of
+/// keys would. The keys are stored beside it in the order in which they first failed, which is
+/// roughly the order in which they fail again.
 #[derive(Clone)]
 struct Failures<T> {
     table: Table,
     counts: Vec<Count<T>>,
-    /// Places in `counts` that are free again.
+    /// Free places in `counts`.
     free: Vec<u32>,
-    /// Where the key is expected that fails next: behind the last one, as the time before.
+    /// The place of the key that is expected to fail next: the one after the last.
     next: usize,
     hasher: DefaultHashBuilder,
 }
 
-/// How often a key has failed. Without a key once that is forgotten.
+/// How many times a key has failed. `None` instead of the key if it is forgotten.
 #[derive(Clone)]
 struct Count<T> {
     key: Option<T>,
@@ -102,9 +105,9 @@ impl<T: Hash + Eq + Clone> Failures<T> {
         self.table.find(hash, is_key)
     }
 
-    /// Counts one more failure and says how many there were before.
+    /// Counts one more failure and returns how many there were before.
     fn count(&mut self, key: &T) -> u32 {
-        // Keys that failed one after the other are tried again one after the other. Then none need be hashed.
+        // Keys that failed in a row are retried in a row. Then no key has to be hashed.
         let expected = self.counts.get(self.next).and_then(|count| count.key.as_ref());
         if expected.is_some_and(|expected| expected == key) {
             return self.count_at(self.next);
@@ -133,7 +136,7 @@ impl<T: Hash + Eq + Clone> Failures<T> {
     }
 
     fn forget(&mut self, key: &T) {
-        // The usual case, and then the key need not be hashed.
+        // The usual case, in which the key need not be hashed.
         if self.table.is_empty() {
             return;
         }
@@ -161,7 +164,7 @@ pub struct ItemExponentialFailureRateLimiter<T> {
 }
 
 impl<T> ItemExponentialFailureRateLimiter<T> {
-    /// Waits `base` after the first failure and never more than `max`, also when `base` is more than that.
+    /// Waits `base` after the first failure, and never longer than `max`, even if `base` is longer.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { failures: Failures::new(), base_ns: u64::try_from(base.as_nanos()).unwrap_or(u64::MAX), max }
     }
@@ -170,7 +173,8 @@ impl<T> ItemExponentialFailureRateLimiter<T> {
 impl<T: Hash + Eq + Clone + Send> RateLimiter<T> for ItemExponentialFailureRateLimiter<T> {
     fn when(&mut self, key: &T, _: Instant) -> Duration {
         let failures = self.failures.count(key);
-        // In nanoseconds, which are shifted rather than multiplied; what does not fit is more than any `max`.
+        // Nanoseconds are shifted instead of multiplied. A shift that overflows is longer than any
+        // `max`.
         if failures > self.base_ns.leading_zeros() && self.base_ns > 0 {
             return self.max;
         }
@@ -216,21 +220,22 @@ impl<T: Hash + Eq + Clone + Send> RateLimiter<T> for ItemFastSlowRateLimiter<T> 
     }
 }
 
-/// A token bucket for all keys together: so many tries a second, after a burst.
+/// A token bucket for all keys together: a number of tries a second, after a burst.
 ///
-/// The bucket starts full. A try that finds it empty takes the token that will come when its turn does, and waits for it.
+/// The bucket starts full. A try that finds it empty takes the next token in advance, and waits for
+/// it.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     rate: f64,
     burst: f64,
-    /// May be negative: so many tokens are promised.
+    /// Negative if tokens were taken in advance.
     tokens: f64,
     filled: Option<Instant>,
 }
 
 impl BucketRateLimiter {
-    /// Lets `rate` tries a second through, after `burst` at once. Both must be more than zero: a bucket that never fills
-    /// would hold every key for ever.
+    /// Allows `rate` tries a second, after `burst` at once. Both must be above zero: a bucket that
+    /// never fills would hold every key for ever.
     pub fn new(rate: f64, burst: u32) -> Result<Self, Error> {
         if !(rate.is_finite() && rate > 0.0) {
             return Err(Error::InvalidRate { rate });
@@ -255,7 +260,7 @@ impl<T> RateLimiter<T> for BucketRateLimiter {
         Duration::try_from_secs_f64(-self.tokens / self.rate).unwrap_or(Duration::MAX)
     }
 
-    /// Tokens are not counted by key.
+    /// Does nothing: tokens are not counted by key.
     fn forget(&mut self, _: &T) {}
 
     fn retries(&self, _: &T) -> u32 {
@@ -263,13 +268,13 @@ impl<T> RateLimiter<T> for BucketRateLimiter {
     }
 }
 
-/// The longest wait that any of several limiters asks for.
+/// Waits as long as the longest of several limiters.
 pub struct MaxOfRateLimiter<T> {
     limiters: Vec<Box<dyn RateLimiter<T>>>,
 }
 
 impl<T> MaxOfRateLimiter<T> {
-    /// Asks all of `limiters`. With none of them, nobody waits.
+    /// Combines `limiters`. Without any, keys do not wait.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<T>>>) -> Self {
         Self { limiters }
     }
@@ -292,13 +297,13 @@ impl<T> RateLimiter<T> for MaxOfRateLimiter<T> {
         }
     }
 
-    /// The most that any of them counted.
+    /// The largest count of all limiters.
     fn retries(&self, key: &T) -> u32 {
         self.limiters.iter().map(|limiter| limiter.retries(key)).max().unwrap_or(0)
     }
 }
 
-/// What another limiter says, but never more than a maximum.
+/// Limits the waits of another limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -351,7 +356,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Keys fail in turn, as the limiter guesses, and out of turn; those that are forgotten make room for others.
+        /// Keys fail in the order that the limiter expects, and in others. Forgotten keys make
+        /// room.
         #[test]
         fn per_item_exponential_counts_as_a_slow_map_does(
             operations in proptest::collection::vec((0_u32..8, 0..4), 0..300),
@@ -422,12 +428,12 @@ mod tests {
         let mut when = |now: Instant| RateLimiter::<&str>::when(&mut limiter, &"any", now);
         assert_eq!([when(start), when(start), when(start)], [ms(0), ms(0), ms(0)]);
         assert_eq!([when(start), when(start)], [ms(100), ms(200)]);
-        // Two promised tokens have come by now, one for each of those who waited, and a half for the next.
+        // By now the two tokens that were taken in advance have come, and half of the next one.
         assert_eq!(when(start + ms(250)), ms(50));
-        // Never more than the burst, however long nobody came.
+        // Never more than the burst, however long the break.
         let later = start + Duration::from_secs(3600);
         assert_eq!([when(later), when(later), when(later), when(later)], [ms(0), ms(0), ms(0), ms(100)]);
-        // A clock that went back takes nothing away.
+        // A clock that goes back takes no tokens away.
         assert_eq!(when(start), ms(200));
     }
 

@@ -1,66 +1,57 @@
-//! Where the keys are kept: each key once, in a numbered slot, found by its hash, and linked into at most one list.
+//! The storage of keys. Each key is stored once, in a numbered slot, found by its hash, and linked
+//! into at most one list.
 
+use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
-use crate::processing::PlaceId;
 use crate::table::Table;
 
-/// The end of a list.
+/// Marks the end of a list.
 const NONE: u32 = u32::MAX;
-/// With more keys than this it is worth looking ahead.
+/// With more keys than this, prefetching pays.
 const LARGE: usize = 1 << 14;
-/// An empty queue keeps room for this many keys and gives the rest back.
+/// The capacity, in keys, that an empty queue keeps.
 const KEPT_WHEN_EMPTY: usize = 1 << 12;
 
-/// The number of a slot. It means one key for as long as the key is in the queue.
+/// The number of a slot. It stands for one key as long as the queue holds that key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SlotId(u32);
 
-/// What is to become of a key, beside being worked on now.
+/// The state of a key, apart from whether a worker holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// Nothing.
+    /// Neither delayed nor ready.
     No,
-    /// It waits for its time, [`Slot::time`].
+    /// Becomes ready at [`Slot::time`].
     Delayed,
-    /// It is ready since [`Slot::time`]: in a list of its priority or, while a worker has it, as soon as that is done.
+    /// Ready since [`Slot::time`]. It is in the list of its priority; if a worker holds it, it
+    /// joins that list when the worker is done.
     Ready,
 }
 
-/// One key and what is known of it.
+/// One key and its state.
 pub(crate) struct Slot<T> {
-    /// `None` in a slot that is free.
+    /// `None` in a free slot.
     key: Option<T>,
     hash: u32,
     /// See [`Pending`].
     pub(crate) time: u64,
     previous: u32,
-    /// The next slot of the list; in a free slot, the next free one; in one that a worker has, its place among those.
+    /// The next slot of the list; in a free slot, the next free one.
     next: u32,
-    /// The number under which [`Pending::Delayed`] was last set.
+    /// The sequence number of the delay that was set last, see [`Delays`](crate::delays::Delays).
     pub(crate) delay: u32,
     pub(crate) priority: i8,
     pub(crate) pending: Pending,
-    /// Whether a worker has the key.
+    /// Whether a worker holds the key.
     pub(crate) processing: bool,
 }
 
 impl<T> Slot<T> {
     pub(crate) fn key(&self) -> &T {
         self.key.as_ref().expect("slots that are in use have a key")
-    }
-
-    /// A worker has the key, which is in no list.
-    pub(crate) fn hand_out(&mut self, place: PlaceId) {
-        self.processing = true;
-        self.next = place;
-    }
-
-    /// Its place among the keys that workers have, if one has it.
-    pub(crate) fn place(&self) -> Option<PlaceId> {
-        self.processing.then_some(self.next)
     }
 }
 
@@ -86,7 +77,7 @@ impl List {
     }
 }
 
-/// The slots.
+/// All slots, and the table that finds them.
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
     by_key: Table,
@@ -99,15 +90,16 @@ impl<T: Hash + Eq> Slots<T> {
         Self { slots: Vec::new(), by_key: Table::default(), hasher: DefaultHashBuilder::default(), free: NONE }
     }
 
-    /// The slot of `key`, in use or made for it. A key that was there before is kept, and the new one dropped.
-    pub(crate) fn find_or_insert(&mut self, key: T) -> SlotId {
+    /// Returns the slot of `key`. A new slot stores the key that `into_key` returns; an existing
+    /// one keeps its key.
+    pub(crate) fn find_or_insert<Q: Borrow<T>>(&mut self, key: Q, into_key: impl FnOnce(Q) -> T) -> SlotId {
         let Self { slots, by_key, hasher, free } = self;
-        let hash = hasher.hash_one(&key) as u32;
-        if let Some(id) = by_key.find(hash, |id| *slots[id as usize].key() == key) {
+        let hash = hasher.hash_one(key.borrow()) as u32;
+        if let Some(id) = by_key.find(hash, |id| slots[id as usize].key() == key.borrow()) {
             return SlotId(id);
         }
         let slot = Slot {
-            key: Some(key),
+            key: Some(into_key(key)),
             hash,
             time: 0,
             previous: NONE,
@@ -131,33 +123,19 @@ impl<T: Hash + Eq> Slots<T> {
         SlotId(id)
     }
 
-    /// The hash of a key.
-    pub(crate) fn hash(&self, key: &T) -> u32 {
-        self.hasher.hash_one(key) as u32
-    }
-
-    /// The hash of the key in a slot.
-    pub(crate) fn hash_of(&self, id: SlotId) -> u32 {
-        self.slots[id.0 as usize].hash
-    }
-
-    /// Whether the table is so large that a place in it is probably not in the processor's cache.
+    /// Whether the slots probably exceed the processor's cache.
     pub(crate) fn is_large(&self) -> bool {
         self.by_key.len() > LARGE
     }
 
-    /// Fetches the places of keys with these hashes.
-    pub(crate) fn look_ahead(&self, hashes: &[u32]) {
-        self.by_key.look_ahead(hashes);
+    /// Loads these slots and their keys into the processor's cache. They are anywhere in memory,
+    /// and loads in quick succession overlap.
+    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = SlotId>) {
+        let load = |seen, id| self.get_used(id).map_or(seen, |slot| seen ^ self.hasher.hash_one(slot.key()));
+        std::hint::black_box(ids.fold(0, load));
     }
 
-    /// Looks at these slots and their keys, those that are in use, and does nothing: see [`Table::look_ahead`].
-    pub(crate) fn look_at(&self, ids: impl Iterator<Item = SlotId>) {
-        let look = |seen, id| self.get_used(id).map_or(seen, |slot| seen ^ self.hash(slot.key()));
-        std::hint::black_box(ids.fold(0, look));
-    }
-
-    /// Frees a slot that is in no list, and gives its key back.
+    /// Frees a slot that is in no list, and returns its key.
     pub(crate) fn remove(&mut self, id: SlotId) -> T {
         let slot = &mut self.slots[id.0 as usize];
         let key = slot.key.take().expect("only slots in use are removed");
@@ -185,7 +163,7 @@ impl<T: Hash + Eq> Slots<T> {
         self.slots.get(id.0 as usize).filter(|slot| slot.key.is_some())
     }
 
-    /// Puts a slot that is in no list at the end of `list`.
+    /// Appends a slot that is in no list to `list`.
     pub(crate) fn push_back(&mut self, list: &mut List, id: SlotId) {
         let slot = &mut self.slots[id.0 as usize];
         slot.previous = list.last;
@@ -198,7 +176,7 @@ impl<T: Hash + Eq> Slots<T> {
         list.len += 1;
     }
 
-    /// Takes a slot out of `list`, in which it is.
+    /// Removes a slot from `list`, which contains it.
     pub(crate) fn unlink(&mut self, list: &mut List, id: SlotId) {
         let Slot { previous, next, .. } = self.slots[id.0 as usize];
         match previous {
@@ -212,7 +190,7 @@ impl<T: Hash + Eq> Slots<T> {
         list.len -= 1;
     }
 
-    /// Changes each slot of `list`.
+    /// Calls `change` for each slot of `list`.
     pub(crate) fn for_each(&mut self, list: &List, mut change: impl FnMut(&mut Slot<T>)) {
         let mut next = list.first;
         while let Some(slot) = self.slots.get_mut(next as usize) {

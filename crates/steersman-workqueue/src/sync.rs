@@ -1,5 +1,5 @@
-//! The mutex and the pointer that the queue is built on. Under `--cfg steersman_loom` they are the model checker's, so that
-//! it runs the queue that is shipped and not a model of it.
+//! The mutex and the pointer of the queue. With `--cfg steersman_loom` they are the model
+//! checker's, so that it runs the queue that is shipped and not a model of it.
 
 #[cfg(not(steersman_loom))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,14 +7,8 @@ pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 #[cfg(steersman_loom)]
 pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 
-#[cfg(not(steersman_loom))]
-pub(crate) use std::sync::atomic;
-
-#[cfg(steersman_loom)]
-pub(crate) use loom::sync::atomic;
-
-/// How often the lock is tried before going to sleep, and how many pauses lie between two tries, doubled up to the maximum.
-/// A pause is some tens of nanoseconds.
+/// How many times a thread tries to lock before it sleeps, and how many pauses lie between the
+/// first two tries. The pauses double up to the maximum. A pause takes some tens of nanoseconds.
 #[cfg(not(steersman_loom))]
 const TRIES: u32 = 4;
 #[cfg(not(steersman_loom))]
@@ -22,8 +16,8 @@ const PAUSES: u32 = 256;
 #[cfg(not(steersman_loom))]
 const PAUSES_MAX: u32 = 1024;
 
-/// Locks `mutex`, after trying for a moment without going to sleep: it is held for some tens of nanoseconds, and a thread
-/// that sleeps costs whoever releases the lock a call into the kernel.
+/// Locks `mutex`, and spins for a moment before the thread sleeps. The lock is held for some tens
+/// of nanoseconds, and releasing a lock for which a thread sleeps costs a system call.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(not(steersman_loom))]
@@ -33,8 +27,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     lock_contended(mutex)
 }
 
-/// The pauses are long on purpose. Who has the lock will want it again at once, and does dozens of operations with the queue
-/// in its cache while the other one pauses; taking turns after each costs both of them more.
+/// The pauses are long on purpose. The thread that holds the lock will need it again at once, and
+/// does dozens of operations with the queue in its cache while the other thread pauses. Taking
+/// turns after each operation costs both threads more.
 #[cold]
 fn lock_contended<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(not(steersman_loom))]
@@ -51,7 +46,7 @@ fn lock_contended<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Time as tokio sees it; under the model checker, as the model sets it.
+/// tokio's clock; under the model checker, the clock of the model.
 #[cfg(not(steersman_loom))]
 pub(crate) mod time {
     pub(crate) use tokio::time::{Sleep, sleep_until};

@@ -1,63 +1,58 @@
-//! The workers that wait for a key, and which of them has to be woken.
+//! The workers that wait for a key, and which of them to wake.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// So many keys are left to one worker that was just told, before a second one is told at the same time. Waking costs far
-/// more than most keys take to come.
+/// How many ready keys one notified worker stands for. Waking a worker costs far more than the time
+/// until the next key of a burst.
 const BURST: usize = 32;
 
-/// Where delayed keys become ready closer together than this ...
+/// Delayed keys that become ready closer together than this come in a row.
 const IN_A_ROW: Duration = Duration::from_millis(2);
-/// ... for the second time, the timer does not go off for this long: a worker wakes for a handful of them at a time. Waking costs
-/// several times what a key does.
+/// From the second key in a row on, the timer rests for this long between two expiries, and a
+/// worker takes a handful of keys at a time. Waking costs several times as much as a key.
 const TIMER_REST: Duration = Duration::from_millis(8);
 
-/// A worker that waits. Earlier ones have smaller numbers.
+/// A waiting worker. Workers that began to wait earlier have smaller numbers.
 pub(crate) type WaiterId = u64;
 
-/// Who waits.
+/// The workers that wait.
 ///
-/// [`settle`](Self::settle) restores two invariants after anything has changed:
+/// [`settle`](Self::settle) restores two invariants after any change:
 ///
-/// - of the workers that wait, one for every [`BURST`] ready keys has been told to look again (or all, if there are fewer);
-///   whoever takes a key settles anew, so that each tells the next for as long as there are keys;
-/// - if a key is delayed, one worker sleeps no longer than until its time (or for [`TIMER_REST`] after the last time, where keys
-///   come in a row), or some worker has been told to look again.
+/// - One waiting worker for every [`BURST`] ready keys is notified, or all if there are fewer. A
+///   worker that takes a key settles again, so each notifies the next as long as there are keys.
+/// - If a key is delayed, one worker sleeps until its time at the latest (or for [`TIMER_REST`]
+///   after the last expiry, where keys come in a row), or some worker is notified.
 ///
-/// A worker that goes away, with a key or because its future was dropped, leaves; what it was told goes to another one by
-/// the same rule. So no wake-up is lost.
+/// A worker that leaves, with a key or because its future was dropped, passes its notification or
+/// its timer on by the same rule. So no wake-up is lost.
 #[derive(Default)]
 pub(crate) struct Waiters {
     waiting: BTreeMap<WaiterId, Waker>,
-    told: BTreeSet<WaiterId>,
+    notified: BTreeSet<WaiterId>,
     next: WaiterId,
-    /// Who sleeps, and until when: one timer serves all.
+    /// The worker that sleeps, and until when: one timer serves all.
     timer: Option<(WaiterId, Instant)>,
-    /// When the timer last went off.
-    went_off: Option<Instant>,
-    /// Whether the key for which it did had become ready right after the one before.
+    /// When the timer last expired.
+    expired: Option<Instant>,
+    /// Whether the key for which it expired came in a row with the one before.
     in_a_row: bool,
 }
 
 impl Waiters {
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.told.is_empty()
+        self.waiting.is_empty() && self.notified.is_empty()
     }
 
-    /// Whether somebody waits and nobody has been told to look again.
-    pub(crate) fn wait_untold(&self) -> bool {
-        !self.waiting.is_empty() && self.told.is_empty()
-    }
-
-    /// Waits, in the place it had if it has waited before.
+    /// Begins to wait, or keeps the place of a worker that has waited before.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waker: &Waker) -> WaiterId {
         let id = id.unwrap_or_else(|| {
             self.next += 1;
             self.next
         });
-        self.told.remove(&id);
+        self.notified.remove(&id);
         match self.waiting.get_mut(&id) {
             Some(known) => known.clone_from(waker),
             None => drop(self.waiting.insert(id, waker.clone())),
@@ -65,31 +60,31 @@ impl Waiters {
         id
     }
 
-    /// Waits no longer.
+    /// Stops waiting.
     pub(crate) fn leave(&mut self, id: WaiterId) {
         self.waiting.remove(&id);
-        self.told.remove(&id);
+        self.notified.remove(&id);
         if self.timer.is_some_and(|(owner, _)| owner == id) {
             self.timer = None;
         }
     }
 
-    /// This worker looks again, at `now`. If it slept and its time has come, the timer has gone off.
+    /// A worker looks for a key at `now`. If it slept until now, the timer has expired.
     pub(crate) fn look(&mut self, id: WaiterId, now: Instant, deadline: impl FnOnce() -> Option<Instant>) {
         if self.timer.is_some_and(|(owner, until)| owner == id && until <= now) {
             self.timer = None;
             self.in_a_row = deadline().is_some_and(|deadline| self.is_in_a_row(deadline));
-            self.went_off = Some(now);
+            self.expired = Some(now);
         }
     }
 
-    /// Whether a key that becomes ready then does so right after the timer last went off, or did before.
+    /// Whether a key that becomes ready at `deadline` comes in a row with the last expiry.
     fn is_in_a_row(&self, deadline: Instant) -> bool {
-        self.went_off.is_some_and(|before| deadline.saturating_duration_since(before) < IN_A_ROW)
+        self.expired.is_some_and(|before| deadline.saturating_duration_since(before) < IN_A_ROW)
     }
 
-    /// Until when this worker has to sleep, given when the next delayed key becomes ready. `None` means without end: no key
-    /// is delayed, or another worker sleeps for all.
+    /// Until when this worker has to sleep, given the time of the next delayed key. `None` means
+    /// until it is woken: no key is delayed, or another worker sleeps for all.
     pub(crate) fn sleeps_until(&mut self, id: WaiterId, deadline: Option<Instant>) -> Option<Instant> {
         if self.timer.is_some_and(|(owner, _)| owner != id) {
             return None;
@@ -101,14 +96,15 @@ impl Waiters {
 
     fn rested(&self, deadline: Instant) -> Instant {
         let rests = self.in_a_row && self.is_in_a_row(deadline);
-        let rested = self.went_off.filter(|_| rests).and_then(|before| before.checked_add(TIMER_REST));
+        let rested = self.expired.filter(|_| rests).and_then(|before| before.checked_add(TIMER_REST));
         rested.map_or(deadline, |rested| deadline.max(rested))
     }
 
-    /// Says who has to be woken, given how many keys are ready and when the next delayed one will be.
+    /// Collects the workers to wake, given how many keys are ready and when the next delayed one
+    /// will be.
     pub(crate) fn settle(&mut self, ready: usize, deadline: impl FnOnce() -> Option<Instant>, wake: &mut Wake) {
-        while self.told.len() < ready.div_ceil(BURST) && self.tell_first(wake) {}
-        if self.timer.is_none() && !self.told.is_empty() {
+        while self.notified.len() < ready.div_ceil(BURST) && self.notify_first(wake) {}
+        if self.timer.is_none() && !self.notified.is_empty() {
             return;
         }
         let Some(deadline) = deadline() else { return };
@@ -116,35 +112,35 @@ impl Waiters {
             Some((_, until)) if until <= self.rested(deadline) => {}
             Some((sleeper, _)) => {
                 if let Some(waker) = self.waiting.remove(&sleeper) {
-                    self.told.insert(sleeper);
+                    self.notified.insert(sleeper);
                     wake.push(waker);
                 }
             }
             None => {
-                self.tell_first(wake);
+                self.notify_first(wake);
             }
         }
     }
 
-    /// Tells everybody.
-    pub(crate) fn tell_all(&mut self, wake: &mut Wake) {
-        while self.tell_first(wake) {}
+    /// Notifies every waiting worker.
+    pub(crate) fn notify_all(&mut self, wake: &mut Wake) {
+        while self.notify_first(wake) {}
     }
 
-    /// Tells the one who has waited longest, if anybody waits.
-    fn tell_first(&mut self, wake: &mut Wake) -> bool {
+    /// Notifies the worker that has waited longest. Returns whether there was one.
+    fn notify_first(&mut self, wake: &mut Wake) -> bool {
         let Some((id, waker)) = self.waiting.pop_first() else { return false };
-        self.told.insert(id);
+        self.notified.insert(id);
         wake.push(waker);
         true
     }
 }
 
-/// Workers to be woken, once the lock is released.
+/// Wakers to call once the lock is released.
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Wake {
-    /// Nearly always there is one at the most.
+    /// Nearly always there is at most one.
     first: Option<Waker>,
     others: Vec<Waker>,
 }
@@ -170,8 +166,8 @@ impl Wake {
 mod tests {
     use super::*;
 
-    /// When the timer goes off that is set at `now` for a key which is ready then.
-    fn goes_off(waiters: &mut Waiters, now: Instant) -> Instant {
+    /// When a timer expires that is set at `now` for a key that is ready then.
+    fn expiry(waiters: &mut Waiters, now: Instant) -> Instant {
         let id = waiters.wait(None, Waker::noop());
         let until = waiters.sleeps_until(id, Some(now)).expect("it sleeps");
         waiters.look(id, until, || Some(now));
@@ -183,8 +179,8 @@ mod tests {
     fn the_timer_rests_where_keys_come_in_a_row_and_only_there() {
         let (mut waiters, start) = (Waiters::default(), Instant::now());
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        let went_off: Vec<_> = [0, 1, 2, 3, 22, 500, 505, 510].map(|ready| goes_off(&mut waiters, at(ready))).into();
-        // The first two alone, then every eight; where they come every five milliseconds or after a while, alone again.
-        assert_eq!(went_off, [0, 1, 9, 17, 22, 500, 505, 510].map(at));
+        let expired: Vec<_> = [0, 1, 2, 3, 22, 500, 505, 510].map(|ready| expiry(&mut waiters, at(ready))).into();
+        // The first two alone, then every 8 ms. Keys every 5 ms or after a break come alone again.
+        assert_eq!(expired, [0, 1, 9, 17, 22, 500, 505, 510].map(at));
     }
 }

@@ -1,11 +1,11 @@
-//! The queue without waiting: each behaviour of client-go's and controller-runtime's work queues by name, at times that
-//! the test chooses.
+//! The queue without waiting: each behaviour of the work queues of client-go and controller-runtime
+//! by name, at times that the test chooses.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use steersman_workqueue::{
-    AddOptions, Core, ItemExponentialFailureRateLimiter, Metrics, Ticket, Unfinished, Verdict, metrics,
+    AddOptions, Core, ItemExponentialFailureRateLimiter, Metrics, Outcome, Ticket, Unfinished, metrics,
 };
 
 const fn ms(milliseconds: u64) -> Duration {
@@ -48,15 +48,15 @@ impl Queue {
         self.core.get(self.now).expect("a key is ready")
     }
 
-    fn finish(&mut self, ticket: Ticket, verdict: Verdict) {
-        self.core.finish(ticket, verdict, self.now);
+    fn finish(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.core.finish(ticket, outcome, self.now);
     }
 
     /// Takes and finishes every key that is ready.
     fn drain(&mut self) -> Vec<&'static str> {
         let mut keys = Vec::new();
         while let Some((ticket, key)) = self.core.get(self.now) {
-            self.finish(ticket, Verdict::Done);
+            self.finish(ticket, Outcome::Done);
             keys.push(key);
         }
         keys
@@ -87,9 +87,9 @@ fn a_key_added_while_it_is_processed_is_processed_once_more_afterwards() {
     let (ticket, _) = queue.get();
     queue.add("a");
     queue.add("a");
-    assert_eq!(queue.core.len(), 0, "nobody else may have it now");
+    assert_eq!(queue.core.len(), 0, "no other worker may have it now");
     assert!(queue.core.get(queue.now).is_none());
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     assert_eq!(queue.drain(), ["a"]);
 }
 
@@ -100,7 +100,7 @@ fn a_finished_key_is_kept_nowhere() {
     let now = Instant::now();
     core.add(Arc::clone(&key), AddOptions::new(), now);
     let (ticket, taken) = core.get(now).unwrap();
-    core.finish(ticket, Verdict::Done, now);
+    core.finish(ticket, Outcome::Done, now);
     drop(taken);
     assert_eq!((core.keys(), Arc::strong_count(&key)), (0, 1));
 }
@@ -129,7 +129,8 @@ fn delayed_keys_come_in_the_order_of_their_times() {
     assert_eq!(queue.drain(), ["soon", "soon too", "later", "late"]);
 }
 
-/// Found by the model: a time that had been cancelled and was set again kept the place of its first setting.
+/// Found by the model: a delay that was cancelled and set again kept the place of its first
+/// setting.
 #[test]
 fn of_equal_times_the_one_set_first_comes_first_also_when_one_was_cancelled_between() {
     let mut queue = Queue::new();
@@ -138,7 +139,7 @@ fn of_equal_times_the_one_set_first_comes_first_also_when_one_was_cancelled_betw
     queue.add("cancelled");
     queue.add_after("other", s(1));
     let (ticket, _) = queue.get();
-    queue.finish(ticket, Verdict::RequeueAfter(s(1)));
+    queue.finish(ticket, Outcome::RequeueAfter(s(1)));
     queue.pass(s(1));
     assert_eq!(queue.drain(), ["sooner", "other", "cancelled"]);
 }
@@ -201,7 +202,7 @@ fn a_delay_that_ends_while_the_key_is_processed_counts_as_an_add() {
     queue.add_after("a", s(1));
     queue.pass(s(2));
     assert!(queue.core.get(queue.now).is_none());
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     assert_eq!(queue.drain(), ["a"]);
 }
 
@@ -211,7 +212,7 @@ fn a_delay_that_outlasts_the_work_stays() {
     queue.add("a");
     let (ticket, _) = queue.get();
     queue.add_after("a", s(10));
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     assert_eq!((queue.core.len(), queue.core.delayed()), (0, 1));
     queue.pass(s(10));
     assert_eq!(queue.drain(), ["a"]);
@@ -224,7 +225,7 @@ fn times_that_were_changed_often_are_not_kept() {
     for round in 0..100_000 {
         queue.add_after("a", s(200_000 - round));
     }
-    // Each round left an entry that is out of date; were they kept, this would walk all of them.
+    // Each round leaves a stale entry. If they stayed, this would walk all of them.
     assert_eq!(queue.core.next_deadline(), Some(queue.now + s(100_001)));
     queue.pass(s(100_001));
     assert_eq!(queue.drain(), ["a"]);
@@ -232,20 +233,20 @@ fn times_that_were_changed_often_are_not_kept() {
 }
 
 #[test]
-fn a_verdict_of_retry_waits_for_the_rate_limiter_and_done_forgets() {
+fn retry_waits_for_the_rate_limiter_and_done_forgets() {
     let limiter = ItemExponentialFailureRateLimiter::new(ms(10), s(1));
     let mut queue = Queue { core: Core::with_rate_limiter(limiter), now: Instant::now() };
     queue.add("a");
     for failures in 1..=3 {
         let (ticket, _) = queue.get();
-        queue.finish(ticket, Verdict::Retry);
+        queue.finish(ticket, Outcome::Retry);
         assert_eq!(queue.core.retries(&"a"), failures);
         let wait = ms(10 << (failures - 1));
         assert_eq!(queue.core.next_deadline(), Some(queue.now + wait));
         queue.pass(wait);
     }
     let (ticket, _) = queue.get();
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     assert_eq!((queue.core.retries(&"a"), queue.core.keys()), (0, 0));
 }
 
@@ -256,7 +257,7 @@ fn requeue_after_forgets_failures() {
     assert_eq!(queue.core.retries(&"a"), 1);
     queue.pass(ms(5));
     let (ticket, _) = queue.get();
-    queue.finish(ticket, Verdict::RequeueAfter(s(7)));
+    queue.finish(ticket, Outcome::RequeueAfter(s(7)));
     assert_eq!(queue.core.retries(&"a"), 0);
     assert_eq!(queue.core.next_deadline(), Some(queue.now + s(7)));
 }
@@ -275,7 +276,7 @@ fn an_add_while_processing_comes_before_a_retry() {
     queue.add("a");
     let (ticket, _) = queue.get();
     queue.add("a");
-    queue.finish(ticket, Verdict::Retry);
+    queue.finish(ticket, Outcome::Retry);
     assert_eq!((queue.core.len(), queue.core.delayed(), queue.core.retries(&"a")), (1, 0, 1));
 }
 
@@ -324,7 +325,7 @@ fn a_key_added_while_processed_takes_the_priority_of_that_add() {
     let (ticket, _) = queue.get();
     queue.add_priority("a", -5);
     queue.add_priority("a", -3);
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     assert_eq!(queue.get().0.priority(), -3);
 }
 
@@ -333,7 +334,7 @@ fn a_retry_keeps_the_priority() {
     let mut queue = Queue::new();
     queue.add_priority("a", -100);
     let (ticket, _) = queue.get();
-    queue.finish(ticket, Verdict::Retry);
+    queue.finish(ticket, Outcome::Retry);
     queue.pass(s(1));
     assert_eq!(queue.get().0.priority(), -100);
 }
@@ -347,7 +348,7 @@ fn low_priority_is_not_starved() {
     loop {
         queue.add_priority("high", 0);
         let (ticket, key) = queue.get();
-        queue.finish(ticket, Verdict::Done);
+        queue.finish(ticket, Outcome::Done);
         if key == "low" {
             break;
         }
@@ -355,7 +356,8 @@ fn low_priority_is_not_starved() {
         assert!(overtaken < 100, "starved");
         queue.pass(ms(500));
     }
-    // Ten points are worth ten seconds: overtaken by those of the first ten, and by the one that became ready just then.
+    // Ten points are worth ten seconds: the keys of the first ten seconds overtake it, and the one
+    // that becomes ready at that moment.
     assert_eq!(overtaken, 21);
 }
 
@@ -388,7 +390,7 @@ fn the_first_priority_leaves_the_time_of_a_key_that_is_delayed_while_it_is_proce
     queue.add_after("a", s(10));
     queue.add_priority("other", 1);
     queue.add_after("a", s(1));
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     queue.drain();
     assert_eq!(queue.core.next_deadline(), Some(queue.now + s(1)));
 }
@@ -411,7 +413,7 @@ fn after_shut_down_adds_are_ignored_and_ready_keys_still_handed_out() {
     queue.core.shut_down();
     queue.add("too late");
     queue.add_after("too late", ms(1));
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     queue.pass(s(1));
     assert_eq!(queue.drain(), ["dirty", "ready"], "what was added before, also while it was processed");
     assert!(queue.core.is_drained());
@@ -437,8 +439,8 @@ fn after_shut_down_a_retry_is_the_end() {
     let (b, _) = queue.get();
     queue.core.shut_down();
     assert!(!queue.core.is_drained());
-    queue.finish(a, Verdict::Retry);
-    queue.finish(b, Verdict::RequeueAfter(s(1)));
+    queue.finish(a, Outcome::Retry);
+    queue.finish(b, Outcome::RequeueAfter(s(1)));
     assert!(queue.core.is_drained());
     assert_eq!(queue.core.keys(), 0);
 }
@@ -450,10 +452,10 @@ fn a_ticket_of_another_queue_is_refused() {
     one.add("a");
     other.add("a");
     let (ticket, _) = one.get();
-    other.finish(ticket, Verdict::Done);
+    other.finish(ticket, Outcome::Done);
 }
 
-/// Writes down what it is told.
+/// Records the calls.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
@@ -490,7 +492,7 @@ impl Metrics for Recorder {
 }
 
 #[test]
-fn metrics_are_told_what_happens() {
+fn metrics_see_what_happens() {
     let recorder = Recorder::default();
     let mut queue = Queue::new();
     queue.core.set_metrics(recorder.clone());
@@ -504,11 +506,11 @@ fn metrics_are_told_what_happens() {
     queue.add("a");
     assert_eq!(recorder.take(), ["add"], "it is not in the queue while a worker has it");
     queue.pass(s(1));
-    queue.finish(ticket, Verdict::Retry);
+    queue.finish(ticket, Outcome::Retry);
     assert_eq!(recorder.take(), ["retry", "depth[0]=1", "worked 4s"]);
     let (ticket, _) = queue.get();
     assert_eq!(recorder.take(), ["depth[0]=0", "waited 1s"], "ready since it was added");
-    queue.finish(ticket, Verdict::Done);
+    queue.finish(ticket, Outcome::Done);
     recorder.take();
 
     queue.core.add("b", AddOptions::new().priority(-100).after(s(1)), queue.now);
@@ -530,9 +532,9 @@ fn unfinished_work_is_known_at_any_moment() {
     let (b, _) = queue.get();
     queue.pass(s(4));
     assert_eq!(queue.core.unfinished(queue.now), Unfinished { count: 2, total: s(11), longest: s(7) });
-    queue.finish(a, Verdict::Done);
+    queue.finish(a, Outcome::Done);
     assert_eq!(queue.core.unfinished(queue.now), Unfinished { count: 1, total: s(4), longest: s(4) });
-    queue.finish(b, Verdict::Done);
+    queue.finish(b, Outcome::Done);
     assert_eq!(queue.core.unfinished(queue.now), Unfinished::default());
 }
 

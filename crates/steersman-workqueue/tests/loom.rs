@@ -1,5 +1,5 @@
-//! The queue that is shipped under a model checker: every interleaving of these few operations, up to a bound on how often
-//! a thread is interrupted. Run by `cargo xtask test` with `RUSTFLAGS="--cfg steersman_loom"`.
+//! The queue that is shipped under a model checker: every interleaving of a few operations, up to a
+//! bound on preemptions. `cargo xtask test` runs it with `RUSTFLAGS="--cfg steersman_loom"`.
 #![cfg(steersman_loom)]
 
 use std::pin::Pin;
@@ -13,19 +13,13 @@ use loom::thread;
 use steersman_workqueue::model_time::advance;
 use steersman_workqueue::{AddOptions, ItemExponentialFailureRateLimiter, WorkQueue};
 
-/// How often a thread may be interrupted where it need not stop. The published bugs of this kind need two.
+/// How many times a thread may be interrupted where it need not stop. The published bugs of this
+/// kind need two.
 const PREEMPTIONS: usize = 3;
 
-/// Where three threads and a clock meet, one interruption more takes ten times as long.
-const PREEMPTIONS_OF_MANY: usize = 2;
-
 fn model(check: impl Fn() + Sync + Send + 'static) {
-    model_with(PREEMPTIONS, check);
-}
-
-fn model_with(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = Some(PREEMPTIONS);
     builder.check(check);
 }
 
@@ -58,7 +52,7 @@ fn no_wake_up_is_lost_when_two_add_the_same_key() {
         assert_eq!(*item, "a");
         item.done();
         producers.into_iter().for_each(|producer| producer.join().unwrap());
-        // The second add may have come while the first was worked on, or after.
+        // The second add came while the first was processed, or after.
         assert!(queue.len() <= 1);
     });
 }
@@ -108,8 +102,6 @@ fn a_key_is_handed_out_after_its_last_add_and_with_all_that_was_done_before_that
     model(|| {
         let queue = WorkQueue::new();
         queue.add("a");
-        // Into the queue, so that the next add is put down while the key is ready.
-        assert_eq!(queue.len(), 1);
         let changes = loom::sync::Arc::new(AtomicUsize::new(0));
         let producer = {
             let (queue, changes) = (queue.clone(), loom::sync::Arc::clone(&changes));
@@ -176,7 +168,7 @@ fn a_worker_that_gives_up_takes_no_key_and_no_wake_up_with_it() {
             thread::spawn(move || {
                 let waker = Waker::from(Arc::new(Deaf));
                 let mut get = Box::pin(queue.get());
-                // Often enough to be waiting by then.
+                // Often enough to wait by then.
                 for _ in 0..5 {
                     if let std::task::Poll::Ready(item) = Pin::new(&mut get).poll(&mut Context::from_waker(&waker)) {
                         item.expect("the queue is not shut down").done();
@@ -246,7 +238,7 @@ fn retries_after_a_second<T: std::hash::Hash + Eq + Clone + Send + 'static>() ->
     WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, SECOND))
 }
 
-/// Takes the next key, and is done with it.
+/// Takes the next key and finishes it.
 fn work<T: std::hash::Hash + Eq + Clone>(queue: &WorkQueue<T>) -> T {
     let item = block_on(queue.get()).expect("the queue is not shut down");
     let key = item.key().clone();
@@ -260,10 +252,10 @@ fn worker<T: std::hash::Hash + Eq + Clone + Send + 'static>(queue: &WorkQueue<T>
     thread::spawn(move || work(&queue))
 }
 
-/// The first priority changes how plain adds reach the queue, while one is on its way.
+/// From the first priority on, the queue reads the clock, even for a plain add that is in progress.
 #[test]
 fn no_wake_up_is_lost_when_the_first_priority_meets_a_plain_add() {
-    model_with(PREEMPTIONS_OF_MANY, || {
+    model(|| {
         let queue = WorkQueue::new();
         let plain = {
             let queue = queue.clone();
@@ -298,10 +290,11 @@ fn an_urgent_key_comes_first_however_a_plain_add_of_it_meets_the_urgent_one() {
     });
 }
 
-/// For two keys one worker is woken, which wakes the other when it takes its key, and not only when it is done with it.
+/// Two keys wake one worker. It wakes the other one when it takes its key, not only when it is
+/// done.
 #[test]
 fn a_worker_that_takes_a_key_with_a_priority_wakes_another_for_the_next() {
-    model_with(PREEMPTIONS_OF_MANY, || {
+    model(|| {
         let queue = WorkQueue::new();
         let take = |queue: &WorkQueue<u32>| {
             let queue = queue.clone();
@@ -394,7 +387,7 @@ fn a_key_with_an_earlier_time_wakes_the_worker_that_sleeps_for_a_later_one() {
 
 #[test]
 fn a_timer_serves_two_workers() {
-    model_with(PREEMPTIONS_OF_MANY, || {
+    model(|| {
         let queue = WorkQueue::new();
         queue.add_after(1, SECOND);
         queue.add_after(2, 2 * SECOND);
@@ -417,7 +410,7 @@ fn the_timer_of_a_worker_that_gives_up_goes_to_another() {
         queue.add_after("a", SECOND);
         let waker = Waker::from(Arc::new(Deaf));
         let mut fickle = Box::pin(queue.get());
-        // It is the one that sleeps.
+        // This one sleeps until the delay is over.
         assert!(Pin::new(&mut fickle).poll(&mut Context::from_waker(&waker)).is_pending());
         let patient = worker(&queue);
         drop(fickle);
@@ -428,7 +421,7 @@ fn the_timer_of_a_worker_that_gives_up_goes_to_another() {
 
 #[test]
 fn a_key_that_is_due_and_one_that_is_added_both_come() {
-    model_with(PREEMPTIONS_OF_MANY, || {
+    model(|| {
         let queue = WorkQueue::new();
         queue.add_after(1, SECOND);
         let clock = thread::spawn(|| advance(SECOND));

@@ -1,5 +1,5 @@
-//! The queue against a slow and obvious model: random operations of several workers under a clock that the test moves. First the
-//! core, then the queue with waiting around it, which puts things down and takes them in later.
+//! The queue against a slow and obvious model: random operations of several workers with a clock
+//! that the test advances. First the core, then the queue with waiting.
 #![cfg(not(steersman_loom))]
 
 use std::collections::HashMap;
@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use steersman_workqueue::{AddOptions, Core, Item, ItemExponentialFailureRateLimiter, Ticket, Verdict, WorkQueue};
+use steersman_workqueue::{AddOptions, Core, Item, ItemExponentialFailureRateLimiter, Outcome, Ticket, WorkQueue};
 
 const BASE: Duration = Duration::from_millis(4);
 const MAX: Duration = Duration::from_millis(50);
-/// What a point of priority is worth.
+/// The worth of a point of priority.
 const WORTH_MS: i64 = 10;
 
 type Key = u8;
@@ -30,10 +30,10 @@ enum Operation {
         key: Key,
     },
     Get,
-    /// One of the workers that have a key gives its verdict.
+    /// A worker that holds a key reports an outcome.
     Finish {
         worker: usize,
-        verdict: Verdict,
+        outcome: Outcome,
     },
     Pass {
         milliseconds: u64,
@@ -45,30 +45,30 @@ fn operation() -> impl Strategy<Value = Operation> {
     let key = 0..6_u8;
     let priority = prop_oneof![4 => Just(0_i8), 1 => Just(-2), 1 => Just(1), 1 => Just(3)];
     let delay = prop_oneof![3 => Just(None), 2 => (0..40_u64).prop_map(Some)];
-    let verdict = prop_oneof![
-        3 => Just(Verdict::Done),
-        1 => Just(Verdict::Retry),
-        1 => (0..40_u64).prop_map(|ms| Verdict::RequeueAfter(Duration::from_millis(ms))),
+    let outcome = prop_oneof![
+        3 => Just(Outcome::Done),
+        1 => Just(Outcome::Retry),
+        1 => (0..40_u64).prop_map(|ms| Outcome::RequeueAfter(Duration::from_millis(ms))),
     ];
     prop_oneof![
         8 => (key.clone(), priority, delay).prop_map(|(key, priority, delay)| Operation::Add { key, priority, delay }),
         1 => key.clone().prop_map(|key| Operation::AddRateLimited { key }),
         1 => key.prop_map(|key| Operation::Forget { key }),
         6 => Just(Operation::Get),
-        6 => (0..4_usize, verdict).prop_map(|(worker, verdict)| Operation::Finish { worker, verdict }),
+        6 => (0..4_usize, outcome).prop_map(|(worker, outcome)| Operation::Finish { worker, outcome }),
         3 => (0..30_u64).prop_map(|milliseconds| Operation::Pass { milliseconds }),
         1 => Just(Operation::ShutDown),
     ]
 }
 
-/// What is known of a key, as plainly as can be said.
+/// The state of a key.
 #[derive(Clone, Debug)]
 struct Entry {
     key: Key,
     priority: i8,
     pending: Pending,
     processing: bool,
-    /// When it was put where it is now, for the order among equals.
+    /// When it got to its current state, for the order of equal keys.
     order: u64,
 }
 
@@ -156,7 +156,7 @@ impl Model {
         }
     }
 
-    /// Of each priority the first, and of those the one with the smallest rank.
+    /// The first key of each priority, and of those the one with the smallest rank.
     fn get(&mut self) -> Option<(Key, i8)> {
         self.advance();
         let ready = |entry: &&Entry| matches!(entry.pending, Pending::Ready { .. }) && !entry.processing;
@@ -178,14 +178,14 @@ impl Model {
         Some((entry.key, entry.priority))
     }
 
-    fn finish(&mut self, key: Key, priority: i8, verdict: Verdict) {
-        match verdict {
-            Verdict::Done => drop(self.failures.remove(&key)),
-            Verdict::Retry => {
+    fn finish(&mut self, key: Key, priority: i8, outcome: Outcome) {
+        match outcome {
+            Outcome::Done => drop(self.failures.remove(&key)),
+            Outcome::Retry => {
                 let wait = self.when(key);
                 self.add(key, priority, Some(wait));
             }
-            Verdict::RequeueAfter(delay) => {
+            Outcome::RequeueAfter(delay) => {
                 self.failures.remove(&key);
                 self.add(key, priority, Some(delay.as_millis() as u64));
             }
@@ -220,7 +220,8 @@ fn check(operations: Vec<Operation>) {
     core.set_ageing(Duration::from_millis(WORTH_MS as u64));
     let start = Instant::now();
     let mut model = Model::default();
-    // The order of keys of equal age is fixed only while the clock is read, which the first priority sees to.
+    // The order of keys of equal age is defined only while the queue uses the clock. The first
+    // priority turns that on.
     core.add(Key::MAX, AddOptions::new().priority(1), start);
     model.add(Key::MAX, 1, None);
     let mut workers: Vec<(Ticket, Key, i8)> = Vec::new();
@@ -255,13 +256,13 @@ fn check(operations: Vec<Operation>) {
                     workers.push((ticket, key, priority));
                 }
             }
-            Operation::Finish { worker, verdict } => {
+            Operation::Finish { worker, outcome } => {
                 if workers.is_empty() {
                     continue;
                 }
                 let (ticket, key, priority) = workers.swap_remove(worker % workers.len());
-                core.finish(ticket, verdict, now);
-                model.finish(key, priority, verdict);
+                core.finish(ticket, outcome, now);
+                model.finish(key, priority, outcome);
             }
             Operation::Pass { milliseconds } => {
                 model.now += milliseconds;
@@ -287,35 +288,36 @@ fn check(operations: Vec<Operation>) {
         }
     }
 
-    // The end: every key that is left comes out once, and then nothing is left.
+    // In the end, every remaining key comes out once, and nothing is left.
     model.now += 1_000_000;
     let now = start + Duration::from_millis(model.now);
     for (ticket, key, priority) in workers {
-        core.finish(ticket, Verdict::Done, now);
-        model.finish(key, priority, Verdict::Done);
+        core.finish(ticket, Outcome::Done, now);
+        model.finish(key, priority, Outcome::Done);
     }
     while let Some((key, priority)) = model.get() {
         let (ticket, got) = core.get(now).expect("the model has a key that the queue lost");
         assert_eq!(got, key);
-        core.finish(ticket, Verdict::Done, now);
-        model.finish(key, priority, Verdict::Done);
+        core.finish(ticket, Outcome::Done, now);
+        model.finish(key, priority, Outcome::Done);
     }
     assert!(core.get(now).is_none() && core.is_drained());
     assert_eq!(core.keys(), 0, "nothing is retained");
 }
 
-/// What the worker that looks for a key gets: `None` if it has to wait, `Some(None)` if it can go.
+/// What a worker gets that looks for a key: `None` if it has to wait, `Some(None)` if it can end.
 fn poll_get(queue: &WorkQueue<Key>) -> Option<Option<Item<'static, Key>>> {
     let mut get = Box::pin(queue.get_owned());
     let mut context = Context::from_waker(Waker::noop());
-    // It may let others run first, a few times.
+    // It may yield a few times first.
     (0..5).find_map(|_| match get.as_mut().poll(&mut context) {
         Poll::Ready(item) => Some(item),
         Poll::Pending => None,
     })
 }
 
-/// The same of the queue with waiting. Priorities are left out: with them nothing is put down.
+/// The same for the queue with waiting. Priorities are left out: without them the queue reads no
+/// clock while no key is delayed.
 async fn check_queue(operations: Vec<Operation>) {
     let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(BASE, MAX));
     let mut model = Model::default();
@@ -324,7 +326,7 @@ async fn check_queue(operations: Vec<Operation>) {
     for (number, operation) in operations.into_iter().enumerate() {
         match operation {
             Operation::Add { key, delay: None, priority } => {
-                // As good as any other coin.
+                // Serves as a coin.
                 if priority == 0 {
                     queue.add(key);
                 } else {
@@ -362,17 +364,17 @@ async fn check_queue(operations: Vec<Operation>) {
                     }
                 }
             }
-            Operation::Finish { worker, verdict } => {
+            Operation::Finish { worker, outcome } => {
                 if workers.is_empty() {
                     continue;
                 }
                 let item = workers.swap_remove(worker % workers.len());
-                model.finish(*item, 0, verdict);
-                match verdict {
-                    Verdict::Done => item.done(),
-                    Verdict::Retry if number % 2 == 0 => drop(item),
-                    Verdict::Retry => item.retry(),
-                    Verdict::RequeueAfter(delay) => item.requeue_after(delay),
+                model.finish(*item, 0, outcome);
+                match outcome {
+                    Outcome::Done => item.done(),
+                    Outcome::Retry if number % 2 == 0 => drop(item),
+                    Outcome::Retry => item.retry(),
+                    Outcome::RequeueAfter(delay) => item.requeue_after(delay),
                 }
             }
             Operation::Pass { milliseconds } => {
@@ -392,11 +394,11 @@ async fn check_queue(operations: Vec<Operation>) {
         }
     }
 
-    // The end: every key that is left comes out once, and drained means drained.
+    // In the end, every remaining key comes out once, and the queue is drained.
     model.now += 1_000_000;
     tokio::time::advance(Duration::from_millis(1_000_000)).await;
     for item in workers {
-        model.finish(*item, 0, Verdict::Done);
+        model.finish(*item, 0, Outcome::Done);
         item.done();
     }
     while let Some((key, _)) = model.get() {
@@ -407,7 +409,7 @@ async fn check_queue(operations: Vec<Operation>) {
         let item = poll_get(&queue).flatten().expect("the model has a key that the queue lost");
         assert_eq!(*item, key);
         item.done();
-        model.finish(key, 0, Verdict::Done);
+        model.finish(key, 0, Outcome::Done);
     }
     assert_eq!((queue.len(), queue.delayed(), queue.unfinished().count), (0, 0, 0));
     assert!(queue.shut_down_with_drain().await);

@@ -1,17 +1,17 @@
-//! Panics of what users bring along: keys, rate limiters, metrics. None of them loses a key.
+//! Panics in code of the user: keys, rate limiters, metrics. None of them loses a key.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use steersman_workqueue::{AddOptions, Core, Metrics, RateLimiter, Verdict};
+use steersman_workqueue::{AddOptions, Core, Metrics, Outcome, RateLimiter};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A key whose hashing fails on demand.
+/// A key whose hashing panics on demand.
 #[derive(Clone, PartialEq, Eq)]
 struct Touchy(u32, Rc<RefCell<bool>>);
 
@@ -22,7 +22,7 @@ impl std::hash::Hash for Touchy {
     }
 }
 
-/// Never limits, so that the limiter asks nothing of keys.
+/// Never limits, and does not read the key.
 struct Unlimited;
 
 impl<T> RateLimiter<T> for Unlimited {
@@ -38,7 +38,7 @@ impl<T> RateLimiter<T> for Unlimited {
 }
 
 #[test]
-fn a_key_that_panics_when_hashed_harms_nobody_else() {
+fn a_key_that_panics_when_hashed_harms_no_other_key() {
     let touchy = Rc::new(RefCell::new(false));
     let mut core = Core::with_rate_limiter(Unlimited);
     let now = Instant::now();
@@ -49,7 +49,7 @@ fn a_key_that_panics_when_hashed_harms_nobody_else() {
     *touchy.borrow_mut() = false;
     let (ticket, key) = core.get(now).unwrap();
     assert_eq!((key.0, core.keys()), (1, 1));
-    core.finish(ticket, Verdict::Done, now);
+    core.finish(ticket, Outcome::Done, now);
     assert_eq!(core.keys(), 0);
 }
 
@@ -78,12 +78,12 @@ fn delayed_keys_survive_a_panic_while_they_are_made_ready() {
     HASHING_PANICS.set(true);
     let advanced = catch_unwind(AssertUnwindSafe(|| core.advance(later)));
     HASHING_PANICS.set(false);
-    assert!(advanced.is_err(), "so many keys are looked at before");
+    assert!(advanced.is_err(), "the slots are prefetched");
     core.advance(later);
     assert_eq!((core.len(), core.delayed()), (20_000, 0));
 }
 
-/// A limiter, and metrics, that always panic.
+/// A limiter and metrics that always panic.
 struct Panics;
 
 impl RateLimiter<&'static str> for Panics {
@@ -124,15 +124,15 @@ impl Metrics for Panics {
 
 #[test]
 fn a_key_is_not_lost_when_its_rate_limiter_panics() {
-    for (verdict, comes_back) in
-        [(Verdict::Retry, Some(s(1))), (Verdict::RequeueAfter(s(5)), Some(s(5))), (Verdict::Done, None)]
+    for (outcome, comes_back) in
+        [(Outcome::Retry, Some(s(1))), (Outcome::RequeueAfter(s(5)), Some(s(5))), (Outcome::Done, None)]
     {
         let (mut core, now) = (Core::with_rate_limiter(Panics), Instant::now());
         core.add("a", AddOptions::new(), now);
         let (ticket, _) = core.get(now).expect("it is ready");
-        let finished = catch_unwind(AssertUnwindSafe(|| core.finish(ticket, verdict, now)));
-        assert!(finished.is_err(), "whoever calls is told");
-        assert_eq!(core.next_deadline(), comes_back.map(|delay| now + delay), "{verdict:?}");
+        let finished = catch_unwind(AssertUnwindSafe(|| core.finish(ticket, outcome, now)));
+        assert!(finished.is_err(), "the panic reaches the caller");
+        assert_eq!(core.next_deadline(), comes_back.map(|delay| now + delay), "{outcome:?}");
         assert_eq!(core.unfinished(now).count, 0);
         core.add("a", AddOptions::new(), now);
         assert_eq!(core.get(now).map(|(_, key)| key), Some("a"));
@@ -147,12 +147,12 @@ fn no_key_is_lost_when_metrics_panic() {
     core.add("b", AddOptions::new().after(s(1)), now);
     let (ticket, _) = core.get(now).expect("it is ready");
     core.add("a", AddOptions::new(), now);
-    core.finish(ticket, Verdict::Done, now);
+    core.finish(ticket, Outcome::Done, now);
     let later = now + s(1);
     for expected in ["a", "b"] {
         let (ticket, key) = core.get(later).expect("no key is lost");
         assert_eq!(key, expected);
-        core.finish(ticket, Verdict::Done, later);
+        core.finish(ticket, Outcome::Done, later);
     }
     assert_eq!(core.keys(), 0);
 }

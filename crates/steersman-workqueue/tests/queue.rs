@@ -1,4 +1,5 @@
-//! The queue with waiting: workers, cancellation, panics, timers and shutdown, in time that tokio pauses.
+//! The queue with waiting: workers, cancellation, panics, timers and shutdown, in tokio's paused
+//! time.
 #![cfg(not(steersman_loom))]
 
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use steersman_workqueue::{AddOptions, BucketRateLimiter, ItemFastSlowRateLimiter, WorkQueue};
+use steersman_workqueue::{AddOptions, BucketRateLimiter, Item, ItemFastSlowRateLimiter, RateLimiter, WorkQueue};
 use tokio::time::Instant;
 
 const fn s(seconds: u64) -> Duration {
@@ -25,7 +26,7 @@ impl Wake for Count {
     }
 }
 
-/// Polls until the future waits to be woken by somebody else.
+/// Polls until the future waits for a wake-up from outside.
 fn poll_until_it_waits<F: Future + Unpin>(future: &mut F, count: &Arc<Count>) -> Poll<F::Output> {
     let waker = Waker::from(Arc::clone(count));
     loop {
@@ -94,7 +95,7 @@ async fn a_delayed_key_comes_at_its_time_and_one_worker_sleeps_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_timer_serves_all_who_wait() {
+async fn one_timer_serves_all_waiting_workers() {
     let queue = WorkQueue::new();
     (0..100).for_each(|key| queue.add_after(key, s(10)));
     let counts: Vec<_> = (0..5).map(|_| Arc::new(Count::default())).collect();
@@ -110,7 +111,7 @@ async fn one_timer_serves_all_who_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_due_does_not_wait_for_a_sleeping_worker_to_go() {
-    // The one who sleeps is dropped; another has to take its place.
+    // The sleeping worker is dropped, and another has to take its place.
     let queue = WorkQueue::new();
     queue.add_after("a", s(10));
     let mut sleeper = Box::pin(queue.get());
@@ -120,7 +121,7 @@ async fn a_key_that_is_due_does_not_wait_for_a_sleeping_worker_to_go() {
     assert!(poll_until_it_waits(&mut other, &second).is_pending());
     let before = second.0.load(Ordering::SeqCst);
     drop(sleeper);
-    assert!(second.0.load(Ordering::SeqCst) > before, "nobody was told to sleep for the delayed key");
+    assert!(second.0.load(Ordering::SeqCst) > before, "no worker sleeps for the delayed key");
     let started = Instant::now();
     assert_eq!(*other.await.unwrap(), "a");
     assert_eq!(started.elapsed(), s(10));
@@ -129,7 +130,7 @@ async fn a_key_that_is_due_does_not_wait_for_a_sleeping_worker_to_go() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_get_leaves_its_key_in_front() {
     let queue = WorkQueue::new();
-    // Whatever happened to the future before it is dropped.
+    // At any progress of the future.
     for polls in 0..6 {
         let mut get = Box::pin(queue.get());
         let waker = Waker::from(Arc::new(Count::default()));
@@ -156,11 +157,11 @@ async fn a_wake_up_is_passed_on_when_its_worker_is_cancelled() {
     let mut other = Box::pin(queue.get());
     assert!(poll_until_it_waits(&mut cancelled, &first).is_pending());
     assert!(poll_until_it_waits(&mut other, &second).is_pending());
-    let (told, untold) = (first.0.load(Ordering::SeqCst), second.0.load(Ordering::SeqCst));
+    let (first_woken, second_woken) = (first.0.load(Ordering::SeqCst), second.0.load(Ordering::SeqCst));
     queue.add("a");
-    assert_eq!((first.0.load(Ordering::SeqCst), second.0.load(Ordering::SeqCst)), (told + 1, untold));
+    assert_eq!((first.0.load(Ordering::SeqCst), second.0.load(Ordering::SeqCst)), (first_woken + 1, second_woken));
     drop(cancelled);
-    assert_eq!(second.0.load(Ordering::SeqCst), untold + 1, "the other worker was not told");
+    assert_eq!(second.0.load(Ordering::SeqCst), second_woken + 1, "the other worker was not woken");
     assert!(poll_until_it_waits(&mut other, &second).is_ready());
 }
 
@@ -178,6 +179,37 @@ async fn a_worker_that_panics_gives_its_key_back_with_back_off() {
     assert!(worker.await.unwrap_err().is_panic());
     assert_eq!((queue.len(), queue.delayed(), queue.retries(&"a")), (0, 1, 1));
     assert_eq!(*queue.get().await.unwrap(), "a");
+}
+
+/// A limiter that always panics.
+struct Panics;
+
+impl RateLimiter<&'static str> for Panics {
+    fn when(&mut self, _: &&'static str, _: std::time::Instant) -> Duration {
+        panic!("as planned");
+    }
+
+    fn forget(&mut self, _: &&'static str) {}
+
+    fn retries(&self, _: &&'static str) -> u32 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_gets_the_key_whose_rate_limiter_panicked() {
+    let queue = WorkQueue::with_rate_limiter(Panics);
+    queue.add("a");
+    let item = queue.get_owned().await.unwrap();
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(Item::done) }
+    });
+    tokio::task::yield_now().await;
+    let failed = tokio::spawn(async move { item.retry() });
+    assert!(failed.await.unwrap_err().is_panic());
+    let worked = tokio::time::timeout(s(60), waiting).await.expect("the waiting worker was not notified").unwrap();
+    assert_eq!((worked, queue.delayed()), (Some(()), 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +236,7 @@ async fn a_worker_that_is_cancelled_at_any_await_gives_its_key_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn verdicts_decide_when_a_key_comes_back() {
+async fn outcomes_decide_when_a_key_comes_back() {
     let queue = WorkQueue::with_rate_limiter(ItemFastSlowRateLimiter::new(s(1), s(60), 1));
     let started = Instant::now();
     queue.add("a");
@@ -236,7 +268,7 @@ async fn a_token_bucket_spreads_keys_over_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_hands_out_what_is_ready_and_then_tells_workers_to_go() {
+async fn shut_down_hands_out_what_is_ready_and_then_ends_workers() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add_after("delayed", s(1));
@@ -294,9 +326,9 @@ async fn draining_waits_for_every_key_to_be_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hands_keys_to_others_waits_for_those_that_come_once_more() {
-    // One task takes keys, others work on them. At shutdown the one must not go while another may give back a key that was added
-    // again, or nobody would be left to take it.
+async fn a_dispatcher_waits_for_keys_that_come_once_more() {
+    // One task takes keys, and others process them. At shutdown it must not end while another task
+    // may give back a key that was added again, or no task would be left to take it.
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.get_owned().await.unwrap();
@@ -415,8 +447,7 @@ async fn an_empty_queue_is_drained_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_were_put_down_are_seen_by_everybody() {
-    // Plain adds are put down for the next who looks: each of these must look.
+async fn every_operation_sees_the_adds_before_it() {
     let queue = WorkQueue::new();
     queue.add("a");
     assert_eq!(queue.len(), 1);
@@ -440,6 +471,80 @@ async fn keys_that_were_put_down_are_seen_by_everybody() {
     assert_eq!(keys, ["a", "b", "c", "d", "e", "g", "f"]);
 }
 
+/// A queue whose only worker holds "busy", so that no worker waits; and that item.
+async fn busy_queue() -> (WorkQueue<&'static str>, Item<'static, &'static str>) {
+    let queue = WorkQueue::with_rate_limiter(ItemFastSlowRateLimiter::new(s(10), s(10), 1));
+    queue.add("busy");
+    let item = queue.get_owned().await.expect("it is ready");
+    (queue, item)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_added_again_while_it_is_ready_is_handed_out_once() {
+    let (queue, busy) = busy_queue().await;
+    for key in ["a", "b", "b", "a"] {
+        queue.add(key);
+    }
+    for expected in ["a", "b"] {
+        let item = queue.get().await.unwrap();
+        assert_eq!(*item, expected);
+        item.done();
+    }
+    busy.done();
+    assert_eq!(queue.len(), 0, "a key was handed out once more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_after_the_key_was_handed_out_counts_also_in_a_burst() {
+    let (queue, busy) = busy_queue().await;
+    queue.add("a");
+    queue.add("a");
+    let item = queue.get().await.unwrap();
+    queue.add("a");
+    item.done();
+    assert_eq!(queue.len(), 1, "the add was lost");
+    busy.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_before_a_delay_is_over_leaves_one_delivery() {
+    let (queue, busy) = busy_queue().await;
+    queue.add_after("a", s(5));
+    tokio::time::advance(s(3)).await;
+    queue.add("a");
+    tokio::time::advance(s(3)).await;
+    queue.get().await.unwrap().done();
+    busy.done();
+    assert_eq!((queue.len(), queue.delayed()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_although_its_key_was_added_before_it_was_handed_out() {
+    let (queue, busy) = busy_queue().await;
+    queue.add("a");
+    queue.add("a");
+    queue.get().await.unwrap().retry();
+    assert_eq!((queue.len(), queue.delayed()), (0, 1));
+    let started = Instant::now();
+    assert_eq!(*queue.get().await.unwrap(), "a");
+    assert_eq!(started.elapsed(), s(10));
+    busy.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_added_before_a_delay_was_over_comes_before_it() {
+    let (queue, busy) = busy_queue().await;
+    queue.add_after("delayed", s(5));
+    queue.add("a");
+    tokio::time::advance(s(6)).await;
+    for expected in ["a", "delayed"] {
+        let item = queue.get().await.unwrap();
+        assert_eq!(*item, expected);
+        item.done();
+    }
+    busy.done();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_one_key_is_one_key() {
     let queue = WorkQueue::new();
@@ -459,8 +564,8 @@ fn no_runtime_is_needed_without_delays() {
     item.done();
 }
 
-/// Many producers and many workers on real threads: every key that was added is worked on after its last add, by one
-/// worker at a time.
+/// Many producers and many workers on real threads: every key is processed after its last add, by
+/// one worker at a time.
 #[test]
 fn no_key_is_lost_and_none_is_worked_on_twice_at_a_time() {
     const KEYS: usize = 50;
@@ -469,7 +574,8 @@ fn no_key_is_lost_and_none_is_worked_on_twice_at_a_time() {
     let rounds = if std::env::var_os("STEERSMAN_SOAK").is_some() { 200_000 } else { 5_000 };
     let queue = WorkQueue::<usize>::new();
     let at_work: Vec<AtomicUsize> = (0..KEYS).map(|_| AtomicUsize::new(0)).collect();
-    // How often a key was added, raised before the add; and what a worker saw of that when it began.
+    // How often a key was added, counted before the add; and the count that a worker saw when it
+    // began.
     let wanted: Vec<AtomicUsize> = (0..KEYS).map(|_| AtomicUsize::new(0)).collect();
     let seen: Vec<AtomicUsize> = (0..KEYS).map(|_| AtomicUsize::new(0)).collect();
     let shared = Arc::new((at_work, wanted, seen));
@@ -478,7 +584,7 @@ fn no_key_is_lost_and_none_is_worked_on_twice_at_a_time() {
         .map(|worker| {
             let (queue, shared) = (queue.clone(), Arc::clone(&shared));
             runtime.spawn(async move {
-                let mut verdicts = worker;
+                let mut outcomes = worker;
                 while let Some(item) = queue.get().await {
                     let (at_work, wanted, seen) = &*shared;
                     let others = at_work[*item].fetch_add(1, Ordering::SeqCst);
@@ -487,8 +593,8 @@ fn no_key_is_lost_and_none_is_worked_on_twice_at_a_time() {
                     tokio::task::yield_now().await;
                     seen[*item].fetch_max(before, Ordering::SeqCst);
                     at_work[*item].fetch_sub(1, Ordering::SeqCst);
-                    verdicts += 1;
-                    match verdicts % 5 {
+                    outcomes += 1;
+                    match outcomes % 5 {
                         0 => drop(item),
                         1 => item.retry(),
                         2 => item.requeue_after(Duration::from_micros(50)),
@@ -515,7 +621,7 @@ fn no_key_is_lost_and_none_is_worked_on_twice_at_a_time() {
         }
     });
     let (_, wanted, seen) = &*shared;
-    // Keys that were retried or delayed come back by themselves; wait until each was seen after its last add.
+    // Keys that were retried or delayed come back. Wait until each was seen after its last add.
     let started = std::time::Instant::now();
     let behind = || -> HashMap<usize, (usize, usize)> {
         let states = (0..KEYS).map(|key| (key, (seen[key].load(Ordering::SeqCst), wanted[key].load(Ordering::SeqCst))));

@@ -31,9 +31,9 @@ use source::{Seeded, Source};
 
 /// Two clocks and a source of random numbers. Clones share them.
 ///
-/// [`World::system`], the default, is the machine's. [`World::seeded`] is for tests and simulations:
-/// its clocks follow tokio's clock and its random numbers depend on the seed alone. Each simulated
-/// process has one of its own.
+/// [`World::system`], the default, is the machine's. [`World::seeded`] is for tests and
+/// simulations: its clocks follow tokio's clock and its random numbers depend on the seed alone.
+/// Each simulated process has one of its own.
 #[derive(Clone)]
 pub struct World {
     source: Arc<Source>,
@@ -61,6 +61,9 @@ impl World {
 
     /// The time since a fixed point in the past. It never goes back, and on Linux it includes the
     /// time in which the machine was suspended. tokio's clock does not.
+    ///
+    /// Use it for what expires on other machines too, such as a lease: after a suspension the holder
+    /// must not believe that it still has time left.
     pub fn uptime(&self) -> Duration {
         match &*self.source {
             Source::System => source::uptime(),
@@ -100,7 +103,8 @@ impl World {
         self.seeded_only("set_now").set_now(now);
     }
 
-    /// Suspends the machine of a seeded world for some time: both clocks jump forward, timers do not.
+    /// Suspends the machine of a seeded world for some time: both clocks jump forward, timers do
+    /// not.
     ///
     /// # Panics
     ///

@@ -1,7 +1,8 @@
 //! A framework for writing Kubernetes controllers.
 //!
-//! A controller makes the world as objects say it should be. You write one function, `reconcile`, which is given the key of an object,
-//! looks at what there is and does what is missing. Everything around it is here, in the order in which a change meets it:
+//! A controller brings the world to the state that objects describe. You write one function, `reconcile`. It
+//! receives the key of an object, compares the desired state with the actual one, and makes the missing
+//! changes. The framework is everything around it, in the order in which a change passes through:
 //!
 //! ```text
 //!  API server ──LIST/WATCH──▶ Reflector ──deltas──▶ DeltaFifo ──▶ Informer ──▶ Indexer (local cache, indexes)
@@ -12,8 +13,8 @@
 //!                                                                   └── reads from the Indexer, never from the server
 //! ```
 //!
-//! A [`Manager`] has one [`Client`], one cache for each kind, and any number of controllers. This controller makes a ConfigMap
-//! for each Network and sets the status of the Network:
+//! A [`Manager`] has one [`Client`], one cache for each kind, and any number of controllers. This controller
+//! creates a ConfigMap for each Network and sets the status of the Network:
 //!
 //! ```
 //! # mod program {
@@ -21,13 +22,13 @@
 //!
 //! use serde::{Deserialize, Serialize};
 //! use steersman::k8s_openapi::api::core::v1::ConfigMap;
-//! use steersman::kube::{CustomResource, CustomResourceExt};
-//! use steersman::{Action, Client, Context, Failure, GenerationChanged, Manager, ObjectKey, ObjectMeta, Patch, Reconciler};
-//! use steersman::{kind, set_controller_reference, shutdown_signal};
+//! use steersman::owner::set_controller_reference;
+//! use steersman::predicate::GenerationChanged;
+//! use steersman::{Action, Client, Context, Manager, ObjectKey, Patch, ReconcileError, Reconciler};
+//! use steersman::{CustomResource, CustomResourceExt, kind, shutdown_signal};
 //!
 //! #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 //! #[kube(group = "example.com", version = "v1", kind = "Network", namespaced, status = "NetworkStatus")]
-//! #[kube(crates(kube_core = "steersman::kube::core"))]
 //! pub struct NetworkSpec {
 //!     pub cidr: String,
 //! }
@@ -40,22 +41,16 @@
 //! struct NetworkReconciler;
 //!
 //! impl Reconciler<Network> for NetworkReconciler {
-//!     type Error = Failure;
+//!     type Error = ReconcileError;
 //!
-//!     async fn reconcile(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Action, Failure> {
-//!         let Some(network) = ctx.object(key).await? else { return Ok(Action::done()) };
-//!         let network = network.get()?;
-//!         let metadata = ObjectMeta {
-//!             name: Some(key.name().to_owned()),
-//!             namespace: key.namespace().map(ToOwned::to_owned),
-//!             ..ObjectMeta::default()
-//!         };
+//!     async fn reconcile(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Action, ReconcileError> {
+//!         let Some(network) = ctx.get(key).await? else { return Ok(Action::done()) };
+//!         let map = ConfigMap { metadata: key.to_meta(), ..ConfigMap::default() };
 //!         ctx.client()
-//!             .create_or_update(ConfigMap { metadata, ..ConfigMap::default() }, |map| {
+//!             .create_or_update(map, |map| {
 //!                 map.data = Some([("cidr".to_owned(), network.spec.cidr.clone())].into());
 //!                 // Fails if the ConfigMap has another controller.
-//!                 set_controller_reference(&*network, map)?;
-//!                 Ok(())
+//!                 set_controller_reference(&*network, map)
 //!             })
 //!             .await?;
 //!         let ready = Patch::Merge(serde_json::json!({"status": {"ready": true}}));
@@ -87,7 +82,7 @@
 //!     Ok(manager.start(shutdown_signal()).await?)
 //! }
 //! # pub(super) mod tests {
-//! #     use steersman::PostParams;
+//! #     use steersman::client::PostParams;
 //! #     use steersman_testing::{Embedded, eventually};
 //! #
 //! #     use super::*;
@@ -95,7 +90,7 @@
 //! #     pub(crate) async fn a_network_gets_a_config_map() -> Result<(), Box<dyn std::error::Error>> {
 //! #         let server = Embedded::start();
 //! #         server.install_crds([Network::crd()]).await?;
-//! #         let client = Client::from(server.client());
+//! #         let client = server.client();
 //! #         let network = Network::new("demo", NetworkSpec { cidr: "10.0.0.0/24".to_owned() });
 //! #         client.namespaced::<Network>("default").create(&PostParams::default(), &network).await?;
 //! #
@@ -118,31 +113,52 @@
 //! # }
 //! ```
 //!
-//! The parts can be used by themselves, with no manager: [`cache`] has informers, [`workqueue`] the queue, [`client`] the
-//! clients. Each crate begins with an essay of its own. To test a controller with no cluster, use the crate
-//! `steersman-testing`: its embedded API server runs inside the test, and the example above is tested on it. The
-//! repository's `README.md` has the `Cargo.toml` and the test of the example, and `docs/testing.md` explains the rest.
+//! The root has the names that most controllers need. The others are in modules:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`predicate`] | which changes cause a reconcile |
+//! | [`owner`] | owner references |
+//! | [`condition`] | conditions in the status |
+//! | [`finalizer`] | cleanup before an object is deleted |
+//! | [`layer`] | code around every reconcile |
+//! | [`runtime`] | everything about managers and controllers; the five modules above are in it |
+//! | [`client`] | the clients without a cache, and the parameters of requests |
+//! | [`cache`] | informers, without a manager |
+//! | [`workqueue`] | the queue, without Kubernetes |
+//! | [`wire`] | lists, watches, metadata and selectors as bytes |
+//!
+//! Each of the last five is a crate and begins with an essay of its own. To test a controller without a
+//! cluster, use the crate `steersman-testing`: its embedded API server runs inside the test. The example above
+//! is tested on it. The `README.md` of the repository has the `Cargo.toml` and the test of the example, and
+//! `docs/testing.md` explains the rest.
 
 pub use k8s_openapi;
-pub use kube;
+pub use kube::{self, CustomResourceExt, Resource, ResourceExt};
 pub use steersman_cache as cache;
-pub use steersman_client as client;
-pub use steersman_runtime as runtime;
+pub use steersman_client::{self as client, Client, ObjectMeta, Patch};
+pub use steersman_derive::{CustomResource, KubeSchema};
+pub use steersman_runtime::{
+    self as runtime, Action, Cached, CachedClient, Context, Error, Kind, ListQuery, Manager, ObjectKey, Objects,
+    ReconcileError, Reconciler, condition, dynamic, finalizer, kind, layer, metadata, owner, predicate, reconcile_fn,
+    shutdown_signal,
+};
 pub use steersman_wire as wire;
 pub use steersman_workqueue as workqueue;
 
-pub use steersman_client::{
-    Api, ApiResource, Client, Config, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams,
-    PostParams,
-};
-pub use steersman_runtime::*;
+/// The code that derive macros generate uses it.
+#[doc(hidden)]
+pub mod __private {
+    pub use serde_json;
+    pub use steersman_derive::discard;
+}
 
 /// The controller in the README, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The controllers of the pages for those who come from elsewhere, compiled.
+/// The controllers of the pages for users of controller-runtime and kube-rs, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-controller-runtime.md")]
 struct FromControllerRuntime;

@@ -7,7 +7,8 @@ use ingress_manager::{HOST, HTTP, Options, add_to};
 use k8s_openapi::api::core::v1::{Event, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::{Value, json};
-use steersman::{Api, Client, DeleteParams, ListParams, Manager, Patch, PatchParams, PostParams};
+use steersman::client::{Api, DeleteParams, ListParams, PatchParams, PostParams};
+use steersman::{Client, Manager, Patch};
 use steersman_testing::Embedded;
 use tokio::sync::oneshot;
 
@@ -18,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) async fn run(domain: String) -> Result<()> {
     println!("no cluster is named: this is an API server of our own, in this process");
     let embedded = Embedded::start();
-    let manager = Manager::new(Client::from(embedded.client()));
+    let manager = Manager::new(embedded.client());
     add_to(&manager, Options { domain, namespace: None })?;
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(async move { manager.start(async { drop(stopped.await) }).await });
-    User::new(&Client::from(embedded.client())).play().await?;
+    User::new(&embedded.client()).play().await?;
     drop(stop);
     Ok(running.await??)
 }

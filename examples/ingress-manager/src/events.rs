@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use steersman::client::{Api, PostParams};
 use steersman::client::{Backoff, Error, retry_on_conflict};
-use steersman::{Api, Context, Failure, ObjectMeta, PostParams};
+use steersman::{Context, ObjectMeta, ReconcileError};
 
 use crate::Problem;
 
@@ -15,7 +16,7 @@ const MESSAGE_MAX: usize = 1024;
 ///
 /// The name of the Event is made of what it says, so that there is one for each problem however often it is seen and whoever sees it,
 /// this process or the one before: after the first time it is only counted. The server forgets Events after an hour.
-pub(crate) async fn report(ctx: &Context<Service>, service: &Service, problem: &Problem) -> Result<(), Failure> {
+pub(crate) async fn report(ctx: &Context<Service>, service: &Service, problem: &Problem) -> Result<(), ReconcileError> {
     let event = event(ctx.controller(), service, problem);
     tracing::warn!(service = service.metadata.name, reason = problem.reason(), "{problem}");
     // Past the cache: nobody wants to keep all Events of the cluster for this.
@@ -35,7 +36,7 @@ async fn count(events: &Api<Event>, again: &Event) -> Result<(), Error> {
         let Some(mut event) = events.get_opt(name).await? else { return Ok(()) };
         event.count = Some(event.count.unwrap_or(1).saturating_add(1));
         event.last_timestamp = again.last_timestamp.clone();
-        events.replace(name, &PostParams::default(), &event).await.map(drop)
+        events.update(name, &PostParams::default(), &event).await.map(drop)
     })
     .await
 }

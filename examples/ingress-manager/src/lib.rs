@@ -29,11 +29,11 @@ use k8s_openapi::api::networking::v1::{
     ServiceBackendPort,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use steersman::client::DeleteParams;
 use steersman::client::Preconditions;
-use steersman::{
-    Action, Context, Controller, DeleteParams, Error, Failure, Kind, Manager, ObjectKey, ObjectMeta, OperationResult,
-    Reconciler, kind, set_controller_reference,
-};
+use steersman::owner::set_controller_reference;
+use steersman::runtime::{Controller, OperationResult};
+use steersman::{Action, Context, Error, Kind, Manager, ObjectKey, ObjectMeta, ReconcileError, Reconciler, kind};
 
 pub use annotations::{HOST, HTTP, PATH, Problem, Route, route};
 
@@ -77,9 +77,9 @@ struct IngressReconciler {
 }
 
 impl Reconciler<Service> for IngressReconciler {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<Service>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<Service>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         // Gone, or about to go: the server takes the Ingress along, by its owner reference.
         let Some(service) = ctx.object(key).await? else { return Ok(Action::done()) };
         if service.meta().deletion_timestamp().is_some() {
@@ -103,7 +103,12 @@ fn belongs_to(ingress: &ObjectMeta, service: &ObjectKey) -> bool {
 }
 
 /// Makes the Ingress as it should be, unless the name is taken.
-async fn write(ctx: &Context<Service>, key: &ObjectKey, service: &Service, route: &Route) -> Result<(), Failure> {
+async fn write(
+    ctx: &Context<Service>,
+    key: &ObjectKey,
+    service: &Service,
+    route: &Route,
+) -> Result<(), ReconcileError> {
     let metadata = ObjectMeta {
         name: Some(key.name().to_owned()),
         namespace: key.namespace().map(Into::into),
@@ -121,7 +126,7 @@ async fn write(ctx: &Context<Service>, key: &ObjectKey, service: &Service, route
         let spec = ingress.spec.get_or_insert_default();
         spec.default_backend = None;
         spec.rules = Some(vec![rule(key.name(), route)]);
-        set_controller_reference(service, ingress).map(drop)
+        set_controller_reference(service, ingress)
     });
     match written.await {
         Ok((_, OperationResult::Unchanged)) => Ok(()),
@@ -159,7 +164,7 @@ fn refusal(error: &Error) -> Option<String> {
 }
 
 /// Deletes the Ingress that is seen, if it is the Service's, and no other of its name that may come meanwhile.
-async fn remove(ctx: &Context<Service>, key: &ObjectKey) -> Result<(), Failure> {
+async fn remove(ctx: &Context<Service>, key: &ObjectKey) -> Result<(), ReconcileError> {
     let ingresses = ctx.client().objects::<Ingress>();
     let Some(found) = ingresses.get_opt(key).await? else { return Ok(()) };
     let seen = &found.get()?.metadata;

@@ -48,6 +48,7 @@ impl Flags {
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    steersman::cache::release_freed_memory();
     let flags = Flags::parse();
     if !flags.names_a_cluster() {
         return demo::run(flags.domain).await;

@@ -7,14 +7,15 @@ use http_body_util::{BodyExt, Full};
 use ingress_manager::HTTP;
 use kube_client::client::Body;
 use serde_json::json;
-use steersman::{Client, Config};
+use steersman::Client;
+use steersman::client::Config;
 use steersman_testing::Embedded;
 use suite::{Clients, World, behaviours};
 use tower::ServiceExt;
 
 async fn server() -> (Clients, String) {
     let embedded = Embedded::start();
-    let client = || Client::from(embedded.client());
+    let client = || embedded.client();
     (Clients { manager: client(), people: client() }, "default".to_owned())
 }
 
@@ -44,7 +45,7 @@ fn refused(embedded: &Embedded) -> Client {
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_told_in_the_words_of_the_server() {
     let embedded = Embedded::start();
-    let clients = Clients { manager: refused(&embedded), people: Client::from(embedded.client()) };
+    let clients = Clients { manager: refused(&embedded), people: embedded.client() };
     let world = World::new(clients, "default".to_owned());
     world.create("web", json!({HTTP: "true"})).await;
     let event =

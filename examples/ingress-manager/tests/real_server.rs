@@ -6,7 +6,8 @@ use std::process::Output;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
-use steersman::{Client, PostParams};
+use steersman::Client;
+use steersman::client::PostParams;
 use steersman_testing::RealServer;
 use suite::{Clients, behaviours, eventually, service};
 use tokio::sync::OnceCell;

@@ -55,7 +55,7 @@ impl Lab {
             return Ok(Self { client: Client::builder(config).build()?, embedded: None });
         }
         let embedded = Embedded::start();
-        let client = Client::from(embedded.client());
+        let client = embedded.client();
         samples::create(&client).await?;
         Ok(Self { client, embedded: Some(embedded) })
     }

@@ -6,8 +6,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use steersman::kube::{CustomResourceExt, Resource};
-use steersman::{Api, Client, Patch, PatchParams, PostParams};
+use steersman::client::{Api, PatchParams, PostParams};
+use steersman::{Client, Patch};
+use steersman::{CustomResourceExt, Resource};
 
 use crate::{Network, NetworkSpec};
 
@@ -44,7 +45,7 @@ where
     let created = api.create(&PostParams::default(), &serde_json::from_value(object.clone())?).await?;
     if let (Some(status), Some(name)) = (object.get("status"), &created.meta().name) {
         let patch = Patch::Merge(json!({"status": status}));
-        api.status().patch::<_, K>(name, &PatchParams::default(), &patch).await?;
+        api.patch_status(name, &PatchParams::default(), &patch).await?;
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use steersman::{Client, PostParams};
+use steersman::Client;
+use steersman::client::PostParams;
 use steersman_testing::RealServer;
 
 /// What must happen happens within this time, on a busy machine too.

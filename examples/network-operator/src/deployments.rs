@@ -4,12 +4,11 @@ use ipnet::IpNet;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::{Resource, ResourceExt};
+use steersman::client::DeleteParams;
 use steersman::client::Preconditions;
-use steersman::{
-    Action, Cached, CachedClient, Context, DeleteParams, Failure, ObjectKey, ObjectMeta, Reconciler,
-    set_controller_reference,
-};
+use steersman::owner::set_controller_reference;
+use steersman::{Action, Cached, CachedClient, Context, ListQuery, ObjectKey, ObjectMeta, ReconcileError, Reconciler};
+use steersman::{Resource, ResourceExt};
 
 use crate::pool::{BY_BLOCK, gateway, overlapping};
 use crate::reconciler::SOON;
@@ -42,9 +41,9 @@ pub(crate) struct DeploymentReconciler {
 }
 
 impl Reconciler<Deployment> for DeploymentReconciler {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<Deployment>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<Deployment>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         let client = ctx.client();
         let network = client.objects::<Network>().get_opt(key).await?;
         let deployment = client.objects::<Deployment>().get_opt(key).await?;
@@ -78,14 +77,14 @@ impl Reconciler<Deployment> for DeploymentReconciler {
 }
 
 impl DeploymentReconciler {
-    async fn create(&self, client: &CachedClient, deployment: &Deployment) -> Result<(), Failure> {
+    async fn create(&self, client: &CachedClient, deployment: &Deployment) -> Result<(), ReconcileError> {
         let Some(block) = self.free_block(client).await? else {
             let message = format!("no addresses are left for its Network: all of {} is taken", self.pool);
             event::warn(client.live(), deployment, EXHAUSTED, &message).await?;
             match tell(client, deployment, "False", EXHAUSTED, &message).await {
                 // It is tried again anyhow.
                 Err(error) if !error.is_conflict() => return Err(error.into()),
-                _ => return Err(Failure::message(message)),
+                _ => return Err(ReconcileError::message(message)),
             }
         };
         let metadata = ObjectMeta {
@@ -114,7 +113,11 @@ impl DeploymentReconciler {
 
     /// Deletes the Network of a Deployment that is not there, or wants none: by the word of the API server itself. The cache of
     /// Deployments may be behind that of Networks, which another operator has made.
-    async fn delete_unwanted(&self, client: &CachedClient, network: &Cached<Network>) -> Result<Action, Failure> {
+    async fn delete_unwanted(
+        &self,
+        client: &CachedClient,
+        network: &Cached<Network>,
+    ) -> Result<Action, ReconcileError> {
         let meta = network.meta();
         let deployments = client.live().namespaced::<Deployment>(meta.namespace()).metadata();
         let wanted = deployments.get_opt(meta.name()).await?.is_some_and(|deployment| {
@@ -133,10 +136,10 @@ impl DeploymentReconciler {
     }
 
     /// Deletes all automatic Networks with the same block but the oldest.
-    async fn resolve_collision(&self, client: &CachedClient, network: &Cached<Network>) -> Result<(), Failure> {
+    async fn resolve_collision(&self, client: &CachedClient, network: &Cached<Network>) -> Result<(), ReconcileError> {
         let Some(block) = allocated(network)? else { return Ok(()) };
         let mut same = Vec::new();
-        for other in client.objects::<Network>().by_index(BY_BLOCK, &block).await? {
+        for other in client.objects::<Network>().list(&ListQuery::all().index(BY_BLOCK, &block)).await? {
             if allocated(&other)?.is_some() {
                 same.push(other);
             }
@@ -190,7 +193,7 @@ async fn tell(
 async fn is_taken(client: &CachedClient, block: IpNet) -> Result<bool, steersman::Error> {
     let networks = client.objects::<Network>();
     for value in overlapping(block) {
-        if !networks.by_index(BY_BLOCK, &value).await?.is_empty() {
+        if !networks.list(&ListQuery::all().index(BY_BLOCK, &value)).await?.is_empty() {
             return Ok(true);
         }
     }
@@ -198,7 +201,7 @@ async fn is_taken(client: &CachedClient, block: IpNet) -> Result<bool, steersman
 }
 
 /// The block that an automatic Network was given, if that is still what its spec says.
-fn allocated(network: &Cached<Network>) -> Result<Option<String>, Failure> {
+fn allocated(network: &Cached<Network>) -> Result<Option<String>, ReconcileError> {
     let Some(block) = network.meta().annotation(ALLOCATED_ANNOTATION) else { return Ok(None) };
     let unchanged = network.get()?.spec.cidr == block;
     Ok(unchanged.then(|| block.to_owned()))
@@ -217,7 +220,7 @@ fn is_controlled_by(network: &Cached<Network>, uid: &str) -> bool {
 }
 
 /// Deletes this very Network, not one that has its name by now.
-async fn delete(client: &CachedClient, network: &Cached<Network>) -> Result<(), Failure> {
+async fn delete(client: &CachedClient, network: &Cached<Network>) -> Result<(), ReconcileError> {
     let uid = Some(network.meta().uid().to_owned());
     let preconditions = Some(Preconditions { uid, ..Preconditions::default() });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };

@@ -1,8 +1,8 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use kube::ResourceExt;
 use neutron::{AllocationPool, Gateway, NetworkChange, NewNetwork, NewSubnet, Subnet, SubnetChange};
+use steersman::ResourceExt;
 
 use crate::{Handle, Network};
 

@@ -1,5 +1,5 @@
 use neutron::ErrorKind;
-use steersman::Failure;
+use steersman::ReconcileError;
 
 use crate::desired::InvalidSpec;
 
@@ -78,7 +78,7 @@ impl Problem {
     }
 
     /// The failure of the reconcile: tried again with back-off, or not before something changes.
-    pub(crate) fn into_failure(self) -> Failure {
-        if self.is_terminal() { Failure::terminal(self) } else { self.into() }
+    pub(crate) fn into_failure(self) -> ReconcileError {
+        if self.is_terminal() { ReconcileError::terminal(self) } else { self.into() }
     }
 }

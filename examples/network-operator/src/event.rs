@@ -2,10 +2,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::{Resource, ResourceExt};
 use serde_json::json;
 use steersman::client::Error;
-use steersman::{Client, ObjectMeta, Patch, PatchParams, PostParams};
+use steersman::client::{PatchParams, PostParams};
+use steersman::{Client, ObjectMeta, Patch};
+use steersman::{Resource, ResourceExt};
 
 /// Who says so.
 const COMPONENT: &str = "network-operator";

@@ -1,7 +1,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use steersman::{CustomResource, KubeSchema};
 
 /// What somebody wants: a network in Neutron with one subnet.
 // The API server checks it by the patterns and rules below. The rules are CEL, which the embedded server does not evaluate, and so

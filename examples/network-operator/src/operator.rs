@@ -5,8 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use neutron::Neutron;
+use steersman::predicate::GenerationChanged;
+use steersman::runtime::Controller;
 use steersman::workqueue::ItemExponentialFailureRateLimiter;
-use steersman::{Client, Controller, GenerationChanged, Manager, kind};
+use steersman::{Client, Manager, kind};
 
 use crate::deployments::{DeploymentReconciler, NETWORK_LABEL};
 use crate::provider::Provider;

@@ -2,7 +2,7 @@ use std::iter::successors;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use steersman::Index;
+use steersman::runtime::Index;
 
 use crate::{Error, Network};
 

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::{Resource, ResourceExt};
-use steersman::{Action, Context, Failure, Finalizer, FinalizerState, ObjectKey, Reconciler, has_finalizer};
+use steersman::finalizer::{Finalizer, FinalizerState, has_finalizer};
+use steersman::{Action, Context, ObjectKey, ReconcileError, Reconciler};
+use steersman::{Resource, ResourceExt};
 
 use crate::desired::neutron_name;
 use crate::error::Problem;
@@ -44,7 +45,7 @@ impl NetworkReconciler {
     }
 
     /// The Network as the cache has it, if it is wanted, and has the finalizer for sure.
-    async fn wanted(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Option<Arc<Network>>, Failure> {
+    async fn wanted(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Option<Arc<Network>>, ReconcileError> {
         let networks = ctx.client().objects::<Network>();
         let Some(network) = networks.get_opt(key).await? else { return Ok(None) };
         match self.finalizer.ensure(ctx, &network).await? {
@@ -92,9 +93,9 @@ impl NetworkReconciler {
 }
 
 impl Reconciler<Network> for NetworkReconciler {
-    type Error = Failure;
+    type Error = ReconcileError;
 
-    async fn reconcile(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Action, Failure> {
+    async fn reconcile(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Action, ReconcileError> {
         let Some(network) = self.wanted(ctx, key).await? else { return Ok(Action::done()) };
         match self.sync(ctx, &network).await {
             Ok(()) => Ok(Action::requeue_after(self.resync)),
@@ -108,7 +109,7 @@ impl Reconciler<Network> for NetworkReconciler {
 }
 
 /// Deletes what a Network has in Neutron.
-async fn release(provider: &Provider, ctx: &Context<Network>, network: &Network) -> Result<(), Failure> {
+async fn release(provider: &Provider, ctx: &Context<Network>, network: &Network) -> Result<(), ReconcileError> {
     let handle = provider.handle(uid(network)?);
     let released = provider.release(&handle, known(network), &neutron_name(network)).await;
     let Err(error) = released else { return Ok(()) };
@@ -117,7 +118,7 @@ async fn release(provider: &Provider, ctx: &Context<Network>, network: &Network)
 }
 
 /// Tells in the status what is wrong, and makes it the failure of the reconcile.
-async fn report(ctx: &Context<Network>, key: &ObjectKey, phase: Phase, problem: Problem) -> Failure {
+async fn report(ctx: &Context<Network>, key: &ObjectKey, phase: Phase, problem: Problem) -> ReconcileError {
     if let Some(reason) = problem.reason()
         && let Err(error) = tell(ctx, key, phase, reason, &problem.to_string()).await
         && !error.is_race()

@@ -1,7 +1,6 @@
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::Resource;
-use steersman::{CachedClient, condition, set_condition};
+use steersman::condition::{new_condition, set_condition};
+use steersman::{CachedClient, Resource};
 
 use crate::error::Problem;
 use crate::{Network, NetworkStatus, Phase};
@@ -32,8 +31,8 @@ impl NetworkStatus {
     fn tell(&mut self, phase: Phase, ready: bool, reason: &str, message: &str, generation: Option<i64>) {
         self.phase = Some(phase);
         self.observed_generation = generation;
-        let now = Time(Timestamp::now());
-        set_condition(&mut self.conditions, condition(READY, ready, reason, message, generation), &now);
+        let condition = new_condition(READY, ready, reason, message, generation);
+        set_condition(&mut self.conditions, condition, Timestamp::now());
     }
 }
 

@@ -1,7 +1,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use steersman::{CachedClient, Failure, Index, Stop};
+use steersman::runtime::{Index, StopSignal};
+use steersman::{CachedClient, ListQuery, ReconcileError};
 
 use crate::Network;
 use crate::error::Problem;
@@ -29,7 +30,7 @@ pub(crate) fn uid_index() -> (&'static str, Index<Network>) {
 
 impl Sweep {
     /// Sweeps now and after each resync period, until told to stop. The manager starts it when the caches are filled.
-    pub(crate) async fn run(self, stop: Stop) -> Result<(), Failure> {
+    pub(crate) async fn run(self, stop: StopSignal) -> Result<(), ReconcileError> {
         let mut ticks = tokio::time::interval(self.every);
         loop {
             tokio::select! {
@@ -45,7 +46,7 @@ impl Sweep {
     async fn sweep(&self) -> Result<(), Problem> {
         let mut suspects = Vec::new();
         for (handle, network) in self.provider.of_cluster().await? {
-            if self.client.objects::<Network>().by_index(BY_UID, handle.uid()).await?.is_empty() {
+            if self.client.objects::<Network>().list(&ListQuery::all().index(BY_UID, handle.uid())).await?.is_empty() {
                 suspects.push((handle, network));
             }
         }
@@ -72,7 +73,7 @@ impl Sweep {
     /// The uids of all Networks, as the API server has them now.
     async fn living(&self) -> Result<HashSet<String>, Problem> {
         let networks = self.client.live().all_namespaces::<Network>().metadata();
-        let listed = networks.list(&steersman::ListParams::default()).await?;
+        let listed = networks.list(&steersman::client::ListParams::default()).await?;
         Ok(listed.items.into_iter().filter_map(|network| network.metadata.uid).collect())
     }
 }

@@ -2,7 +2,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use steersman::{Context, DynReconciler, Layer, Object, ObjectKey, ReconcileFuture};
+use steersman::layer::{Layer, Next, ReconcileFuture};
+use steersman::runtime::Object;
 
 /// How many of the last reconciles are remembered.
 const REMEMBERED_MAX: usize = 10_000;
@@ -32,15 +33,10 @@ impl Timings {
 }
 
 impl<K: Object> Layer<K> for Timings {
-    fn around<'a>(
-        &'a self,
-        inner: &'a dyn DynReconciler<K>,
-        ctx: &'a Context<K>,
-        key: &'a ObjectKey,
-    ) -> ReconcileFuture<'a> {
+    fn around<'a>(&'a self, next: Next<'a, K>) -> ReconcileFuture<'a> {
         Box::pin(async move {
             let started = Instant::now();
-            let result = inner.reconcile(ctx, key).await;
+            let result = next.reconcile().await;
             self.add(started.elapsed());
             result
         })

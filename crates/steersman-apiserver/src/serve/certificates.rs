@@ -13,7 +13,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{CipherSuite, RootCertStore, ServerConfig};
 
 use super::ServeError;
-use crate::identity::Identity;
+use crate::request::identity::Identity;
 
 /// A certificate and its key, as PEM.
 pub(super) struct Signed {

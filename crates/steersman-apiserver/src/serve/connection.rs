@@ -19,16 +19,16 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use super::places::Place;
+use super::connection_slots::ConnectionSlot;
 use super::request_body::TimedBody;
 use super::stall::StallGuard;
 use super::{Limits, Log, Stopped, subject};
 use crate::ApiServer;
-use crate::answer::{self, Body};
-use crate::identity::Identity;
-use crate::server::{Panicked, Received, Weight};
-use crate::status::Status;
-use crate::watch::OnPanic;
+use crate::request::identity::Identity;
+use crate::response::status::Status;
+use crate::response::{self, Body};
+use crate::server::{CaughtPanic, Received, Weight};
+use crate::verbs::watch::{Offload, OnPanic};
 
 /// A client that is gone without a word is asked this often whether it is there, and given this long to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -90,7 +90,7 @@ impl Lanes {
 
 impl Connections {
     /// Serves one connection until it ends, or until the server stops and its requests are answered.
-    pub(super) async fn run(self: Arc<Self>, stream: TcpStream, place: Place) {
+    pub(super) async fn run(self: Arc<Self>, stream: TcpStream, slot: ConnectionSlot) {
         let mut stopped = self.stopped.clone();
         // Small writes (watch events) go out at once. Where that cannot be had, they go out later.
         let _ = stream.set_nodelay(true);
@@ -99,7 +99,7 @@ impl Connections {
         let stream = tokio::select! {
             biased;
             () = stopped.wait() => return,
-            () = place.evicted() => return,
+            () = slot.evicted() => return,
             stream = handshake => match stream {
                 Ok(Ok(stream)) => stream,
                 _ => return,
@@ -109,21 +109,21 @@ impl Connections {
         let http2 = session.alpn_protocol() == Some(b"h2");
         // Certificates of other authorities do not get through the handshake.
         let certified = session.peer_certificates().and_then(|chain| subject::identity(chain.first()?));
-        if certified.is_some() && !place.admit() {
+        if certified.is_some() && !slot.admit() {
             return;
         }
 
         let builder = self.builder(http2);
-        let place = Arc::new(place);
+        let slot = Arc::new(slot);
         let service = service_fn(|request: Request<Incoming>| {
-            let (connections, place, certified) = (Arc::clone(&self), Arc::clone(&place), certified.clone());
+            let (connections, slot, certified) = (Arc::clone(&self), Arc::clone(&slot), certified.clone());
             async move {
                 // A token counts for its request only: a connection may carry the requests of several clients.
                 let identity = certified.or_else(|| connections.token_holder(request.headers()));
-                if identity.is_some() && !place.admit() {
-                    return Err(NoPlace);
+                if identity.is_some() && !slot.admit() {
+                    return Err(NoSlot);
                 }
-                Ok(connections.answer(request, identity).await)
+                Ok(connections.handle(request, identity).await)
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -135,16 +135,16 @@ impl Connections {
                 _ = connection.as_mut() => return,
                 () = patience.as_mut(), if !asked_for_credential => {
                     asked_for_credential = true;
-                    if !place.is_admitted() {
+                    if !slot.is_admitted() {
                         return;
                     }
                 }
-                () = place.evicted() => return,
+                () = slot.evicted() => return,
                 () = stopped.wait() => break,
             }
         }
         // Without a credential there is no answer worth waiting for.
-        if place.is_admitted() {
+        if slot.is_admitted() {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
@@ -158,7 +158,7 @@ impl Connections {
         if http2 { builder.http2_only() } else { builder.http1_only() }
     }
 
-    async fn answer(&self, mut request: Request<Incoming>, identity: Option<Identity>) -> Response<Body> {
+    async fn handle(&self, mut request: Request<Incoming>, identity: Option<Identity>) -> Response<Body> {
         let began = Instant::now();
         let line = self.log.is_some().then(|| {
             let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -168,16 +168,20 @@ impl Connections {
             request.extensions_mut().insert(identity);
             let request = request.map(|body| TimedBody::new(body, self.limits.body));
             let received = self.server.receive(request).await;
-            self.respond(received).await.map(|body| self.until_stop(body))
+            let response = self.respond(received).await;
+            if let Some(offload) = response.extensions().get::<Offload>() {
+                offload.set(Arc::clone(&self.lanes.reads.running));
+            }
+            response.map(|body| self.until_stop(body))
         } else {
-            answer::refusal(&Status::unauthorized())
+            response::error(&Status::unauthorized())
         };
         if let (Some(log), Some(line)) = (&self.log, line) {
             let ms = began.elapsed().as_secs_f64() * 1000.0;
             log(&format!("{line} {} {ms:.1}ms", response.status().as_u16()));
             let report = {
                 let log = Arc::clone(log);
-                move |Panicked { count, message }: &Panicked| {
+                move |CaughtPanic { count, message }: &CaughtPanic| {
                     log(&format!("{line} panicked ({count} since the start): {message}"));
                 }
             };
@@ -194,19 +198,19 @@ impl Connections {
     async fn respond(&self, received: Received) -> Response<Body> {
         let Some(lane) = self.lanes.of(self.server.weight(&received)) else { return self.server.respond(received) };
         let Ok(_waiting) = lane.waiting.as_ref().map(Semaphore::try_acquire).transpose() else {
-            return answer::refusal(&Status::overloaded());
+            return response::error(&Status::overloaded());
         };
         let Ok(running) = Arc::clone(&lane.running).acquire_owned().await else {
-            return answer::refusal(&Status::overloaded());
+            return response::error(&Status::overloaded());
         };
         let server = self.server.clone();
-        let answered = tokio::task::spawn_blocking(move || {
-            let answer = server.respond(received);
+        let responded = tokio::task::spawn_blocking(move || {
+            let response = server.respond(received);
             drop(running);
-            answer
+            response
         });
         // It is never cancelled, and the server catches panics itself.
-        answered.await.unwrap_or_else(|_| answer::refusal(&Status::panicked()))
+        responded.await.unwrap_or_else(|_| response::error(&Status::panicked()))
     }
 
     /// Who the request comes from, if it bears the token.
@@ -227,10 +231,10 @@ impl Connections {
     }
 }
 
-/// The places of known clients are taken: the connection is closed without an answer.
+/// The slots of known clients are taken: the connection is closed without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("too many connections")]
-struct NoPlace;
+struct NoSlot;
 
 /// Takes as long for a token that is nearly right as for any other of its length.
 fn same(given: &[u8], wanted: &[u8]) -> bool {

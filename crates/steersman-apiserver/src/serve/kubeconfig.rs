@@ -4,7 +4,7 @@ use serde_json::json;
 use steersman_wire::base64;
 
 use super::certificates::Signed;
-use crate::identity::Identity;
+use crate::request::identity::Identity;
 
 /// What the kubeconfigs of a server are made of.
 pub(super) struct Kubeconfig {

@@ -41,9 +41,9 @@ impl KubeconfigFile {
         &self.path
     }
 
-    fn create(place: &Path, kubeconfig: &str) -> io::Result<Self> {
+    fn create(parent: &Path, kubeconfig: &str) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
-        let folder = builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700)).tempdir_in(place)?;
+        let folder = builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700)).tempdir_in(parent)?;
         // It gets its name when it is locked.
         let unnamed = folder.path().join("unlocked");
         let lock = create(&unnamed)?;
@@ -51,7 +51,7 @@ impl KubeconfigFile {
         fs::rename(&unnamed, folder.path().join(LOCK))?;
         let path = folder.path().join("kubeconfig");
         create(&path)?.write_all(kubeconfig.as_bytes())?;
-        remove_abandoned(place, fs::metadata(folder.path())?.uid());
+        remove_abandoned(parent, fs::metadata(folder.path())?.uid());
         Ok(Self { path, _folder: folder, _lock: lock })
     }
 }
@@ -61,9 +61,9 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Removes the folders in `place` that this user's processes have left behind. One that cannot be removed stays.
-fn remove_abandoned(place: &Path, user: u32) {
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+/// Removes the folders in `parent` that this user's processes have left behind. One that cannot be removed stays.
+fn remove_abandoned(parent: &Path, user: u32) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
         // Neither follows a symbolic link.
         let folder = ours && entry.metadata().is_ok_and(|folder| folder.is_dir() && folder.uid() == user);
@@ -84,40 +84,40 @@ mod tests {
 
     #[test]
     fn folders_of_living_processes_and_foreign_ones_stay() {
-        let place = tempfile::tempdir().unwrap();
-        let living = KubeconfigFile::create(place.path(), "one").unwrap();
-        let abandoned = KubeconfigFile::create(place.path(), "two").unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let living = KubeconfigFile::create(parent.path(), "one").unwrap();
+        let abandoned = KubeconfigFile::create(parent.path(), "two").unwrap();
         let left = abandoned.path().to_owned();
         // As a killed process: the lock is released, and the folder stays.
         let KubeconfigFile { _folder: folder, _lock: lock, .. } = abandoned;
         let _ = folder.keep();
         drop(lock);
         for (name, lock) in [("steersman-apiserver-starting", None), ("another", Some(LOCK))] {
-            fs::create_dir(place.path().join(name)).unwrap();
+            fs::create_dir(parent.path().join(name)).unwrap();
             if let Some(lock) = lock {
-                fs::write(place.path().join(name).join(lock), "").unwrap();
+                fs::write(parent.path().join(name).join(lock), "").unwrap();
             }
         }
-        let next = KubeconfigFile::create(place.path(), "three").unwrap();
+        let next = KubeconfigFile::create(parent.path(), "three").unwrap();
         assert!(!left.parent().unwrap().exists());
         assert_eq!(fs::read_to_string(living.path()).unwrap(), "one");
         assert_eq!(fs::read_to_string(next.path()).unwrap(), "three");
         drop((living, next));
-        let mut names: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["another", "steersman-apiserver-starting"]);
     }
 
     #[test]
     fn a_folder_of_another_user_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("steersman-apiserver-other");
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("steersman-apiserver-other");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join(LOCK), "").unwrap();
         let user = fs::metadata(&folder).unwrap().uid();
-        remove_abandoned(place.path(), user + 1);
+        remove_abandoned(parent.path(), user + 1);
         assert!(folder.exists());
-        remove_abandoned(place.path(), user);
+        remove_abandoned(parent.path(), user);
         assert!(!folder.exists());
     }
 }

@@ -14,8 +14,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// [`Serve::body_timeout`]: super::Serve::body_timeout
 const BYTES_PER_SECOND_MIN: u32 = 16 << 10;
 
-/// A body that fails when it makes no progress for some time, or too little in all.
-pub(super) struct TimedBody<B> {
+/// A request body that must keep coming: it fails with [`BodyTimeout`] if no data comes for a time,
+/// or if it comes at less than 16 KiB a second on average. For servers in front of this one, too.
+#[derive(Debug)]
+pub struct TimedBody<B> {
     body: B,
     timeout: Duration,
     began: Instant,
@@ -28,13 +30,14 @@ pub(super) struct TimedBody<B> {
 /// A body took too long.
 #[derive(Debug, thiserror::Error)]
 #[error("the body of the request came too slowly: {received} bytes in {} s", elapsed.as_secs())]
-pub(crate) struct BodyTimeout {
+pub struct BodyTimeout {
     received: u32,
     elapsed: Duration,
 }
 
 impl<B> TimedBody<B> {
-    pub(super) fn new(body: B, timeout: Duration) -> Self {
+    /// Limits `body`, from now on.
+    pub fn new(body: B, timeout: Duration) -> Self {
         let now = Instant::now();
         Self { body, timeout, began: now, progressed: now, received: 0, patience: None }
     }

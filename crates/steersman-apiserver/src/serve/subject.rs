@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::identity::Identity;
+use crate::request::identity::Identity;
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;

@@ -69,9 +69,9 @@ async fn the_shorter_key_is_preferred_as_in_servers_of_go() {
 async fn get(stream: &mut TlsStream<TcpStream>, headers: &str) -> (u16, Value) {
     let request = format!("GET /api/v1/namespaces/default HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     loop {
-        let text = String::from_utf8_lossy(&answer);
+        let text = String::from_utf8_lossy(&response);
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
             if body.len() == length.parse::<usize>().unwrap() {
@@ -79,7 +79,7 @@ async fn get(stream: &mut TlsStream<TcpStream>, headers: &str) -> (u16, Value) {
                 return (status, serde_json::from_str(body).unwrap());
             }
         }
-        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "the connection ended early");
+        assert_ne!(stream.read_buf(&mut response).await.unwrap(), 0, "the connection ended early");
     }
 }
 
@@ -191,9 +191,9 @@ async fn http_2_is_spoken_with_those_who_offer_it() {
             .body(Empty::<bytes::Bytes>::new())
             .unwrap()
     };
-    let answer = sender.send_request(request(serving.token())).await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.version()), (200, http::Version::HTTP_2));
-    assert!(answer.into_body().collect().await.unwrap().to_bytes().starts_with(br#"{"kind":"Namespace""#));
+    let response = sender.send_request(request(serving.token())).await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, http::Version::HTTP_2));
+    assert!(response.into_body().collect().await.unwrap().to_bytes().starts_with(br#"{"kind":"Namespace""#));
     assert_eq!(sender.send_request(request("")).await.unwrap().status(), 401);
 }
 
@@ -296,7 +296,7 @@ async fn silent_connections_lock_no_client_out() {
 async fn status(stream: &mut TlsStream<TcpStream>) -> u16 {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        let read = tokio::time::timeout(PATIENCE, stream.read_u8()).await.expect("no answer comes");
+        let read = tokio::time::timeout(PATIENCE, stream.read_u8()).await.expect("no response comes");
         head.push(read.expect("the connection ended early"));
     }
     String::from_utf8_lossy(&head).split(' ').nth(1).unwrap().parse().unwrap()
@@ -448,4 +448,17 @@ async fn a_certificate_a_token_and_a_wish_say_who_somebody_is() {
     let groups = serde_json::json!(["developers", "testers", "system:authenticated"]);
     let by_wish = who(&serving.kubeconfig_as(&jane)).await;
     assert_eq!(by_wish, serde_json::json!({"username": "jane", "groups": groups}));
+}
+
+/// A burst waits to be accepted. What the system drops instead comes back after a second.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "current_thread")]
+async fn a_burst_of_connections_is_not_dropped() {
+    let serving = start().await;
+    let address: std::net::SocketAddr = serving.url().strip_prefix("https://").unwrap().parse().unwrap();
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse::<usize>().unwrap();
+    // On the only thread: meanwhile nothing is accepted.
+    let connect = |_| std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(900));
+    let open = (0..most.min(1_000)).map(connect).collect::<Result<Vec<_>, _>>();
+    assert!(open.is_ok(), "{open:?}");
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Key, Revision};
-use crate::object::Object;
+use crate::store::object::Object;
 
 /// How much of the past is kept of each resource.
 #[derive(Clone, Copy, Debug)]

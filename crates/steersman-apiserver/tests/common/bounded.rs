@@ -24,7 +24,19 @@ impl Sent {
     /// Sends a request and reads the whole answer. In process, no answer but that of a watch waits for anything.
     pub(crate) fn send(server: &ApiServer, method: &str, path: &str, content_type: &str, body: Bytes) -> Self {
         let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
-        let request = request.body(Full::new(body)).expect("a request");
+        Self::answered(server, request.body(Full::new(body)).expect("a request"))
+    }
+
+    /// Sends a GET for this media type, or for any.
+    pub(crate) fn accept(server: &ApiServer, path: &str, media_type: &str) -> Self {
+        let mut request = http::Request::get(path);
+        if !media_type.is_empty() {
+            request = request.header("accept", media_type);
+        }
+        Self::answered(server, request.body(Full::default()).expect("a request"))
+    }
+
+    fn answered(server: &ApiServer, request: http::Request<Full<Bytes>>) -> Self {
         let Ok(answer) = server.clone().call(request).now_or_never().expect("the answer waits for something");
         let status = answer.status().as_u16();
         let cost = *answer.extensions().get().expect("each answer has its cost");

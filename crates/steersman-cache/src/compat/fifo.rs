@@ -1,4 +1,4 @@
-//! A queue of objects of which only the newest state matters.
+//! A queue of the newest states of objects.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,21 +7,22 @@ use hashbrown::HashTable;
 
 use crate::queue::queued::{KeyHasher, Queued, has_same_key};
 
-/// Holes of deleted objects that are left in the queue before it is made shorter.
+/// Holes of deleted objects that the queue may contain before it is compacted.
 const HOLES_MAX: usize = 64;
 
-/// A queue that holds the newest state of each object, in the order in which the objects came. What an object was before is not told,
-/// and neither is its deletion: for that there is [`DeltaFifo`](crate::DeltaFifo).
+/// A queue of the newest state of each object, in the order of first arrival. It does not report
+/// earlier states or deletions: [`DeltaFifo`](crate::DeltaFifo) does.
 ///
-/// It is a plain state machine: it has no lock and does not wait.
+/// It is a plain state machine: it has no lock and does not wait. client-go's `FIFO`; no informer
+/// uses it.
 pub struct Fifo<T> {
-    /// Places have numbers, in order and without gaps; this is the number of the first one.
+    /// Slots are numbered in order and without gaps. This is the number of the first one.
     head: u64,
-    /// A deleted object leaves its place empty.
+    /// A deleted object leaves a hole.
     queue: VecDeque<Option<T>>,
     numbers: HashTable<u64>,
     hasher: KeyHasher,
-    /// The first number behind what was there at first; nothing if nothing came yet.
+    /// The number behind the last initial object; `None` before the first call.
     initial_end: Option<u64>,
 }
 
@@ -49,7 +50,7 @@ impl<T: Queued> Fifo<T> {
         }
     }
 
-    /// Puts the object at the end; if its key is queued, the object takes the place of the one that is there.
+    /// Appends the object. If its key is queued, replaces the queued object in its place.
     pub fn add(&mut self, object: T) {
         self.initial_end.get_or_insert(self.head);
         self.put(object);
@@ -60,7 +61,7 @@ impl<T: Queued> Fifo<T> {
         self.add(object);
     }
 
-    /// Takes out what is queued under the object's key.
+    /// Removes the queued object with the same key.
     pub fn delete(&mut self, object: &T) {
         self.initial_end.get_or_insert(self.head);
         let hash = self.hasher.hash(object);
@@ -70,7 +71,7 @@ impl<T: Queued> Fifo<T> {
         self.drop_holes();
     }
 
-    /// Takes out the object whose key came first.
+    /// Takes out the object whose key arrived first.
     pub fn pop(&mut self) -> Option<T> {
         let object = self.queue.pop_front()??;
         self.forget(self.hasher.hash(&object), self.head);
@@ -79,7 +80,7 @@ impl<T: Queued> Fifo<T> {
         Some(object)
     }
 
-    /// Queues these objects and no others. Where a key comes twice, the later object counts.
+    /// Queues these objects and no others. If a key comes twice, the later object counts.
     pub fn replace(&mut self, objects: impl IntoIterator<Item = T>) {
         let has_synced = self.has_synced();
         self.queue.clear();
@@ -92,13 +93,13 @@ impl<T: Queued> Fifo<T> {
         }
     }
 
-    /// Whether everything that was there at first has been popped or deleted: the first replace, or what replaced it, or nothing if an
-    /// object came before any replace.
+    /// Whether the initial objects have been popped or deleted: those of the first replace, or of
+    /// the one that replaced it. There are none if an object came before any replace.
     pub fn has_synced(&self) -> bool {
         self.initial_end.is_some_and(|end| self.head >= end)
     }
 
-    /// How many objects are queued.
+    /// Number of queued objects.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -139,7 +140,7 @@ impl<T: Queued> Fifo<T> {
         }
     }
 
-    /// Leaves no hole in front, and not many elsewhere.
+    /// Removes the holes in front, and all holes if there are many.
     fn drop_holes(&mut self) {
         while let Some(None) = self.queue.front() {
             self.queue.pop_front();
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_object_comes_out_where_the_key_first_came() {
+    fn the_newest_object_is_popped_in_the_place_of_its_key() {
         let mut fifo = Fifo::new();
         fifo.add(state("a@1"));
         fifo.add(state("b@2"));
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_does_not_come_out() {
+    fn a_deleted_object_is_not_popped() {
         let mut fifo = Fifo::new();
         for object in states("a@1 b@2 c@3 d@4") {
             fifo.add(object);
@@ -192,11 +193,11 @@ mod tests {
         }
         fifo.add(state("a@6"));
         assert_eq!(fifo.len(), 2);
-        assert_eq!(drain(&mut fifo), states("b@2 a@6"), "one that comes again comes at the end");
+        assert_eq!(drain(&mut fifo), states("b@2 a@6"), "a re-added object is at the end");
     }
 
     #[test]
-    fn a_replace_leaves_nothing_of_before() {
+    fn a_replace_removes_all_earlier_objects() {
         let mut fifo = Fifo::new();
         fifo.add(state("a@1"));
         fifo.replace(states("b@2 c@3 b@4"));
@@ -215,7 +216,7 @@ mod tests {
         fifo.delete(&state("b@2"));
         assert!(fifo.has_synced());
         fifo.replace(states("a@1"));
-        assert!(fifo.has_synced(), "later ones are not waited for");
+        assert!(fifo.has_synced(), "later replaces do not count");
     }
 
     #[test]
@@ -247,8 +248,8 @@ mod tests {
     #[test]
     fn deleted_objects_do_not_pile_up_behind_one_that_waits() {
         let mut fifo = Fifo::new();
-        fifo.replace(states("a@1 gone@1 b@1"));
-        fifo.delete(&state("gone@1"));
+        fifo.replace(states("a@1 deleted@1 b@1"));
+        fifo.delete(&state("deleted@1"));
         fifo.add(state("c@1"));
         for number in 0..1000 {
             fifo.add(state(&format!("x{number}@1")));

@@ -1,4 +1,4 @@
-//! The plain store and queue of client-go, for users who build on them. No informer uses them.
+//! client-go's plain store and queue, for users who build on them. No informer uses them.
 
 mod fifo;
 mod store;

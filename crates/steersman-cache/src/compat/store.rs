@@ -1,4 +1,4 @@
-//! Objects by key, and nothing else.
+//! Objects by key.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use hashbrown::hash_table::Entry;
 use crate::ObjectKey;
 use crate::queue::queued::{KeyHasher, Queued, has_same_key};
 
-/// The newest object of each key. No queue, no indexes: for those there are [`DeltaFifo`](crate::DeltaFifo) and the indexer.
+/// The newest object of each key, without a queue or indexes: [`DeltaFifo`](crate::DeltaFifo) and
+/// [`Indexer`](crate::Indexer) have those. client-go's `Store`; no informer uses it.
 ///
 /// ```
 /// use steersman_cache::{Queued, Store};
@@ -52,7 +53,7 @@ impl<T: Queued> Store<T> {
         Self { objects: HashTable::new(), hasher: KeyHasher::default() }
     }
 
-    /// Keeps the object, and gives back the one that its key had before.
+    /// Stores the object. Returns the previous object of its key.
     pub fn add(&mut self, object: T) -> Option<T> {
         let hash = self.hasher.hash(&object);
         match self.objects.entry(hash, |other| has_same_key(other, &object), |other| self.hasher.hash(other)) {
@@ -69,18 +70,18 @@ impl<T: Queued> Store<T> {
         self.add(object)
     }
 
-    /// Forgets what is kept under the object's key, and gives it back. It may be another state than the given one.
+    /// Removes and returns the object with the same key, which may be another state of it.
     pub fn delete(&mut self, object: &T) -> Option<T> {
         let entry = self.objects.find_entry(self.hasher.hash(object), |other| has_same_key(other, object)).ok()?;
         Some(entry.remove().0)
     }
 
-    /// What is kept under the object's key.
+    /// The object with the same key.
     pub fn get(&self, object: &T) -> Option<&T> {
         self.find(object.namespace(), object.name())
     }
 
-    /// What is kept under the key.
+    /// The object with this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<&T> {
         self.find(key.namespace().unwrap_or(""), key.name())
     }
@@ -95,7 +96,7 @@ impl<T: Queued> Store<T> {
         self.objects.iter().map(|object| ObjectKey::new(object.namespace(), object.name()))
     }
 
-    /// Keeps these objects and no others. Where a key comes twice, the later object counts.
+    /// Stores these objects and no others. If a key comes twice, the later object counts.
     pub fn replace(&mut self, objects: impl IntoIterator<Item = T>) {
         self.objects = HashTable::new();
         for object in objects {
@@ -103,12 +104,12 @@ impl<T: Queued> Store<T> {
         }
     }
 
-    /// How many objects are kept.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether no object is kept.
+    /// Whether the store is empty.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_takes_out_what_the_key_has() {
+    fn a_deletion_removes_the_object_of_the_key() {
         let mut store = Store::new();
         store.add(state("a@1"));
         assert_eq!(store.delete(&state("b@1")), None);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replace_leaves_nothing_of_before() {
+    fn a_replace_removes_all_earlier_objects() {
         let mut store = Store::new();
         store.add(state("a@1"));
         store.replace(states("b@2 c@3 b@4"));

@@ -1,173 +1,28 @@
-//! One informer for each kind, shared by all who want it.
+//! Shares informers: one for each kind and selection of objects.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
-use std::hash::Hash;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
 use kube_core::Resource;
-use steersman_client::{Api, ApiResource, Client, DynamicObject, PartialObjectMeta, Place};
-use steersman_wire::{LabelSelector, TypeMeta};
+use steersman_client::{Api, ApiResource, Client, DynamicObject, NamespaceScope, PartialObjectMeta};
+use steersman_wire::TypeMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::informer::InformerConfig;
-use crate::informer::handlers::{ENDS_WITHIN, ended_or};
+use super::handlers::{STOP_TIMEOUT, stop_result};
+use super::registry::{AnyInformer, Entry, Identity};
 use crate::object::cached::Object;
 use crate::{
-    ApiListerWatcher, Error, Index, Informer, InformerMetrics, Lister, ReflectorOptions, ReflectorStatus,
-    StorageOptions,
+    ApiListerWatcher, Error, Index, Informer, InformerConfig, InformerMetrics, InformerOptions, Lister,
+    ReflectorOptions, ReflectorStatus,
 };
 
-/// Which objects of a kind an informer keeps, and how.
-pub struct InformerOptions<K> {
-    namespaces: Vec<String>,
-    labels: Option<String>,
-    fields: Option<String>,
-    storage: StorageOptions<K>,
-    reflector: ReflectorOptions,
-    indexes: Vec<(String, Index<K>)>,
-}
-
-impl<K> fmt::Debug for InformerOptions<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InformerOptions")
-            .field("namespaces", &self.namespaces)
-            .field("labels", &self.labels)
-            .field("fields", &self.fields)
-            .field("storage", &self.storage)
-            .field("reflector", &self.reflector)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<K> Default for InformerOptions<K> {
-    /// All objects of the kind, in all namespaces.
-    fn default() -> Self {
-        Self {
-            namespaces: Vec::new(),
-            labels: None,
-            fields: None,
-            storage: StorageOptions::default(),
-            reflector: ReflectorOptions::default(),
-            indexes: Vec::new(),
-        }
-    }
-}
-
-impl<K> InformerOptions<K> {
-    /// All objects of the kind, in all namespaces.
-    pub fn all() -> Self {
-        Self::default()
-    }
-
-    /// Only those in a namespace. Called again, those in either.
-    #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespaces.push(namespace.into());
-        self
-    }
-
-    /// Only those whose labels match, such as `app=web`.
-    #[must_use]
-    pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.labels = Some(selector.into());
-        self
-    }
-
-    /// Only those whose fields match, such as `spec.nodeName=node-1`.
-    #[must_use]
-    pub fn fields(mut self, selector: impl Into<String>) -> Self {
-        self.fields = Some(selector.into());
-        self
-    }
-
-    /// How they are kept.
-    #[must_use]
-    pub fn storage(mut self, storage: StorageOptions<K>) -> Self {
-        self.storage = storage;
-        self
-    }
-
-    /// How the server is asked.
-    #[must_use]
-    pub fn reflector(mut self, reflector: ReflectorOptions) -> Self {
-        self.reflector = reflector;
-        self
-    }
-
-    /// With an index.
-    #[must_use]
-    pub fn index(mut self, name: impl Into<String>, index: Index<K>) -> Self {
-        self.indexes.push((name.into(), index));
-        self
-    }
-
-    /// Of which namespaces; empty for all.
-    pub fn namespaces(&self) -> &[String] {
-        &self.namespaces
-    }
-
-    /// With which labels.
-    pub fn label_selector(&self) -> Option<&str> {
-        self.labels.as_deref()
-    }
-
-    /// With which fields.
-    pub fn field_selector(&self) -> Option<&str> {
-        self.fields.as_deref()
-    }
-
-    /// The indexes.
-    pub fn into_indexes(self) -> Vec<(String, Index<K>)> {
-        self.indexes
-    }
-
-    fn check(&mut self) -> Result<(), Error> {
-        self.namespaces.sort();
-        self.namespaces.dedup();
-        if self.namespaces.iter().any(String::is_empty) {
-            let problem = "a namespace is empty: leave it out for all namespaces".to_owned();
-            return Err(Error::InvalidOptions { problem });
-        }
-        if let Some(labels) = &self.labels {
-            LabelSelector::parse(labels).map_err(|error| {
-                let problem = format!("the label selector {labels:?} makes no sense: {error}");
-                Error::InvalidOptions { problem }
-            })?;
-        }
-        Ok(())
-    }
-}
-
-/// What makes an informer another one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Identity {
-    /// Typed, dynamic and metadata-only objects are kept apart.
-    object: TypeId,
-    path: String,
-    namespaces: Vec<String>,
-    labels: Option<String>,
-    fields: Option<String>,
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.path)?;
-        if !self.namespaces.is_empty() {
-            write!(f, " in {}", self.namespaces.join(", "))?;
-        }
-        let selectors: Vec<&str> = self.labels.iter().chain(&self.fields).map(String::as_str).collect();
-        if selectors.is_empty() { Ok(()) } else { write!(f, " where {}", selectors.join(" and ")) }
-    }
-}
-
-/// Hands out informers, one for each kind and choice of objects, and starts and stops them together.
+/// Creates informers, one for each kind and selection of objects, and starts and stops them
+/// together.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -186,88 +41,15 @@ impl fmt::Display for Identity {
 /// # }
 /// ```
 ///
-/// **What is promised.** Nothing but [`informer`](Self::informer) and its siblings declares a watch: [`lister`](Self::lister) of a kind
-/// that nobody declared is an error that names the call to make (contract 11).
+/// **Guarantee.** Only [`informer`](Self::informer) and its siblings declare a watch.
+/// [`lister`](Self::lister) of a kind without an informer is an error that names the call to make
+/// (contract 11).
 #[derive(Clone)]
 pub struct SharedInformerFactory {
     client: Client,
     informers: Arc<Mutex<HashMap<Identity, Entry>>>,
     /// The first informer that failed.
     failure: watch::Sender<Option<Error>>,
-}
-
-/// An informer whose type is not known here.
-#[derive(Clone)]
-struct Entry {
-    informer: Arc<dyn AnyInformer>,
-    /// Which objects, in words.
-    name: Arc<str>,
-    reflector: ReflectorOptions,
-    /// When it was asked for, counted from the factory's first informer.
-    number: u64,
-}
-
-type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What the factory does with informers of all types.
-trait AnyInformer: Any + Send + Sync {
-    fn start(&self) -> Result<(), Error>;
-    fn stop(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
-    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>>;
-    fn is_stopped(&self) -> bool;
-    fn has_failed(&self) -> bool;
-    fn status(&self) -> Vec<ReflectorStatus>;
-    fn metrics(&self) -> InformerMetrics;
-    fn waiting(&self) -> Vec<ReflectorStatus>;
-    fn is_missing(&self) -> bool;
-    fn synced_or_missing(&self) -> BoxFuture<'_, ()>;
-    fn hurry_once(&self);
-}
-
-impl<K: Object> AnyInformer for Informer<K> {
-    fn start(&self) -> Result<(), Error> {
-        self.start()
-    }
-
-    fn stop(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.stop_within(limit))
-    }
-
-    fn wait_for_sync(&self, limit: Duration) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.wait_for_sync(limit))
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.is_stopped()
-    }
-
-    fn has_failed(&self) -> bool {
-        self.has_failed()
-    }
-
-    fn status(&self) -> Vec<ReflectorStatus> {
-        self.status()
-    }
-
-    fn metrics(&self) -> InformerMetrics {
-        self.metrics()
-    }
-
-    fn waiting(&self) -> Vec<ReflectorStatus> {
-        self.waiting()
-    }
-
-    fn is_missing(&self) -> bool {
-        self.is_missing()
-    }
-
-    fn synced_or_missing(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.synced_or_missing())
-    }
-
-    fn hurry_once(&self) {
-        self.hurry_once();
-    }
 }
 
 impl fmt::Debug for SharedInformerFactory {
@@ -286,25 +68,24 @@ impl SharedInformerFactory {
         self.informers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The informers, without those that somebody has stopped. One that has failed stays, so that it is seen.
-    fn wanted(&self) -> Vec<Entry> {
+    /// The informers that were not stopped, in the order of requests. Drops the stopped ones.
+    fn active(&self) -> Vec<Entry> {
         let mut informers = self.informers();
-        let unwanted = |entry: &Entry| entry.informer.is_stopped() && !entry.informer.has_failed();
-        let stopped: Vec<_> = informers.extract_if(|_, entry| unwanted(entry)).collect();
-        let mut wanted: Vec<Entry> = informers.values().cloned().collect();
+        let stopped: Vec<_> = informers.extract_if(|_, entry| entry.is_stopped()).collect();
+        let mut active: Vec<Entry> = informers.values().cloned().collect();
         drop(informers);
-        // In the order in which they were asked for, so that they start in a fixed order.
-        wanted.sort_unstable_by_key(|entry| entry.number);
-        // With the lock, others would wait while a cache is freed.
+        // A fixed order, so that they start in it.
+        active.sort_unstable_by_key(|entry| entry.number);
+        // Freed without the lock, because freeing a cache takes time.
         drop(stopped);
-        wanted
+        active
     }
 
-    /// The informer for objects of a Rust type. It is made when it is asked for the first time, and started by
-    /// [`start`](Self::start).
+    /// The informer for objects of a Rust type. The first call creates it, and
+    /// [`start`](Self::start) starts it.
     ///
-    /// Whoever asks for the same objects again gets the same informer, and its indexes are added. Asking for them to be kept or read in
-    /// another way is an error, for there is one cache.
+    /// A later call for the same objects returns the same informer and adds the indexes. Other
+    /// storage or reflector options are an error, because there is one cache.
     pub fn informer<K>(&self, options: InformerOptions<K>) -> Result<Informer<K>, Error>
     where
         K: Object + Resource<DynamicType = ()>,
@@ -326,7 +107,7 @@ impl SharedInformerFactory {
         self.informer_of(options, &K::kind(&()), metadata_type(), api)
     }
 
-    /// The informer for objects of a kind that is known at run time only.
+    /// The informer for objects of a kind that is known only at run time.
     pub fn dynamic_informer(
         &self,
         resource: &ApiResource,
@@ -337,7 +118,7 @@ impl SharedInformerFactory {
         self.informer_of(options, &resource.kind, type_meta, api)
     }
 
-    /// The informer for the metadata of objects of a kind that is known at run time only.
+    /// The informer for the metadata of objects of a kind that is known only at run time.
     pub fn dynamic_metadata_informer(
         &self,
         resource: &ApiResource,
@@ -352,14 +133,14 @@ impl SharedInformerFactory {
         mut options: InformerOptions<K>,
         kind: &str,
         type_meta: TypeMeta,
-        api: impl Fn(&Client, Place) -> Api<K>,
+        api: impl Fn(&Client, NamespaceScope) -> Api<K>,
     ) -> Result<Informer<K>, Error>
     where
         K: Object + Resource<DynamicType: Send + Sync>,
     {
         options.check()?;
         let reflector = ReflectorOptions { type_meta: Some(type_meta), ..options.reflector };
-        let everywhere = api(&self.client, Place::AllNamespaces);
+        let everywhere = api(&self.client, NamespaceScope::AllNamespaces);
         let identity = Identity {
             object: TypeId::of::<K>(),
             path: everywhere.path(),
@@ -374,12 +155,12 @@ impl SharedInformerFactory {
                 let informer = entry.typed::<K>();
                 let kind = || identity.path.clone();
                 if !informer.is_stored_as(&options.storage) {
-                    return Err(Error::OtherOptions { kind: kind(), what: "storage" });
+                    return Err(Error::OptionsConflict { kind: kind(), options: "storage" });
                 }
                 if entry.reflector != reflector {
-                    return Err(Error::OtherOptions { kind: kind(), what: "reflector" });
+                    return Err(Error::OptionsConflict { kind: kind(), options: "reflector" });
                 }
-                // The functions of indexes run without a lock.
+                // Index functions run without a lock.
                 drop(informers);
                 add_indexes(&informer, options.indexes)?;
                 informer
@@ -401,7 +182,7 @@ impl SharedInformerFactory {
                     let source = |namespace: &String| {
                         (
                             Some(namespace.clone()),
-                            with_selectors(api(&self.client, Place::Namespace(namespace.clone()))),
+                            with_selectors(api(&self.client, NamespaceScope::Namespace(namespace.clone()))),
                         )
                     };
                     identity.namespaces.iter().map(source).collect()
@@ -413,12 +194,11 @@ impl SharedInformerFactory {
                     world: self.client.world().clone(),
                 };
                 let informer = Informer::new(sources, config);
-                // It has no objects yet.
                 add_indexes(&informer, options.indexes)?;
                 let name: Arc<str> = identity.to_string().into();
-                let (failure, what) = (self.failure.clone(), format!("{kind} ({name})"));
+                let (failure, described) = (self.failure.clone(), format!("{kind} ({name})"));
                 informer.on_failure(move |panic| {
-                    let failed = || Error::Failed { informer: what.clone(), panic: panic.to_owned() };
+                    let failed = || Error::Failed { informer: described.clone(), panic: panic.to_owned() };
                     failure.send_if_modified(|first| {
                         let is_first = first.is_none();
                         first.get_or_insert_with(failed);
@@ -434,8 +214,8 @@ impl SharedInformerFactory {
         Ok(informer)
     }
 
-    /// Reads the objects of a Rust type that are kept, wherever they are. It declares nothing: if nobody has asked for an informer of
-    /// all objects of the type, that is an error.
+    /// A lister of all objects of a Rust type. It declares no watch: without an informer of all
+    /// objects of the type, it is an error.
     pub fn lister<K>(&self) -> Result<Lister<K>, Error>
     where
         K: Object + Resource<DynamicType = ()>,
@@ -445,47 +225,45 @@ impl SharedInformerFactory {
         let mut found = informers.iter().filter(|(identity, entry)| {
             identity.object == TypeId::of::<K>() && identity.path == path && !entry.informer.is_stopped()
         });
-        let everything = |identity: &Identity| {
-            identity.namespaces.is_empty() && identity.labels.is_none() && identity.fields.is_none()
-        };
-        let entry = found.find(|(identity, _)| everything(identity)).map(|(_, entry)| entry.typed::<K>().lister());
-        entry.ok_or_else(|| Error::NotDeclared {
+        let lister = found.find(|(identity, _)| identity.is_everything()).map(|(_, entry)| entry.typed::<K>().lister());
+        lister.ok_or_else(|| Error::NotDeclared {
             kind: K::kind(&()).into_owned(),
             fix: format!("SharedInformerFactory::informer::<{}>(InformerOptions::all())", K::kind(&())),
         })
     }
 
-    /// Stops an informer that nobody needs any more, as [`Informer::stop`] does, and lets go of it. Its objects are freed with the last
-    /// clone and lister of it. One that was stopped without this is let go of when the factory is next asked for anything.
+    /// Stops an informer, as [`Informer::stop`] does, and releases it. Its objects are freed with
+    /// its last clone and lister. The factory releases an informer that was stopped otherwise at
+    /// the next call.
     pub async fn remove<K: Object>(&self, informer: Informer<K>) -> Result<(), Error> {
         self.forget(&informer);
         informer.stop().await
     }
 
-    /// Lets go of an informer that is about to be stopped: from now on a request for the same
-    /// objects gives a new one.
+    /// Releases an informer that is about to be stopped: the next request for the same objects
+    /// creates a new one.
     pub fn forget<K: Object>(&self, informer: &Informer<K>) {
         let removed: Vec<_> = self.informers().extract_if(|_, entry| entry.holds(informer)).collect();
-        // With the lock, others would wait while a cache is freed.
+        // Freed without the lock, because freeing a cache takes time.
         drop(removed);
     }
 
     /// Waits until an informer of this factory [fails](Informer::has_failed), and returns an
-    /// [`Error::Failed`] that names it. The first failure is returned again to those who ask later.
+    /// [`Error::Failed`] that names it. Later calls return the first failure again.
     pub async fn failed(&self) -> Error {
         let mut failure = self.failure.subscribe();
         match failure.wait_for(Option::is_some).await.map(|first| first.clone()) {
             Ok(Some(error)) => error,
-            // The factory has the sender.
+            // The factory owns the sender, so the channel is never closed.
             _ => std::future::pending().await,
         }
     }
 
-    /// Starts all informers that are not running yet: call it again when new ones were asked for.
+    /// Starts all informers that are not running: call it again after requesting new ones.
     pub fn start(&self) -> Result<(), Error> {
-        for entry in self.wanted() {
+        for entry in self.active() {
             match entry.informer.start() {
-                // Somebody has no use for it any more, which is no reason not to start the others.
+                // A stopped informer does not keep the others from starting.
                 Ok(()) | Err(Error::Stopped { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -493,16 +271,15 @@ impl SharedInformerFactory {
         Ok(())
     }
 
-    /// Waits until all informers have everything that was there from the start. The error names those that do not, and why.
+    /// Waits until all informers have synced. The error names those that have not, and why.
     pub async fn wait_for_cache_sync(&self, limit: Duration) -> Result<(), Error> {
         let started = Instant::now();
         let mut waiting = Vec::new();
-        for entry in self.wanted() {
-            // The time is for all of them together.
+        for entry in self.active() {
+            // The limit is for all of them together.
             let left = limit.saturating_sub(started.elapsed());
             let synced = entry.informer.wait_for_sync(left).await.is_ok();
-            let unwanted = entry.informer.is_stopped() && !entry.informer.has_failed();
-            if !synced && !unwanted {
+            if !synced && !entry.is_stopped() {
                 waiting.extend(entry.informer.waiting().iter().map(ToString::to_string));
             }
         }
@@ -510,17 +287,17 @@ impl SharedInformerFactory {
         if waiting.is_empty() { Ok(()) } else { Err(Error::NotSynced { waited: limit, waiting }) }
     }
 
-    /// Shortens the back-offs that are under way to 1 to 2 s at most, but not below a Retry-After of the server. Call it when a request
-    /// has succeeded, so that the server is there. It costs little where no informer backs off.
-    pub fn hurry(&self) {
-        self.informers().values().for_each(|entry| entry.informer.hurry_once());
+    /// Shortens current back-offs to at most 1 to 2 s, but not below a Retry-After of the server.
+    /// Call it after a successful request, which shows that the server is reachable. It is cheap if
+    /// no informer backs off.
+    pub fn shorten_backoff(&self) {
+        self.informers().values().for_each(|entry| entry.informer.shorten_current_backoff());
     }
 
-    /// The reflectors whose first list is not in the cache yet; none once all informers have
-    /// synced.
+    /// The reflectors whose first list is not in the cache; none once all informers have synced.
     pub fn waiting(&self) -> Vec<ReflectorStatus> {
-        let mut waiting: Vec<_> = self.wanted().iter().flat_map(|entry| entry.informer.waiting()).collect();
-        waiting.sort_by(|a, b| a.what.cmp(&b.what));
+        let mut waiting: Vec<_> = self.active().iter().flat_map(|entry| entry.informer.waiting()).collect();
+        waiting.sort_by(|a, b| a.resource.cmp(&b.resource));
         waiting
     }
 
@@ -529,7 +306,7 @@ impl SharedInformerFactory {
     pub async fn synced_or_missing(&self) {
         loop {
             let settled = |informer: &dyn AnyInformer| informer.waiting().is_empty() || informer.is_missing();
-            let mut open = self.wanted();
+            let mut open = self.active();
             open.retain(|entry| !entry.informer.is_stopped() && !settled(&*entry.informer));
             if open.is_empty() {
                 return;
@@ -538,54 +315,41 @@ impl SharedInformerFactory {
         }
     }
 
-    /// Stops all informers and waits until no handler is called any more, for at most 30 s. The error names the handlers that are
-    /// still in a call; the informers are stopped nevertheless.
+    /// Stops all informers and waits up to 30 s until no handler is called any more. The error
+    /// names the handlers that are still in a call; the informers are stopped anyway.
     pub async fn shutdown(&self) -> Result<(), Error> {
-        self.shutdown_within(ENDS_WITHIN).await
+        self.shutdown_within(STOP_TIMEOUT).await
     }
 
     /// As [`shutdown`](Self::shutdown), with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), Error> {
         let mut entries: Vec<_> = self.informers().drain().map(|(_, entry)| entry).collect();
         entries.sort_unstable_by_key(|entry| entry.number);
-        // One whose handler takes its time does not keep the others from stopping.
+        // Together, so that one slow handler does not delay the others.
         let stopped = join_all(entries.iter().map(|entry| entry.informer.stop(limit))).await;
         let mut waiting = Vec::new();
         for error in stopped.into_iter().filter_map(Result::err) {
             match error {
-                Error::NotEnded { waiting: those, .. } => waiting.extend(those),
+                Error::StopTimeout { waiting: handlers, .. } => waiting.extend(handlers),
                 other => return Err(other),
             }
         }
         waiting.sort();
-        ended_or(limit, waiting)
+        stop_result(limit, waiting)
     }
 
-    /// What all reflectors are doing, but for those of informers that somebody has stopped.
+    /// The status of all reflectors, except those of stopped informers.
     pub fn status(&self) -> Vec<ReflectorStatus> {
-        self.wanted().iter().flat_map(|entry| entry.informer.status()).collect()
+        self.active().iter().flat_map(|entry| entry.informer.status()).collect()
     }
 
-    /// The figures of all informers, each with what it is for: `/api/v1/pods`, `/api/v1/pods in a, b where app=web`. Typed, dynamic and
-    /// metadata-only informers of the same objects have the same name.
+    /// The metrics of all informers by name: `/api/v1/pods`, `/api/v1/pods in a, b where app=web`.
+    /// Typed, dynamic and metadata-only informers of the same objects have the same name.
     pub fn metrics(&self) -> Vec<(String, InformerMetrics)> {
         let metrics = |entry: &Entry| (entry.name.to_string(), entry.informer.metrics());
-        let mut metrics: Vec<_> = self.wanted().iter().map(metrics).collect();
+        let mut metrics: Vec<_> = self.active().iter().map(metrics).collect();
         metrics.sort_by(|(a, _), (b, _)| a.cmp(b));
         metrics
-    }
-}
-
-impl Entry {
-    fn holds<K: Object>(&self, informer: &Informer<K>) -> bool {
-        let any: &dyn Any = &*self.informer;
-        any.downcast_ref::<Informer<K>>().is_some_and(|held| held.is_same(informer))
-    }
-
-    fn typed<K: Object>(&self) -> Informer<K> {
-        let any: &dyn Any = &*self.informer;
-        // The identity holds the type.
-        any.downcast_ref::<Informer<K>>().cloned().expect("informers are filed under their type")
     }
 }
 
@@ -607,9 +371,9 @@ mod tests {
     use steersman_testing::Embedded;
 
     use super::*;
-    use crate::{ListOptions, ListerWatcher, WatchOptions};
+    use crate::{ListOptions, ListerWatcher, StorageOptions, WatchOptions};
 
-    /// A server whose client has a bug.
+    /// A client with a bug: every watch panics.
     struct Buggy(ApiListerWatcher<ConfigMap>);
 
     impl ListerWatcher for Buggy {
@@ -630,22 +394,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn informers_start_in_the_order_in_which_they_were_asked_for() {
-        let factory = SharedInformerFactory::new(Client::from(Embedded::start().client()));
+    async fn informers_start_in_the_order_of_requests() {
+        let factory = SharedInformerFactory::new(Embedded::start().client());
         let names: Vec<_> = (0..16).map(|number| format!("namespace-{number}")).collect();
         for name in &names {
-            factory.informer::<ConfigMap>(InformerOptions::all().namespace(name)).expect("the options make sense");
+            factory.informer::<ConfigMap>(InformerOptions::all().namespace(name)).expect("the options are valid");
         }
-        let started: Vec<_> = factory.wanted().iter().map(|entry| entry.name.clone()).collect();
+        let started: Vec<_> = factory.active().iter().map(|entry| entry.name.clone()).collect();
         assert!(names.iter().zip(&started).all(|(name, started)| started.contains(name)), "{started:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_informer_that_failed_is_seen_until_somebody_asks_for_a_new_one() {
-        let client = Client::from(Embedded::start().client());
+    async fn a_failed_informer_is_visible_until_a_new_one_is_requested() {
+        let client = Embedded::start().client();
         let buggy = Buggy(ApiListerWatcher::new(client.all_namespaces::<ConfigMap>()));
         let factory = SharedInformerFactory::new(client);
-        factory.informer::<ConfigMap>(InformerOptions::all()).expect("the options make sense");
+        factory.informer::<ConfigMap>(InformerOptions::all()).expect("the options are valid");
         {
             let mut informers = factory.informers();
             let entry = informers.values_mut().next().expect("there is one");
@@ -662,7 +426,7 @@ mod tests {
         let error = factory.wait_for_cache_sync(Duration::MAX).await.expect_err("it never syncs").to_string();
         assert!(error.contains("/configmaps: stopped") && error.contains("panicked"), "{error}");
         assert_eq!(factory.status().len(), 1);
-        let new = factory.informer::<ConfigMap>(InformerOptions::all()).expect("the options make sense");
+        let new = factory.informer::<ConfigMap>(InformerOptions::all()).expect("the options are valid");
         factory.start().expect("there is a runtime");
         factory.wait_for_cache_sync(Duration::MAX).await.expect("it syncs");
         assert!(new.has_synced() && factory.status().len() == 1);

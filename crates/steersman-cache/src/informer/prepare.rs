@@ -1,4 +1,4 @@
-//! Calls the user's index functions before the cache is locked.
+//! Calls index functions before the cache is locked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,18 +7,19 @@ use steersman_wire::ObjectError;
 
 use crate::object::cached::{Cached, Object};
 use crate::queue::delta_fifo::{Batch, Delta, Work};
-use crate::store::indexer::{Index, Ready, Values};
+use crate::store::indexer::{Index, PreparedValues, Values};
 
-/// What the user's functions made of objects.
+/// The results of index functions for a batch.
 #[derive(Default)]
 pub(super) struct Prepared {
-    pub(super) ready: Ready,
-    /// Those that did not decode, but for those of which that was said when they came.
-    pub(super) undecoded: Vec<ObjectError>,
+    pub(super) values: PreparedValues,
+    /// Objects that did not decode, except those that were reported on arrival.
+    pub(super) decode_errors: Vec<ObjectError>,
 }
 
-/// The values of an object in an index. A function that panics is counted, and the object has no values there; nor has one that does not
-/// decode.
+/// The values of an object in an index.
+///
+/// An object has no values if it does not decode, or if the function panics, which is counted.
 pub(super) fn values<K: Object>(
     index: &Index<K>,
     object: &Cached<K>,
@@ -27,20 +28,20 @@ pub(super) fn values<K: Object>(
     let mut values = Values::default();
     match catch_unwind(AssertUnwindSafe(|| index.read(object, &mut values))) {
         Ok(Ok(())) => (values, None),
-        Ok(Err(error)) => (Values::default(), (!object.came_undecoded()).then(|| error.into_object_error())),
+        Ok(Err(error)) => (Values::default(), (!object.failed_eager_decode()).then(|| error.into_object_error())),
         Err(_) => {
             panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(?object, ?index, "the function of an index panicked; the object has no values in it");
+            tracing::error!(?object, ?index, "index function panicked, the object has no values in the index");
             (Values::default(), None)
         }
     }
 }
 
-/// The values of a batch's objects in those indexes, for each that is not `held` as it is.
+/// The values of a batch's objects in these indexes, except for objects that `is_cached`.
 pub(super) fn batch<K: Object>(
     batch: &Batch<Cached<K>>,
     indexes: &[(usize, Index<K>)],
-    held: impl Fn(&Cached<K>) -> bool,
+    is_cached: impl Fn(&Cached<K>) -> bool,
     panics: &AtomicU64,
 ) -> Prepared {
     let mut prepared = Prepared::default();
@@ -48,17 +49,17 @@ pub(super) fn batch<K: Object>(
         return prepared;
     }
     let mut read = |object: &Cached<K>| {
-        if held(object) {
+        if is_cached(object) {
             return;
         }
-        // However many indexes find it so.
-        let mut undecoded = None;
-        for (place, index) in indexes {
+        // One error per object, however many indexes fail to decode it.
+        let mut decode_error = None;
+        for (position, index) in indexes {
             let (values, error) = values(index, object, panics);
-            prepared.ready.insert((object.address(), *place), values);
-            undecoded = undecoded.or(error);
+            prepared.values.insert((object.address(), *position), values);
+            decode_error = decode_error.or(error);
         }
-        prepared.undecoded.extend(undecoded);
+        prepared.decode_errors.extend(decode_error);
     };
     match &batch.work {
         Work::Changes(changes) => {

@@ -1,4 +1,4 @@
-//! Applies batches and sends events to the handlers.
+//! Applies batches to the cache and sends events to the handlers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,46 +11,45 @@ use crate::informer::handlers::{Event, EventHandler, HandlerHandle, Listener, Me
 use crate::object::cached::{Cached, Object};
 use crate::queue::delta_fifo::{Batch, Delta, Work};
 use crate::queue::source::Source;
-use crate::store::indexer::{Indexer, Ready, Replaced, Snapshot};
+use crate::store::indexer::{Indexer, PreparedValues, Replaced, Snapshot};
 
-/// The shortest time between two resyncs of a handler.
+/// Shortest time between two resyncs of a handler.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
-/// A longer time than this between two resyncs is no different.
+/// Longest time between two resyncs: a later `Instant` may not exist.
 const LONGEST_RESYNC: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// The handlers of an informer, and how far its sources are. All it does happens under one lock.
+/// The handlers of an informer and the progress of its sources. One lock guards all of it.
 pub(super) struct Processor<K> {
     handlers: Vec<Handler<K>>,
     sources: Vec<Progress<K>>,
     stopped: bool,
     resyncs_skipped: u64,
     events_merged: Arc<AtomicU64>,
-    /// Those who were there at the end.
+    /// The handlers at the time of the stop.
     ending: Vec<HandlerHandle>,
 }
 
 struct Progress<K> {
     source: Arc<Source<K>>,
-    /// Up to which version everything is in the cache; empty before the first list.
+    /// All events up to this version are in the cache. Empty before the first list.
     reached: String,
     /// Whether the first list is in the cache.
     synced: bool,
 }
 
-/// A batch on its way into the cache.
-pub(super) struct Task<K> {
+/// A batch with the values of its objects in the indexes by function.
+pub(super) struct PreparedBatch<K> {
     pub(super) batch: Batch<Cached<K>>,
-    /// Whether the first list of its source is in the cache with it.
+    /// Whether it completes the first list of its source.
     pub(super) synced: bool,
-    /// What the user's functions made of its objects.
-    pub(super) ready: Ready,
+    pub(super) values: PreparedValues,
 }
 
-/// What came of a batch.
+/// The effect of a batch.
 pub(super) struct Processed {
-    /// Whether any object has changed.
+    /// Whether an object changed.
     pub(super) changed: bool,
-    /// Whether everything that was there from the start is in the cache.
+    /// Whether the initial objects of all sources are in the cache.
     pub(super) synced: bool,
 }
 
@@ -66,13 +65,13 @@ struct Resync {
 }
 
 impl<K> Processor<K> {
-    /// Lets no handler in any more. Those who are there end when they have been told what they were sent.
+    /// Accepts no further handlers. Current ones end when they have received what was sent to them.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.ending.extend(self.handlers.drain(..).map(|handler| handler.handle));
     }
 
-    /// Those who were there when it was stopped.
+    /// The handlers at the time of the stop.
     pub(super) fn ending(&self) -> Vec<HandlerHandle> {
         self.ending.clone()
     }
@@ -91,7 +90,7 @@ impl<K: Object> Processor<K> {
         }
     }
 
-    /// Adds a handler, which is told of every object there is first. `None` after the end.
+    /// Adds a handler, which first receives every object. `None` after the stop.
     pub(super) fn add_handler(
         &mut self,
         handler: impl EventHandler<K>,
@@ -125,30 +124,30 @@ impl<K: Object> Processor<K> {
         self.handlers.iter().map(|handler| handler.handle.pending()).sum()
     }
 
-    /// How often a handler was spared a resync because it was not through with the one before.
+    /// Number of resyncs that a handler skipped, because it had not finished the previous one.
     pub(super) fn resyncs_skipped(&self) -> u64 {
         self.resyncs_skipped
     }
 
-    /// How many events were merged into others of the same object, because their handler was far behind.
+    /// Number of events that were merged into others of the same object.
     pub(super) fn events_merged(&self) -> u64 {
         self.events_merged.load(Ordering::Relaxed)
     }
 
-    /// Whether everything that was there from the start is in the cache.
+    /// Whether the initial objects of all sources are in the cache.
     fn synced(&self) -> bool {
         self.sources.iter().all(|progress| progress.synced)
     }
 
-    /// Takes a batch of a source into the cache, and sends what it changed to the handlers. `synced`: the source's first list is in
-    /// the cache then.
-    pub(super) fn process(&mut self, index: usize, work: Task<K>, cache: &RwLock<Indexer<K>>) -> Processed {
-        let Task { batch, synced, ready } = work;
+    /// Applies a batch of the source at `index` to the cache, and sends the changes to the
+    /// handlers.
+    pub(super) fn process(&mut self, index: usize, work: PreparedBatch<K>, cache: &RwLock<Indexer<K>>) -> Processed {
+        let PreparedBatch { batch, synced, values } = work;
         let progress = &mut self.sources[index];
         let initial = !progress.synced;
         let mut events = Vec::new();
         let mut indexer = cache.write().unwrap_or_else(PoisonError::into_inner);
-        indexer.set_ready(ready);
+        indexer.set_prepared(values);
         match batch.work {
             Work::Changes(changes) => {
                 for change in changes {
@@ -157,17 +156,18 @@ impl<K: Object> Processor<K> {
             }
             Work::Replace(objects) => {
                 let replaced = indexer.replace_in(progress.source.namespace.as_deref(), objects);
-                compare(replaced, initial, &mut events);
+                replaced_events(replaced, initial, &mut events);
             }
             Work::Nothing => {}
         }
-        indexer.set_ready(Ready::new());
+        indexer.set_prepared(PreparedValues::new());
         if let Some(reached) = batch.reached {
             progress.reached = reached;
         }
         progress.synced |= synced;
         indexer.set_resource_version(self.reached());
-        // Whoever sees that version, and then that nothing waits for a handler, is to know that the handler was told.
+        // Before the lock is released: a caller that sees the new version and then no pending
+        // events of a handler may conclude that the handler has received the change.
         let announced = events.len();
         self.handlers.iter().for_each(|handler| handler.listener.announce(announced));
         drop(indexer);
@@ -180,8 +180,9 @@ impl<K: Object> Processor<K> {
         Processed { changed, synced }
     }
 
-    /// Up to which version everything of all sources is in the cache: the least of theirs, or none as long as one has not been
-    /// listed (test `no_version_is_reached_before_every_namespace_is_listed`), or when they do not compare.
+    /// All events of all sources up to this version are in the cache: the least of their versions.
+    /// Empty until every source is listed (test
+    /// `no_version_is_reached_before_every_namespace_is_listed`), or if versions do not compare.
     fn reached(&self) -> &str {
         let versions = self.sources.iter().map(|progress| &*progress.reached);
         let least = versions.reduce(|a, b| match compare_resource_version(a, b) {
@@ -192,8 +193,8 @@ impl<K: Object> Processor<K> {
         least.unwrap_or("")
     }
 
-    /// Sends events to all handlers, for whom as many were announced, each of them once in memory. What tells nothing new goes to those who
-    /// want resyncs.
+    /// Sends events to all handlers, after their number was announced. All handlers share one
+    /// allocation. Events with equal versions go only to handlers with resyncs.
     fn send(&mut self, events: Vec<Event<K>>) {
         let announced = events.len();
         self.handlers.retain(|handler| handler.listener.is_open());
@@ -202,21 +203,21 @@ impl<K: Object> Processor<K> {
         }
         let repetitions = events.iter().any(Event::is_repetition);
         let all: Arc<[_]> = events.into();
-        let news: Option<Arc<[_]>> =
+        let changes: Option<Arc<[_]>> =
             repetitions.then(|| all.iter().filter(|event| !event.is_repetition()).cloned().collect());
         for handler in &self.handlers {
-            let events = if handler.resync.is_some() { &all } else { news.as_ref().unwrap_or(&all) };
+            let events = if handler.resync.is_some() { &all } else { changes.as_ref().unwrap_or(&all) };
             handler.listener.send_announced(events, announced);
         }
     }
 
-    /// When the next handler wants to be told of everything again.
+    /// The time of the next resync of a handler.
     pub(super) fn next_resync(&self) -> Option<Instant> {
         self.handlers.iter().filter_map(|handler| handler.resync.as_ref()).map(|resync| resync.next).min()
     }
 
-    /// Tells those of everything whose time has come, but for those who are not through with the last time: what a slow handler has not
-    /// been told would grow by all objects each time.
+    /// Sends every object to the handlers that are due. A handler that has not finished the last
+    /// resync skips this one: otherwise its backlog would grow by all objects each time.
     pub(super) fn resync(&mut self, now: Instant, objects: impl FnOnce() -> Snapshot<K>) {
         self.handlers.retain(|handler| handler.listener.is_open());
         let mut due = Vec::new();
@@ -235,17 +236,17 @@ impl<K: Object> Processor<K> {
         if due.is_empty() {
             return;
         }
-        let again = |object: &Cached<K>| Event::Update { old: object.clone(), new: object.clone() };
-        let events: Arc<[_]> = objects().iter().map(again).collect();
+        let repeat = |object: &Cached<K>| Event::Update { old: object.clone(), new: object.clone() };
+        let events: Arc<[_]> = objects().iter().map(repeat).collect();
         due.iter().for_each(|listener| listener.send(Message::Resync(Arc::clone(&events))));
     }
 }
 
 fn apply<K: Object>(indexer: &mut Indexer<K>, delta: Delta<Cached<K>>, events: &mut Vec<Event<K>>) {
     match delta {
-        Delta::Added(object) | Delta::Updated(object) | Delta::Sync(object) => match indexer.upsert(object.clone()) {
+        Delta::Added(object) | Delta::Updated(object) => match indexer.upsert(object.clone()) {
             None => events.push(Event::Add { object, initial: false }),
-            Some(old) => update(old, object, events),
+            Some(old) => update_events(old, object, events),
         },
         Delta::Deleted { object, final_state_unknown } => {
             if indexer.delete(object.meta().namespace(), object.meta().name()).is_some() {
@@ -255,8 +256,8 @@ fn apply<K: Object>(indexer: &mut Indexer<K>, delta: Delta<Cached<K>>, events: &
     }
 }
 
-/// An object of the same name but another uid is not the same: the one went unseen, the other came.
-fn update<K>(old: Cached<K>, new: Cached<K>, events: &mut Vec<Event<K>>) {
+/// The event of an update. Another uid means another object: the old one was deleted unseen.
+fn update_events<K>(old: Cached<K>, new: Cached<K>, events: &mut Vec<Event<K>>) {
     if old.is_same_object(&new) {
         events.push(Event::Update { old, new });
     } else {
@@ -265,9 +266,9 @@ fn update<K>(old: Cached<K>, new: Cached<K>, events: &mut Vec<Event<K>>) {
     }
 }
 
-/// What a list has changed: first what is gone, then what came and what is different.
-fn compare<K>(replaced: Replaced<K>, initial: bool, events: &mut Vec<Event<K>>) {
+/// The events of a list: first deletions, then additions and updates.
+fn replaced_events<K>(replaced: Replaced<K>, initial: bool, events: &mut Vec<Event<K>>) {
     events.extend(replaced.deleted.into_iter().map(|object| Event::Delete { object, final_state_unknown: true }));
     events.extend(replaced.added.into_iter().map(|object| Event::Add { object, initial }));
-    replaced.updated.into_iter().for_each(|(old, new)| update(old, new, events));
+    replaced.updated.into_iter().for_each(|(old, new)| update_events(old, new, events));
 }

@@ -1,4 +1,4 @@
-//! The whole set of objects, each time it has changed.
+//! The whole set of objects, after each change.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use crate::informer::Progress;
 use crate::object::cached::Object;
 use crate::store::indexer::Snapshot;
 
-/// Follows the whole set of objects of an informer, for those who compute something of all of them: what client-go's
-/// `UndeltaStore` is for.
+/// Follows the whole set of objects of an informer, for consumers that compute from all of them:
+/// the use of client-go's `UndeltaStore`.
 ///
-/// However much has changed since the last call, the subscriber gets the newest set, once: there is no backlog (test
-/// `a_subscriber_gets_the_newest_set_and_never_a_backlog`).
+/// The subscriber gets the newest set once, however many changes there were since the last call.
+/// There is no backlog (test `a_subscriber_gets_the_newest_set_and_never_a_backlog`).
 pub struct Subscription<K> {
     lister: Lister<K>,
     progress: watch::Receiver<Progress>,
-    /// How many changes there had been when the set was last given; none before.
+    /// Number of changes when the set was last returned.
     seen: Option<u64>,
 }
 
@@ -32,8 +32,8 @@ impl<K: Object> Subscription<K> {
         Self { lister, progress, seen: None }
     }
 
-    /// Waits until the set has changed since the last call, and returns all of it. The first one comes when the informer has
-    /// synced. `None` when the informer has stopped and there is nothing new.
+    /// Waits until the set has changed since the last call, and returns it. The first call returns
+    /// when the informer has synced. `None` if the informer has stopped without further changes.
     pub async fn changed(&mut self) -> Option<Snapshot<K>> {
         let seen = self.seen;
         let is_new = |progress: &Progress| progress.synced && seen != Some(progress.changes);

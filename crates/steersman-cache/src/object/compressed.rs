@@ -1,8 +1,9 @@
-//! Bodies kept compressed, under a dictionary that is trained on the kind's own objects.
+//! Compressed bodies, with a dictionary that is trained on the kind's own objects.
 //!
-//! The first few objects are kept as they are. Then they serve as a makeshift dictionary. When there are enough, a thread of its own
-//! trains a proper one, compresses with it those that have come meanwhile, and ends; new ones are compressed as they come. When objects no longer shrink as
-//! they should, because other ones come than those it was trained on, the next dictionary is trained on the recent ones.
+//! The first few objects stay uncompressed and then serve as a bootstrap dictionary. Once there are
+//! enough, a thread trains a dictionary, compresses the objects so far with it, and ends. New
+//! objects are compressed on arrival. When objects shrink less than expected, because they differ
+//! from those of the training, the next dictionary is trained on the recent ones.
 
 mod dictionary;
 #[cfg(test)]
@@ -14,54 +15,54 @@ use std::thread;
 
 use self::dictionary::Samples;
 pub(crate) use self::dictionary::{Corrupt, Dictionary};
-use crate::object::cached::{Entry, Object};
-use crate::object::memory;
+use crate::object::body::Entry;
+use crate::object::cached::Object;
 use crate::object::storage::Shared;
 
-/// So many objects are a makeshift dictionary: without one, those that come while the first is trained would take many times the
-/// memory that is needed in the end, and leave holes in it.
-const MAKESHIFT: usize = 16;
-/// On how many objects a dictionary is trained.
+/// Objects in the bootstrap dictionary. Without one, the objects that arrive during the first
+/// training would take many times their final memory, and fragment it.
+const BOOTSTRAP: usize = 16;
+/// Objects that a dictionary is trained on.
 const SAMPLES: usize = 300;
-/// From the recent ones, fewer will do.
+/// Smallest number of them, if there are fewer recent objects.
 const SAMPLES_MIN: usize = 100;
-/// As much of a large object is looked at.
+/// Largest part of an object that is a sample.
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
-/// After how many objects it is checked whether they still shrink.
+/// Objects between two checks of the ratio.
 const WINDOW: usize = 1000;
-/// How much worse than at first is too bad.
-const WORSE: f64 = 1.5;
-/// There are no more dictionaries than that at a time: old ones stay as long as an object needs them.
+/// A ratio worse than the trained one by this factor starts a new training.
+const RETRAIN_FACTOR: f64 = 1.5;
+/// Largest number of dictionaries. Old ones live as long as an object needs them.
 const DICTIONARIES_MAX: usize = 4;
 
-/// Training takes memory and a core for a moment: one storage after the other.
-static TURN: Mutex<()> = Mutex::new(());
+/// Training takes memory and a core for a moment, so one storage trains at a time.
+static TRAINING: Mutex<()> = Mutex::new(());
 
-/// What a storage knows of its dictionaries.
+/// The dictionaries of a storage.
 pub(crate) struct Compression<K> {
     state: Mutex<State<K>>,
-    /// Told when a training has ended.
+    /// Notified when a training has ended.
     ended: Condvar,
 }
 
 struct State<K> {
     dictionary: Option<Arc<Dictionary>>,
-    /// Those that were made and may still be in use.
+    /// All dictionaries that may be in use.
     dictionaries: Vec<Weak<Dictionary>>,
     versions: u64,
     training: bool,
-    /// Serves until the first one is trained.
-    makeshift: Option<Arc<Dictionary>>,
-    /// Those that wait for the first dictionary.
+    /// Used until the first one is trained.
+    bootstrap: Option<Arc<Dictionary>>,
+    /// Objects that wait for the first dictionary.
     waiting: Vec<Weak<Entry<K>>>,
-    /// How many must wait before it is looked again whether they are enough.
-    look_at: usize,
-    /// The last ones that came since there is a dictionary.
+    /// Number of waiting objects at which the next check for a training is due.
+    check_at: usize,
+    /// The last objects that arrived after the first dictionary.
     recent: VecDeque<Weak<Entry<K>>>,
     window: Window,
 }
 
-/// How much the last objects have shrunk.
+/// Sizes of the last objects before and after compression.
 #[derive(Default)]
 struct Window {
     objects: usize,
@@ -69,7 +70,7 @@ struct Window {
     after: usize,
 }
 
-/// What is to be seen of it from outside.
+/// Metrics of the dictionaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CompressionMetrics {
     pub(crate) dictionary_version: u64,
@@ -80,15 +81,14 @@ pub(crate) struct CompressionMetrics {
 
 impl<K> Compression<K> {
     pub(crate) fn new() -> Self {
-        memory::keep_little();
         let state = State {
             dictionary: None,
             dictionaries: Vec::new(),
             versions: 0,
             training: false,
-            makeshift: None,
+            bootstrap: None,
             waiting: Vec::new(),
-            look_at: SAMPLES,
+            check_at: SAMPLES,
             recent: VecDeque::new(),
             window: Window::default(),
         };
@@ -115,7 +115,7 @@ impl<K> Compression<K> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects to train on: of those that wait, or else of the recent ones.
+    /// Objects to train on: the waiting ones and the recent ones.
     fn samples(&self) -> Samples {
         let entries: Vec<_> = {
             let state = self.state();
@@ -125,12 +125,13 @@ impl<K> Compression<K> {
         let mut samples = Samples::default();
         for entry in entries.iter().step_by(entries.len().div_ceil(SAMPLES).max(1)) {
             let Some(entry) = entry.upgrade() else { continue };
-            entry.with_remainder(|kept| samples.push(&kept[..kept.len().min(SAMPLE_BYTES_MAX)]));
+            entry.with_remainder(|remainder| samples.push(&remainder[..remainder.len().min(SAMPLE_BYTES_MAX)]));
         }
         samples
     }
 
-    /// From now on new objects are compressed with this dictionary. Gives those that have waited for it.
+    /// Compresses new objects with this dictionary from now on. Returns the objects that waited for
+    /// it.
     fn publish(&self, dictionary: &Arc<Dictionary>) -> Vec<Weak<Entry<K>>> {
         let mut state = self.state();
         state.versions = dictionary.version;
@@ -138,9 +139,9 @@ impl<K> Compression<K> {
         let before = state.dictionary.replace(Arc::clone(dictionary));
         state.window = Window::default();
         let waiting = std::mem::take(&mut state.waiting);
-        let makeshift = state.makeshift.take();
+        let bootstrap = state.bootstrap.take();
         drop(state);
-        drop((before, makeshift));
+        drop((before, bootstrap));
         waiting
     }
 
@@ -153,13 +154,13 @@ impl<K> Compression<K> {
         self.ended.notify_all();
     }
 
-    /// Waits until no dictionary is being trained and all objects that waited for one are compressed.
+    /// Waits until no training runs and all objects that waited for one are compressed.
     #[cfg(test)]
-    pub(crate) fn settle(&self) {
-        let patience = std::time::Duration::from_secs(120);
+    pub(crate) fn wait_until_trained(&self) {
+        let limit = std::time::Duration::from_secs(120);
         let (state, waited) = self
             .ended
-            .wait_timeout_while(self.state(), patience, |state| state.training)
+            .wait_timeout_while(self.state(), limit, |state| state.training)
             .unwrap_or_else(PoisonError::into_inner);
         drop(state);
         assert!(!waited.timed_out(), "a dictionary is still being trained");
@@ -167,7 +168,7 @@ impl<K> Compression<K> {
 }
 
 impl<K: Object> Compression<K> {
-    /// An object has come and is kept as it is, because there was no dictionary.
+    /// Records an object that was stored uncompressed, because there was no dictionary.
     pub(crate) fn wait_for_dictionary(&self, entry: &Arc<Entry<K>>) {
         let mut state = self.state();
         if let Some(dictionary) = state.dictionary.clone() {
@@ -175,25 +176,25 @@ impl<K: Object> Compression<K> {
             return entry.compress(&dictionary);
         }
         state.waiting.push(Arc::downgrade(entry));
-        if state.makeshift.is_none() && state.waiting.len() >= MAKESHIFT {
-            state.makeshift = state.make_shift();
+        if state.bootstrap.is_none() && state.waiting.len() >= BOOTSTRAP {
+            state.bootstrap = state.bootstrap_dictionary();
         }
-        if let Some(makeshift) = &state.makeshift {
-            entry.compress(makeshift);
+        if let Some(bootstrap) = &state.bootstrap {
+            entry.compress(bootstrap);
         }
-        if state.waiting.len() < state.look_at {
+        if state.waiting.len() < state.check_at {
             return;
         }
         state.waiting.retain(|entry| entry.strong_count() > 0);
-        state.look_at = (2 * state.waiting.len()).max(SAMPLES);
+        state.check_at = (2 * state.waiting.len()).max(SAMPLES);
         if state.waiting.len() >= SAMPLES {
             state.train(&entry.storage);
         }
     }
 
-    /// An object of `before` bytes has come when there was a dictionary.
-    pub(crate) fn came(&self, entry: &Arc<Entry<K>>, before: usize) {
-        let after = entry.bytes().map_or(before, |bytes| bytes.kept_len());
+    /// Records an object of `before` bytes that was stored compressed.
+    pub(crate) fn record(&self, entry: &Arc<Entry<K>>, before: usize) {
+        let after = entry.bytes().map_or(before, |bytes| bytes.data_len());
         let mut state = self.state();
         if state.recent.len() == WINDOW {
             state.recent.pop_front();
@@ -206,7 +207,7 @@ impl<K: Object> Compression<K> {
             return;
         }
         let Window { before, after, .. } = std::mem::take(&mut state.window);
-        let limit = state.dictionary.as_ref().map_or(1.0, |dictionary| dictionary.ratio * WORSE);
+        let limit = state.dictionary.as_ref().map_or(1.0, |dictionary| dictionary.ratio * RETRAIN_FACTOR);
         if after as f64 > before as f64 * limit && state.dictionaries().len() < DICTIONARIES_MAX {
             state.train(&entry.storage);
         }
@@ -214,16 +215,18 @@ impl<K: Object> Compression<K> {
 }
 
 impl<K> State<K> {
-    /// A makeshift of those that wait.
-    fn make_shift(&self) -> Option<Arc<Dictionary>> {
+    /// A bootstrap dictionary of the waiting objects.
+    fn bootstrap_dictionary(&self) -> Option<Arc<Dictionary>> {
         let mut objects = Vec::new();
-        for entry in self.waiting.iter().rev().take(MAKESHIFT).filter_map(Weak::upgrade) {
-            entry.with_remainder(|kept| objects.extend_from_slice(&kept[..kept.len().min(SAMPLE_BYTES_MAX)]));
+        for entry in self.waiting.iter().rev().take(BOOTSTRAP).filter_map(Weak::upgrade) {
+            entry.with_remainder(|remainder| {
+                objects.extend_from_slice(&remainder[..remainder.len().min(SAMPLE_BYTES_MAX)]);
+            });
         }
-        (!objects.is_empty()).then(|| Arc::new(Dictionary::makeshift(&objects)))
+        (!objects.is_empty()).then(|| Arc::new(Dictionary::bootstrap(&objects)))
     }
 
-    /// The dictionaries that are in use.
+    /// The dictionaries in use.
     fn dictionaries(&mut self) -> Vec<Arc<Dictionary>> {
         self.dictionaries.retain(|dictionary| dictionary.strong_count() > 0);
         self.dictionaries.iter().filter_map(Weak::upgrade).collect()
@@ -237,17 +240,17 @@ impl<K: Object> State<K> {
         }
         let storage = Arc::downgrade(storage);
         let thread = thread::Builder::new().name("dictionary".to_owned());
-        // Where no thread can be had now, one may be later.
+        // If the thread cannot be spawned, a later object tries again.
         self.training = thread.spawn(|| Training(storage).run()).is_ok();
     }
 }
 
-/// A training that is under way. It holds neither the storage nor its objects for longer than it takes to look at one.
+/// A running training. It holds neither the storage nor its objects, except while it reads one.
 struct Training<K>(Weak<Shared<K>>);
 
 impl<K> Training<K> {
     fn run(self) {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = TRAINING.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((samples, version)) = self.with(|compression| (compression.samples(), compression.next_version()))
         else {
             return;
@@ -256,7 +259,7 @@ impl<K> Training<K> {
             return;
         }
         let Some(dictionary) = Dictionary::train(&samples, version).map(Arc::new) else { return };
-        drop((samples, turn));
+        drop((samples, lock));
         for entry in self.with(|compression| compression.publish(&dictionary)).into_iter().flatten() {
             if let Some(entry) = entry.upgrade() {
                 entry.compress(&dictionary);
@@ -264,7 +267,7 @@ impl<K> Training<K> {
         }
     }
 
-    /// Nothing when the storage is gone.
+    /// `None` if the storage no longer exists.
     fn with<R>(&self, f: impl FnOnce(&Compression<K>) -> R) -> Option<R> {
         self.0.upgrade()?.compression.as_ref().map(f)
     }

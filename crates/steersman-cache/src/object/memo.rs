@@ -1,42 +1,46 @@
-//! Decoded bodies that are kept for a while.
+//! Keeps frequently read objects decoded.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::object::cached::Entry;
+use crate::object::body::Entry;
 
-/// Objects that are read again and again, decoded, up to a bound.
+/// Frequently read objects in decoded form, up to a limit.
 ///
-/// One that is decoded for the first time is not kept, beyond a [few](FIRST_READS): it goes with its reader, on the reader's own thread. So
-/// reading every object once, as the first reconciles and every resync do, costs no memory here, and drives out nothing that is read all
-/// the time. One that is decoded a second time before [`LATELY`] has passed is kept, and has another chance each time it has been asked for
-/// when its turn to go has come.
+/// **Admission.** An object that is decoded for the first time is not kept, except for a
+/// [few](FIRST_READS): its reader drops it, on the reader's own thread. Reading every object once,
+/// as the first reconciles and every resync do, therefore costs no memory here and evicts no
+/// frequently read object. An object that is decoded a second time within [`RECENT`] is kept.
 ///
-/// What is kept is held by its entry, where readers find it, and goes with it; the memo knows in which order, and takes it out again.
-/// Besides, entries know the objects that they decode to by weak references, so that all who hold one at the same time share it. A weak
-/// reference keeps the memory of its object, so those that nobody holds any more are taken away soon (test
-/// `what_was_read_leaves_no_memory_behind`).
+/// **Eviction.** The oldest object goes first, but one that was read since it was last considered
+/// gets a second chance.
 ///
-/// A state is in it at most once: it is put in when it is decoded, which does not happen while its object is still held.
+/// **Ownership.** The entry owns the decoded object, where readers find it; the memo holds the
+/// order and removes objects. Entries also have weak references to objects that are not in the
+/// memo, so that concurrent readers share them. A weak reference keeps the memory of its object, so
+/// it is dropped soon after the last reader (test `a_decoded_object_leaves_no_memory_behind`).
+///
+/// A state is in the memo at most once: it is inserted when it is decoded, which does not happen
+/// while its object is alive.
 pub(crate) struct Memo<K> {
     bytes_max: usize,
     first_reads: &'static FirstReads,
-    /// How many bytes have been decoded so far: the clock by which a decoding was lately or long ago.
+    /// Number of bytes decoded so far: the clock that decides whether a decoding is recent.
     decoded: AtomicU64,
-    kept: Mutex<Queue<K>>,
-    /// Entries with weak references to objects that are not kept here.
-    loose: Mutex<VecDeque<Weak<Entry<K>>>>,
+    queue: Mutex<Queue<K>>,
+    /// Entries with weak references to objects that the memo does not keep.
+    unpinned: Mutex<VecDeque<Weak<Entry<K>>>>,
 }
 
-/// How many objects may be kept that were read once: where there are few, even the second read need not decode them. For all memos
-/// together, because there are as many as kinds.
+/// Budget of objects that are kept after one read. With few objects, the second read then decodes
+/// nothing. All memos share it, because there is one memo per kind.
 pub(crate) struct FirstReads(AtomicUsize);
 
 static FIRST_READS: FirstReads = FirstReads::new(128);
 
-/// An object that takes more than this part of a memo has to be read twice.
-const FIRST_READ_PART: usize = 64;
+/// An object larger than this fraction of a memo is not kept after one read.
+const FIRST_READ_FRACTION: usize = 64;
 
 impl FirstReads {
     pub(crate) const fn new(count: usize) -> Self {
@@ -49,7 +53,7 @@ impl FirstReads {
     }
 }
 
-/// One of them, until it is dropped.
+/// One unit of the budget, returned on drop.
 struct FirstRead(&'static FirstReads);
 
 impl Drop for FirstRead {
@@ -58,11 +62,11 @@ impl Drop for FirstRead {
     }
 }
 
-/// So many loose entries are left alone: the readers of the last ones are likely to hold their objects still.
-const LOOSE: usize = 16;
+/// Unpinned entries that are not checked: their readers probably still hold the objects.
+const UNPINNED_MIN: usize = 16;
 
-/// As long as so many memos full have been decoded.
-const LATELY: u16 = 4;
+/// A decoding is recent until this multiple of the memo's size has been decoded.
+const RECENT: u16 = 4;
 
 struct Queue<K> {
     slots: VecDeque<Slot<K>>,
@@ -72,7 +76,7 @@ struct Queue<K> {
 struct Slot<K> {
     entry: Weak<Entry<K>>,
     bytes: usize,
-    /// Set if it was kept when it was read once.
+    /// Set if it was kept after one read.
     _first_read: Option<FirstRead>,
 }
 
@@ -94,8 +98,8 @@ impl<K> Queue<K> {
         Some(slot)
     }
 
-    /// Drops the oldest ones as long as their entries are gone: there are other states of those objects by now.
-    fn drop_gone(&mut self) {
+    /// Drops the oldest slots whose entries no longer exist: their objects have newer states.
+    fn drop_dead(&mut self) {
         while self.slots.front().is_some_and(|oldest| oldest.entry.strong_count() == 0) {
             self.pop();
         }
@@ -103,92 +107,92 @@ impl<K> Queue<K> {
 }
 
 impl<K> Memo<K> {
-    /// Keeps objects whose encoded forms have at most so many bytes together.
+    /// A memo of objects whose encoded forms have at most `bytes_max` bytes together.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self::with_first_reads(bytes_max, &FIRST_READS)
     }
 
     fn with_first_reads(bytes_max: usize, first_reads: &'static FirstReads) -> Self {
-        let kept = Mutex::new(Queue { slots: VecDeque::new(), bytes: 0 });
-        Self { bytes_max, first_reads, decoded: AtomicU64::new(0), kept, loose: Mutex::default() }
+        let queue = Mutex::new(Queue { slots: VecDeque::new(), bytes: 0 });
+        Self { bytes_max, first_reads, decoded: AtomicU64::new(0), queue, unpinned: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Queue<K>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue<K>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps `object`, which is what the body of `entry` decodes to, if it is worth keeping.
-    pub(crate) fn keep(&self, entry: &Arc<Entry<K>>, object: &Arc<K>, bytes: usize) {
-        let again = self.was_decoded_lately(entry, bytes);
-        let first_read = if again { None } else { self.first_read(bytes) };
-        if bytes > self.bytes_max || !(again || first_read.is_some()) {
-            return self.let_go_later(Arc::downgrade(entry));
+    /// Keeps `object`, the decoded body of `entry`, if it is admitted. `bytes` is its encoded size.
+    pub(crate) fn insert(&self, entry: &Arc<Entry<K>>, object: &Arc<K>, bytes: usize) {
+        let is_recent = self.was_decoded_recently(entry, bytes);
+        let first_read = if is_recent { None } else { self.first_read(bytes) };
+        if bytes > self.bytes_max || !(is_recent || first_read.is_some()) {
+            return self.release_later(Arc::downgrade(entry));
         }
         let slot = Slot { entry: Arc::downgrade(entry), bytes, _first_read: first_read };
         entry.set_memoized(Some(Arc::clone(object)));
-        let mut dropped = Vec::new();
-        let mut kept = self.kept();
-        // Readers may go on asking meanwhile: there are no more second chances than objects, so this ends.
-        let mut chances = kept.slots.len();
-        while kept.bytes + bytes > self.bytes_max {
-            let Some(oldest) = kept.pop() else { break };
+        let mut evicted = Vec::new();
+        let mut queue = self.queue();
+        // Readers may set the flags again during this loop. A limit on second chances ends it.
+        let mut chances = queue.slots.len();
+        while queue.bytes + bytes > self.bytes_max {
+            let Some(oldest) = queue.pop() else { break };
             if chances > 0 && oldest.take_used() {
                 chances -= 1;
-                kept.push(oldest);
+                queue.push(oldest);
             } else {
-                dropped.push(oldest);
+                evicted.push(oldest);
             }
         }
-        kept.push(slot);
-        drop(kept);
-        // Freeing a large object takes its time, and others need not wait for it.
-        for slot in dropped {
+        queue.push(slot);
+        drop(queue);
+        // Without the lock, because freeing a large object takes time.
+        for slot in evicted {
             if let Some(entry) = slot.entry.upgrade() {
                 entry.set_memoized(None);
-                self.let_go_later(slot.entry);
+                self.release_later(slot.entry);
             }
         }
     }
 
-    /// Whether an object may be kept that has not been read before, lately: where nothing has to go for it, but states that are gone.
+    /// Whether an object is kept after one read: if that evicts nothing but dead slots.
     fn first_read(&self, bytes: usize) -> Option<FirstRead> {
-        if bytes > self.bytes_max / FIRST_READ_PART {
+        if bytes > self.bytes_max / FIRST_READ_FRACTION {
             return None;
         }
-        let mut kept = self.kept();
-        kept.drop_gone();
-        if kept.bytes + bytes > self.bytes_max { None } else { self.first_reads.take() }
+        let mut queue = self.queue();
+        queue.drop_dead();
+        if queue.bytes + bytes > self.bytes_max { None } else { self.first_reads.take() }
     }
 
-    /// Takes the weak reference out of the entry when nobody holds its object any more.
-    fn let_go_later(&self, entry: Weak<Entry<K>>) {
-        let mut loose = self.loose.lock().unwrap_or_else(PoisonError::into_inner);
-        loose.push_back(entry);
-        // Two go for one that comes, so that there are not many more than are held.
+    /// Drops the weak reference of the entry once no reader holds its object.
+    fn release_later(&self, entry: Weak<Entry<K>>) {
+        let mut unpinned = self.unpinned.lock().unwrap_or_else(PoisonError::into_inner);
+        unpinned.push_back(entry);
+        // Checks two entries for each new one, so that few more remain than readers hold.
         for _ in 0..2 {
-            if loose.len() <= LOOSE {
+            if unpinned.len() <= UNPINNED_MIN {
                 break;
             }
-            let Some(oldest) = loose.pop_front() else { break };
-            if oldest.upgrade().is_some_and(|entry| !entry.let_go()) {
-                loose.push_back(oldest);
+            let Some(oldest) = unpinned.pop_front() else { break };
+            if oldest.upgrade().is_some_and(|entry| !entry.release()) {
+                unpinned.push_back(oldest);
             }
         }
     }
 
-    /// Whether it was decoded before, and not long ago. Notes that it is now.
-    fn was_decoded_lately(&self, entry: &Entry<K>, bytes: usize) -> bool {
+    /// Whether it was decoded recently. Records this decoding.
+    fn was_decoded_recently(&self, entry: &Entry<K>, bytes: usize) -> bool {
         let decoded = self.decoded.fetch_add(bytes as u64, Ordering::Relaxed);
         let turns = decoded / self.bytes_max.max(1) as u64;
         // Zero means never.
         let now = (turns % u64::from(u16::MAX)) as u16 + 1;
-        entry.decoded_at(now).is_some_and(|before| now.wrapping_sub(before) <= LATELY)
+        entry.set_decoded_at(now).is_some_and(|before| now.wrapping_sub(before) <= RECENT)
     }
 
-    /// How many objects are kept, and how many bytes their encoded forms have.
+    /// Number of objects, and the size of their encoded forms.
     pub(crate) fn size(&self) -> (usize, usize) {
-        let kept = self.kept();
-        (kept.slots.len(), kept.bytes)
+        let queue = self.queue();
+        (queue.slots.len(), queue.bytes)
     }
 }
 
@@ -208,10 +212,10 @@ mod tests {
 
     fn objects(storage: &Storage<Value>, count: usize) -> Vec<Cached<Value>> {
         let object = |index| format!(r#"{{"kind":"A","metadata":{{"name":"a{index}"}}}}"#);
-        (0..count).map(|index| storage.store(object(index).as_bytes(), None).expect("it is kept")).collect()
+        (0..count).map(|index| storage.store(object(index).as_bytes(), None).expect("it is stored")).collect()
     }
 
-    /// Reads all of them, and says how many were decoded.
+    /// Reads all objects. Returns the number of decodings.
     fn decodes(storage: &Storage<Value>, objects: &[Cached<Value>]) -> u64 {
         let before = storage.metrics().decodes_total;
         objects.iter().for_each(|object| drop(object.get().expect("it decodes")));
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn some_objects_are_kept_when_they_are_read_once() {
+    fn some_objects_are_kept_after_one_read() {
         let storage = storage(10);
         let all = objects(&storage, 30);
         assert_eq!(decodes(&storage, &all), 30);
@@ -228,19 +232,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_drives_nothing_out() {
+    fn an_object_that_is_read_once_evicts_nothing() {
         let storage = storage(10_000);
         let popular = objects(&storage, 50);
         (0..2).for_each(|_| _ = decodes(&storage, &popular));
         let others = objects(&storage, 1000);
         assert_eq!(decodes(&storage, &others), 1000);
         let kept = storage.metrics().memo_objects;
-        assert!((51..200).contains(&kept), "as many as there is room for: {kept}");
+        assert!((51..200).contains(&kept), "as many as fit: {kept}");
         assert_eq!(decodes(&storage, &popular), 0);
     }
 
     #[test]
-    fn a_state_that_is_gone_makes_room_for_another_first_read() {
+    fn a_dropped_state_makes_room_for_another_first_read() {
         let storage = storage(10);
         for _ in 0..3 {
             let all = objects(&storage, 10);
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_memo_keeps_goes_with_its_state() {
+    fn the_memo_does_not_outlive_a_state() {
         let storage = storage(1);
         let mut all = objects(&storage, 1);
         let object = Arc::downgrade(&all[0].get().expect("it decodes"));
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_can_be_looked_at_while_it_is_looked_at() {
+    fn an_object_can_be_read_while_it_is_read() {
         let storage = storage(1);
         let object = objects(&storage, 1).remove(0);
         let name = |value: &Value| value["metadata"]["name"].clone();

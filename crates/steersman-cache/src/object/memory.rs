@@ -1,55 +1,62 @@
-//! How much memory the allocator takes at a time, and how much of what is freed it keeps.
+//! How much memory glibc's allocator takes at a time, and how much freed memory it retains.
 //!
-//! The only module of the workspace with `unsafe` in it: no safe function tells the C library.
+//! The only module of the workspace with `unsafe` code: no safe function configures the C library.
 
 use std::cell::Cell;
-use std::sync::Once;
 
-/// So much is taken at a time: glibc treats larger blocks in another way.
-const ROOM: usize = 60 << 10;
+/// Size of one reservation. glibc maps larger blocks separately.
+const RESERVATION: usize = 60 << 10;
 
 thread_local! {
-    /// About how much of it this thread has left.
+    /// About how much of its reservation this thread has left.
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Has the allocator take room for this many bytes and many more like them from the system.
+/// Has the allocator take memory for this allocation and the next ones from the system at once.
 ///
-/// glibc enlarges the memory of every thread but the first by one block at a time, as if it were the last one: a call into the kernel
-/// for nearly every object of a list, which also holds up the other threads. What is freed here is still the thread's own. It is not
-/// touched, so it takes no memory until it is used.
-pub(crate) fn make_room(bytes: usize) {
-    if cfg!(all(target_os = "linux", target_env = "gnu")) && bytes < ROOM {
-        // While a thread ends, there is no need for it.
+/// glibc extends the heap of every thread but the first by one block at a time: a call into the
+/// kernel for nearly every object of a list, which also blocks the other threads. The reservation
+/// is freed at once and stays with the thread. It is not touched, so it takes no memory until it is
+/// used.
+pub(crate) fn reserve(bytes: usize) {
+    if cfg!(all(target_os = "linux", target_env = "gnu")) && bytes < RESERVATION {
+        // Fails only while the thread ends.
         let _ = LEFT.try_with(|left| match left.get().checked_sub(bytes) {
             Some(rest) => left.set(rest),
             None => {
-                drop(std::hint::black_box(Vec::<u8>::with_capacity(ROOM)));
-                left.set(ROOM - bytes);
+                drop(std::hint::black_box(Vec::<u8>::with_capacity(RESERVATION)));
+                left.set(RESERVATION - bytes);
             }
         });
     }
 }
 
-/// Has the allocator give back what is freed, from a megabyte on.
+/// Has glibc's allocator return freed memory to the system when more than a megabyte of it is at
+/// the end of a heap. Returns whether it did.
 ///
-/// glibc takes the largest block that was ever freed for a sign of what will be needed again, and keeps twice as much for the life of
-/// the process, for each thread. Training a dictionary frees some megabytes, once; kept, they are more than the dictionary saves on ten
-/// thousand objects. Somebody who has set the thresholds in the environment knows better. Other allocators do not mind.
-pub(crate) fn keep_little() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        #[cfg(all(target_os = "linux", target_env = "gnu"))]
-        {
-            const KEPT_MAX: i32 = 1 << 20;
-            const VARIABLES: [&str; 3] = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"];
-            if VARIABLES.iter().all(|name| std::env::var_os(name).is_none()) {
-                #[allow(unsafe_code)]
-                // SAFETY: any thread may call it at any time; it takes the allocator's own locks. What it sets is a number.
-                unsafe {
-                    libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_MAX);
-                }
-            }
+/// The setting is for the whole process, so no library calls this: call it at the start of `main`,
+/// in programs that use [`StorageMode::Compressed`](crate::StorageMode::Compressed) or whose memory
+/// matters after large lists. glibc retains twice the largest block that was ever freed, per
+/// thread, for the life of the process. Training a dictionary frees some megabytes once; retained,
+/// they outweigh what the dictionary saves on ten thousand objects.
+///
+/// Does nothing and returns `false` with another C library, or if `MALLOC_TRIM_THRESHOLD_`,
+/// `MALLOC_MMAP_THRESHOLD_` or `GLIBC_TUNABLES` is in the environment. Other allocators ignore it.
+pub fn release_freed_memory() -> bool {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        const RETAINED_MAX: i32 = 1 << 20;
+        const VARIABLES: [&str; 3] = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"];
+        if VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
+            return false;
         }
-    });
+        #[allow(unsafe_code)]
+        // SAFETY: any thread may call it at any time, because it takes the allocator's own locks.
+        // It sets a number.
+        unsafe {
+            libc::mallopt(libc::M_TRIM_THRESHOLD, RETAINED_MAX) == 1
+        }
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    false
 }

@@ -1,4 +1,4 @@
-//! In which form objects of a kind are kept.
+//! Stores the objects of a kind in one form.
 
 #[cfg(test)]
 mod tests;
@@ -8,34 +8,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use steersman_wire::{Fault, Item, Json, Metadata, ObjectError, Scanned, SharedTexts, Strip, TypeMeta};
+use steersman_wire::{Json, Metadata, ObjectError, ObjectFault, RawItem, Scanned, SharedTexts, Strip, TypeMeta};
 
 use crate::DecodeError;
-use crate::object::cached::{Body, Bytes, Cached, Entry, Object, decode, encode};
+use crate::object::body::{Body, Bytes, Entry};
+use crate::object::cached::{Cached, Object};
 use crate::object::compressed::Compression;
+use crate::object::decode::{decode, encode};
 use crate::object::memo::Memo;
-use crate::object::memory::make_room;
+use crate::object::memory;
 
-/// In which form the bodies of objects are kept.
+/// The form of stored bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum StorageMode {
-    /// As bytes, decoded when asked for; those that are asked for again and again stay decoded.
+    /// As bytes, decoded on demand. Frequently read objects stay decoded.
     #[default]
     Encoded,
-    /// Decoded on arrival. Reading is free; memory is a multiple, and every event pays for decoding. An object that does not decode is
-    /// reported, and kept as bytes.
+    /// Decoded on arrival. Reading is free, memory is a multiple, and every event costs a decoding.
+    /// An object that does not decode is reported and stored as bytes.
     Decoded,
-    /// As bytes under a dictionary that is trained on the kind's own objects as soon as there are some hundred of them; until
-    /// then, and where it gains nothing, as in `Encoded`. A Pod takes about a tenth of its bytes, storing one some
-    /// microseconds more, reading one a few. A dictionary takes about half a megabyte.
+    /// As bytes, compressed with a dictionary that is trained on the kind's own objects once there
+    /// are some hundred of them. Until then, and for objects that do not shrink, as in `Encoded`. A
+    /// Pod takes about a tenth of its bytes. Storing one takes some microseconds more, and reading
+    /// one a few. A dictionary takes about half a megabyte. Programs should also call
+    /// [`release_freed_memory`](crate::release_freed_memory).
     Compressed,
 }
 
-/// Changes an object before it is kept.
+/// Changes an object before it is stored.
 pub type Transform<K> = dyn Fn(&mut K) + Send + Sync;
 
-/// How objects of a kind are kept.
+/// How the objects of a kind are stored.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -46,13 +50,14 @@ pub type Transform<K> = dyn Fn(&mut K) + Send + Sync;
 /// # assert!(options.transform.is_some());
 /// ```
 pub struct StorageOptions<K> {
-    /// In which form.
+    /// The form of bodies.
     pub mode: StorageMode,
-    /// What is left out of every object: `metadata.managedFields` unless said otherwise.
+    /// The fields that are removed from every object. Default: `metadata.managedFields`.
     pub strip: Strip,
-    /// How many bytes of encoded objects may be kept decoded as well. Decoded, they take about five to ten times that.
+    /// Encoded size, in bytes, of the objects that stay decoded. Decoded, they take about five to
+    /// ten times that. Default: 2 MiB.
     pub memo_bytes_max: usize,
-    /// Changes every object before it is kept: see [`transform`](Self::transform()).
+    /// Changes every object before it is stored: see [`transform`](Self::transform()).
     pub transform: Option<Arc<Transform<K>>>,
 }
 
@@ -80,20 +85,23 @@ impl<K> fmt::Debug for StorageOptions<K> {
 }
 
 impl<K> StorageOptions<K> {
-    /// Changes every object before it is kept. It is decoded and encoded again for that, which costs time with every event and
-    /// drops the fields that `K` does not know: where paths to leave out are enough, use `strip`. Name, namespace, uid and
-    /// resourceVersion must stay as they are: an object that comes out with others is refused.
+    /// Changes every object before it is stored.
     ///
-    /// So is one that does not decode, or whose transform panics: what the transform would have removed is not kept. An informer reports
-    /// it by its key and passes it over: it keeps the state that was transformed before, or is not in the cache until a state comes that
-    /// can be (test `an_object_that_cannot_be_transformed_is_not_kept_as_it_came`).
+    /// The object is decoded and encoded again, which costs time with every event and drops the
+    /// fields that `K` does not have. To remove fields by path, use `strip` instead. The transform
+    /// must not change name, namespace, uid and resourceVersion: such an object is rejected.
+    ///
+    /// An object that does not decode, or whose transform panics, is rejected too: what the
+    /// transform would have removed must not be stored. An informer reports it by its key and skips
+    /// it. The cache keeps the last transformed state, or has no state until one can be transformed
+    /// (test `an_object_that_cannot_be_transformed_is_not_kept_as_it_came`).
     #[must_use]
     pub fn transform(mut self, transform: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
 
-    /// Whether both keep objects in the same way, as far as can be told: of transforms only that a clone is the same.
+    /// Whether both store objects in the same way. Of transforms, only clones are equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same_transform = match (&self.transform, &other.transform) {
             (None, None) => true,
@@ -107,16 +115,16 @@ impl<K> StorageOptions<K> {
     }
 }
 
-/// Makes [`Cached`] objects of one kind out of bytes, all kept in the same form.
+/// Stores objects of one kind, all in the same form.
 pub struct Storage<K> {
     shared: Arc<Shared<K>>,
 }
 
-/// What all objects of a storage have in common.
+/// Shared by all objects of a storage.
 pub(crate) struct Shared<K> {
     options: StorageOptions<K>,
     pub(crate) memo: Memo<K>,
-    /// What the metadata of several objects has alike.
+    /// Metadata texts that several objects share.
     texts: SharedTexts,
     /// In the mode [`StorageMode::Compressed`].
     pub(crate) compression: Option<Compression<K>>,
@@ -126,14 +134,14 @@ pub(crate) struct Shared<K> {
     views: AtomicU64,
 }
 
-/// An object that is kept.
-pub(crate) struct Kept<K> {
+/// A stored object.
+pub(crate) struct Stored<K> {
     pub(crate) object: Cached<K>,
-    /// What was wrong, if it was to be decoded for that and could not be.
-    pub(crate) undecoded: Option<Box<ObjectError>>,
+    /// Set if decoding on arrival was required and failed.
+    pub(crate) decode_error: Option<Box<ObjectError>>,
 }
 
-/// What is kept at the moment.
+/// Current numbers of a storage.
 #[derive(Default)]
 pub(crate) struct Gauges {
     objects: AtomicUsize,
@@ -142,24 +150,24 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
-    /// A state has come, which is kept as these bytes or else decoded.
-    fn came<K>(&self, bytes: Option<&Bytes<K>>) {
+    /// Counts a state. `bytes` is its body, if that is encoded.
+    fn add<K>(&self, bytes: Option<&Bytes<K>>) {
         self.objects.fetch_add(1, Ordering::Relaxed);
         let Some(bytes) = bytes else { return };
-        self.body_bytes.fetch_add(bytes.kept_len(), Ordering::Relaxed);
+        self.body_bytes.fetch_add(bytes.data_len(), Ordering::Relaxed);
         self.compressed_objects.fetch_add(bytes.is_compressed().into(), Ordering::Relaxed);
     }
 
-    /// A state is no longer held by anybody.
-    pub(crate) fn gone<K>(&self, bytes: Option<&Bytes<K>>) {
+    /// Subtracts a state that was dropped.
+    pub(crate) fn remove<K>(&self, bytes: Option<&Bytes<K>>) {
         self.objects.fetch_sub(1, Ordering::Relaxed);
         let Some(bytes) = bytes else { return };
-        self.body_bytes.fetch_sub(bytes.kept_len(), Ordering::Relaxed);
+        self.body_bytes.fetch_sub(bytes.data_len(), Ordering::Relaxed);
         self.compressed_objects.fetch_sub(bytes.is_compressed().into(), Ordering::Relaxed);
     }
 
-    /// A state that came before is compressed now, or again.
-    pub(crate) fn compressed(&self, before: usize, after: usize, again: bool) {
+    /// Records that a stored state was compressed, perhaps for the second time.
+    pub(crate) fn compress(&self, before: usize, after: usize, again: bool) {
         self.body_bytes.fetch_sub(before - after, Ordering::Relaxed);
         self.compressed_objects.fetch_add((!again).into(), Ordering::Relaxed);
     }
@@ -183,33 +191,34 @@ impl<K> Shared<K> {
     }
 }
 
-/// What a storage has done so far.
+/// Metrics of a [`Storage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StorageMetrics {
-    /// `cache_decodes_total`: how many times a whole object was decoded.
+    /// `cache_decodes_total`: number of times a whole object was decoded.
     pub decodes_total: u64,
-    /// How many of those failed: the object did not fit its type, or the type's own code panicked.
+    /// Number of failed decodings: the object did not fit its type, or the type's own code
+    /// panicked.
     pub decode_errors_total: u64,
-    /// How many times some fields were decoded with [`Cached::view`].
+    /// Number of times some fields were decoded with [`Cached::view`].
     pub views_total: u64,
-    /// How many decoded objects are kept for a while.
+    /// Number of frequently read objects that stay decoded.
     pub memo_objects: usize,
-    /// How many bytes their encoded forms have.
+    /// Size of their encoded forms in bytes.
     pub memo_bytes: usize,
-    /// How many states are held by anybody, in a cache or elsewhere.
+    /// Number of states in memory, in a cache or elsewhere.
     pub objects: usize,
-    /// How many bytes their bodies are kept in, those of decoded ones not counted. What an object's metadata holds is kept there, and not
-    /// in its body.
+    /// Size of their stored bodies in bytes, except decoded ones. A body does not contain what the
+    /// object's metadata holds.
     pub body_bytes: usize,
-    /// How many of them are kept compressed.
+    /// Number of compressed states.
     pub compressed_objects: usize,
-    /// Which dictionary new objects are compressed with: the first one is 1, and 0 means none.
+    /// The dictionary for new objects: the first one is 1, and 0 means none.
     pub dictionary_version: u64,
-    /// How many dictionaries are in use. An old one is freed with the last object that needs it.
+    /// Number of dictionaries in use. An old one is freed with the last object that needs it.
     pub dictionaries: usize,
-    /// How many bytes of memory they take.
+    /// Their memory in bytes.
     pub dictionary_bytes: usize,
-    /// Whether a dictionary is being trained, or objects that have waited for it are being compressed.
+    /// Whether a training runs, or compresses the objects that waited for it.
     pub dictionary_training: bool,
 }
 
@@ -252,36 +261,40 @@ impl<K: Object> Storage<K> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Keeps an item of a list. Where it does not say its own type, `type_meta` is filled in.
-    pub fn store_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
-        self.keep_item(item, type_meta).map(|kept| kept.object)
+    /// Stores an item of a list. `type_meta` is its type if it does not name its own.
+    pub fn store_item(&self, item: &RawItem, type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
+        self.store_item_reporting(item, type_meta).map(|stored| stored.object)
     }
 
-    /// The same, with what was wrong if it did not decode.
-    pub(crate) fn keep_item(&self, item: &Item, type_meta: Option<&TypeMeta>) -> Result<Kept<K>, ObjectError> {
-        make_room(item.size());
+    /// As [`store_item`](Self::store_item), with the error of an object that did not decode.
+    pub(crate) fn store_item_reporting(
+        &self,
+        item: &RawItem,
+        type_meta: Option<&TypeMeta>,
+    ) -> Result<Stored<K>, ObjectError> {
+        memory::reserve(item.size());
         let strip = &self.shared.options.strip;
-        let scanned = if self.reads_it_whole() {
+        let scanned = if self.needs_whole_object() {
             Json.scan_item(item, strip, type_meta)
         } else {
             Json.scan_item_remainder(item, strip, type_meta)
         };
-        self.keep(scanned?)
+        self.store_scanned(scanned?)
     }
 
-    /// Keeps an object given as JSON.
+    /// Stores an object from its JSON.
     pub fn store(&self, object: &[u8], type_meta: Option<&TypeMeta>) -> Result<Cached<K>, ObjectError> {
         let strip = &self.shared.options.strip;
-        let scanned = if self.reads_it_whole() {
+        let scanned = if self.needs_whole_object() {
             Json.scan(object, strip, type_meta)
         } else {
             Json.scan_remainder(object, strip, type_meta)
         };
-        self.keep(scanned?).map(|kept| kept.object)
+        self.store_scanned(scanned?).map(|stored| stored.object)
     }
 
-    /// Whether an object is decoded before it is kept.
-    fn reads_it_whole(&self) -> bool {
+    /// Whether objects are decoded before they are stored.
+    fn needs_whole_object(&self) -> bool {
         let StorageOptions { mode, transform, .. } = &self.shared.options;
         *mode == StorageMode::Decoded || transform.is_some()
     }
@@ -290,7 +303,7 @@ impl<K: Object> Storage<K> {
         &self.shared.options
     }
 
-    /// What it has done so far.
+    /// Its metrics.
     pub fn metrics(&self) -> StorageMetrics {
         let shared = &self.shared;
         let (memo_objects, memo_bytes) = shared.memo.size();
@@ -316,24 +329,25 @@ impl<K: Object> Storage<K> {
         &self.shared
     }
 
-    /// Keeps an object, or a remainder if it is kept as bytes: what is whole is its own remainder.
-    fn keep(&self, mut scanned: Scanned) -> Result<Kept<K>, ObjectError> {
+    /// Stores an object or a remainder. A whole object is its own remainder.
+    fn store_scanned(&self, mut scanned: Scanned) -> Result<Stored<K>, ObjectError> {
         if scanned.metadata.name().is_empty() {
-            return Err(Fault::WrongType { field: "metadata.name", expected: "a name" }.into());
+            return Err(ObjectFault::WrongType { field: "metadata.name", expected: "a name" }.into());
         }
         if let Some(transform) = &self.shared.options.transform {
             scanned = self.transformed(&**transform, &scanned)?;
         }
         let Scanned { metadata, object } = scanned;
         let metadata = metadata.share(&self.shared.texts);
-        let mut undecoded = None;
+        let mut decode_error = None;
         let entry = match &self.shared.compression {
-            Some(compression) => self.keep_compressed(compression, metadata, exact(object)),
+            Some(compression) => self.store_compressed(compression, metadata, exact(object)),
             None if self.shared.options.mode == StorageMode::Decoded => {
-                // One that does not fit stays as it came, and its readers are told.
+                // An object that does not decode is stored as bytes, and reading it returns the
+                // error.
                 let body = self.decode(&metadata, &object).map_or_else(
                     |error| {
-                        undecoded = Some(Box::new(error.into_object_error()));
+                        decode_error = Some(Box::new(error.into_object_error()));
                         encoded(object)
                     },
                     |object| Body::Decoded(Arc::new(object)),
@@ -342,12 +356,12 @@ impl<K: Object> Storage<K> {
             }
             None => self.entry(metadata, encoded(object)),
         };
-        Ok(Kept { object: Cached(entry), undecoded })
+        Ok(Stored { object: Cached(entry), decode_error })
     }
 
     fn entry(&self, metadata: Metadata, body: Body<K>) -> Arc<Entry<K>> {
         let entry = Arc::new(Entry { metadata, storage: Arc::clone(&self.shared), body });
-        self.shared.gauges.came(entry.bytes().as_deref());
+        self.shared.gauges.add(entry.bytes().as_deref());
         entry
     }
 
@@ -356,23 +370,24 @@ impl<K: Object> Storage<K> {
         decode(metadata, object).inspect_err(|_| self.shared.count_decode_error())
     }
 
-    fn keep_compressed(&self, compression: &Compression<K>, metadata: Metadata, kept: Box<[u8]>) -> Arc<Entry<K>> {
+    fn store_compressed(&self, compression: &Compression<K>, metadata: Metadata, data: Box<[u8]>) -> Arc<Entry<K>> {
         let dictionary = compression.dictionary();
-        let before = kept.len();
-        let entry = self.entry(metadata, Body::new(kept, dictionary.as_ref()));
+        let before = data.len();
+        let entry = self.entry(metadata, Body::new(data, dictionary.as_ref()));
         match dictionary {
-            Some(_) => compression.came(&entry, before),
+            Some(_) => compression.record(&entry, before),
             None => compression.wait_for_dictionary(&entry),
         }
         entry
     }
 
-    /// The object after the transform. What the transform removes must not be kept, so one that cannot be transformed is not either.
+    /// The object after the transform. An object that cannot be transformed is not stored, because
+    /// what the transform removes must not be stored.
     fn transformed(&self, transform: &Transform<K>, scanned: &Scanned) -> Result<Scanned, ObjectError> {
         let before = &scanned.metadata;
         let mut object = self.decode(before, &scanned.object).map_err(DecodeError::into_object_error)?;
         if catch_unwind(AssertUnwindSafe(|| transform(&mut object))).is_err() {
-            let fault = Fault::Decode { message: "its transform panicked".to_owned(), line: 0, column: 0 };
+            let fault = ObjectFault::Decode { message: "its transform panicked".to_owned(), line: 0, column: 0 };
             return Err(ObjectError { index: None, key: Some(before.key()), fault });
         }
         let bytes = encode(before, &object).map_err(DecodeError::into_object_error)?;
@@ -388,7 +403,7 @@ impl<K: Object> Storage<K> {
     }
 }
 
-/// Without these the cache could not tell which object it is, nor which state of it.
+/// A transform must not change the fields that identify an object and its state.
 fn check_identity(before: &Metadata, after: &Metadata) -> Result<(), ObjectError> {
     let same = [
         ("metadata.name", before.name() == after.name()),
@@ -401,7 +416,7 @@ fn check_identity(before: &Metadata, after: &Metadata) -> Result<(), ObjectError
         Some((field, _)) => Err(ObjectError {
             index: None,
             key: Some(before.key()),
-            fault: Fault::WrongType { field, expected: "what it was before the transform" },
+            fault: ObjectFault::WrongType { field, expected: "what it was before the transform" },
         }),
     }
 }

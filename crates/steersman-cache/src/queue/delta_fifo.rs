@@ -1,4 +1,4 @@
-//! What has changed and is not yet in the cache.
+//! Changes that are not yet in the cache, queued by object.
 
 mod delta;
 mod version;
@@ -13,28 +13,31 @@ pub use delta::{Batch, Changes, Delta, Work};
 use crate::queue::queued::{KeyHasher, Queued, has_same_key};
 use version::Version;
 
-/// Above this many places the queue gives its memory back when it has been emptied.
-const PLACES_KEPT: usize = 4096;
+/// An emptied queue with a larger capacity frees its memory.
+const CAPACITY_KEPT: usize = 4096;
 
-/// The queue between the reflector, which puts in what the server says, and the informer, which applies it to the cache.
+/// The queue between the reflector, which writes the server's events, and the informer, which
+/// applies them to the cache.
 ///
-/// It is a plain state machine: it has no lock, does not wait and knows no time.
+/// It is a plain state machine: it has no lock, does not wait and reads no clock.
 ///
-/// **What is promised** (held by the tests in `tests/delta_fifo.rs`, all of it at once by
-/// `every_promise_holds_in_any_order_of_operations`):
+/// **Guarantees** (the tests in `tests/delta_fifo.rs` hold them, and
+/// `every_promise_holds_in_any_order_of_operations` all of them at once):
 ///
-/// - A key is in the queue once, in the order of first arrival. What happens to it while it waits is appended to its own list and
-///   does not move it. Nothing is left out but a deletion that follows a deletion: of the two the newer is kept, unless its final
-///   state is unknown.
-/// - A [`replace`](Self::replace) is one entry. What was put in before comes out before it, what is put in after it comes out
-///   after it, also for the same key. A replace that directly follows another takes its place.
-/// - [`Batch::reached`] is the watermark: every event up to it has been handed out. With A@1, B@2, A@3 the first key that is
-///   popped brings both changes of A, but reaches only 1; the second brings B and reaches 3. Bookmarks keep their place among the
-///   events. What is not an event of the stream (a resync, a deletion nobody saw) neither moves nor holds back the version.
+/// - A key is in the queue once, in the order of first arrival. Later deltas of the key are
+///   appended to its list and do not move it. No delta is dropped, except that of two consecutive
+///   deletions one remains: the newer one, unless its final state is unknown.
+/// - A [`replace`](Self::replace) is one entry. Earlier entries come out before it and later
+///   entries after it, also for the same key. A replace that directly follows another takes its
+///   place.
+/// - [`Batch::reached`] is the watermark: every event up to it has been popped. With A@1, B@2, A@3,
+///   the first key brings both changes of A but reaches only 1; the second brings B and reaches 3.
+///   Bookmarks keep their place among the events. A deletion that was not seen is no event of the
+///   stream, so it neither moves nor holds back the version.
 ///
-/// **What is left to whoever pops**, because only they know the cache: what a [`Work::Replace`] deletes; to take a deletion of what
-/// the cache does not hold for nothing (while a replace waits, the queue cannot know); to hand out for a [`Delta::Sync`] what the
-/// cache holds by then, if batches are popped before the ones before are applied.
+/// **The consumer's part**, because only the consumer knows the cache: it finds out what a
+/// [`Work::Replace`] deletes, and ignores the deletion of an object that the cache does not hold.
+/// Resyncs do not pass through the queue: the informer sends them to the handlers that are due.
 ///
 /// ```
 /// use steersman_cache::{DeltaFifo, Queued, Work};
@@ -57,33 +60,33 @@ const PLACES_KEPT: usize = 4096;
 /// assert_eq!(fifo.pop(1).unwrap().reached.as_deref(), Some("3"));
 /// ```
 pub struct DeltaFifo<T> {
-    /// Entries have numbers, in order and without gaps; this is the number of the first one that is still queued.
+    /// Entries are numbered in order and without gaps. This is the number of the first one queued.
     head: u64,
     queue: VecDeque<Entry<T>>,
-    /// The keys behind the last replace: those that a further delta is appended to.
+    /// The keys behind the last replace: the lists that further deltas are appended to.
     slots: HashTable<Slot>,
     hasher: KeyHasher,
-    /// The highest number of an entry that holds an event. Before that entry is popped, not every event so far is handed out; when
-    /// it is popped, all are, because the entries of all of them are in front of it. So it carries the version of the newest event.
+    /// The highest number of an entry that holds an event. The entries of all other events are in
+    /// front of it, so when it is popped, all events so far are. It therefore carries the version
+    /// of the newest event.
     newest: u64,
-    /// The version of the newest event, if no event is queued and nobody has been told.
+    /// The version of the newest event, if no event is queued and no batch has carried it yet.
     passed: Version,
-    /// How many replaces are queued.
-    replaces: usize,
     deltas: usize,
     synced: Synced,
 }
 
-/// Where the entry of a key is. It is small and has the hash in it, because a table that grows with millions of keys would else
-/// spend most of its time fetching the entries.
+/// Where the entry of a key is. It is small and contains the hash: otherwise a table that grows to
+/// millions of keys spends most of its time fetching the entries.
 struct Slot {
     hash: u32,
-    /// The lower half of the entry's number. No two entries that are queued share it: they would not fit in memory.
+    /// The lower half of the entry's number. It is unique, because 2^32 entries do not fit in
+    /// memory.
     number: u32,
 }
 
 impl Slot {
-    /// The hash as the table wants it: it looks at the highest and at the lowest bits.
+    /// The hash for the table, which uses the highest and the lowest bits.
     fn spread(hash: u32) -> u64 {
         u64::from(hash) << 32 | u64::from(hash)
     }
@@ -91,7 +94,8 @@ impl Slot {
 
 struct Entry<T> {
     item: Item<T>,
-    /// Which version is reached when this and all before are popped; none if it does not move.
+    /// The version that is reached when this and all earlier entries are popped; none if it does
+    /// not move.
     reached: Version,
 }
 
@@ -103,7 +107,7 @@ enum Item<T> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Synced {
     No,
-    /// When the replace that is queued has been popped.
+    /// When the queued replace is popped.
     AfterReplace,
     Yes,
 }
@@ -133,84 +137,59 @@ impl<T: Queued> DeltaFifo<T> {
             hasher: KeyHasher::default(),
             newest: 0,
             passed: Version::None,
-            replaces: 0,
             deltas: 0,
             synced: Synced::No,
         }
     }
 
-    /// The watch says that an object was added.
+    /// The watch reported an added object.
     pub fn add(&mut self, object: T) {
         self.event(Delta::Added(object));
     }
 
-    /// The watch says that an object was changed.
+    /// The watch reported a modified object.
     pub fn update(&mut self, object: T) {
         self.event(Delta::Updated(object));
     }
 
-    /// The watch says that an object was deleted, and gives its last state.
-    ///
-    /// `known` says whether the cache holds the object, or may hold it when all that was popped is applied. If it does not and the
-    /// queue does not either, nobody has to be told, and only the version counts.
-    pub fn delete(&mut self, object: T, known: bool) {
-        if known || self.holds(&object) {
-            self.event(Delta::Deleted { object, final_state_unknown: false });
-        } else {
-            self.populated();
-            self.reach(Version::from(object.resource_version()));
-        }
+    /// The watch reported a deleted object; `object` is its final state.
+    pub fn delete(&mut self, object: T) {
+        self.event(Delta::Deleted { object, final_state_unknown: false });
     }
 
-    /// An object turned out to be gone, and the watch has not said so: `object` is the last state that was known. Nothing is queued
-    /// if the object is not known, as in [`delete`](Self::delete).
-    pub fn delete_unseen(&mut self, object: T, known: bool) {
+    /// An object was deleted, and its final state is unknown: `object` is the last state that was
+    /// seen.
+    pub fn delete_unseen(&mut self, object: T) {
         self.populated();
-        if known || self.holds(&object) {
-            self.push(Delta::Deleted { object, final_state_unknown: true });
-        }
+        self.push(Delta::Deleted { object, final_state_unknown: true });
     }
 
-    /// The watch says that it has told everything up to this version.
+    /// The watch has reported every event up to this version.
     pub fn bookmark(&mut self, version: &str) {
         self.reach(Version::from(version));
     }
 
-    /// The server has been asked for all objects, and this is the list and its version.
+    /// Replaces all objects by this list, which has this version.
     pub fn replace(&mut self, objects: Vec<T>, version: &str) {
         if self.synced == Synced::No {
             self.synced = if objects.is_empty() { Synced::Yes } else { Synced::AfterReplace };
         }
         self.deltas += objects.len();
-        // Applied one right after the other, the second list undoes whatever of the first is not in it. What was only in the first
-        // was never told and need not be taken back; an object made anew in between has another uid. And what was reached with the
-        // first is reached with the second, because no event lies between them.
+        // The consumer would apply one right after the other. Objects that are only in the first
+        // list reach no handler, so they need no deletion; a recreated object has another uid. The
+        // second list reaches at least what the first reached, because no event lies between them.
         if matches!(self.queue.back(), Some(Entry { item: Item::Replace(_), .. }))
-            && let Some(overtaken) = self.queue.pop_back()
+            && let Some(replaced) = self.queue.pop_back()
         {
-            self.forget(&overtaken.item);
+            self.uncount(&replaced.item);
         }
         self.newest = self.push_entry(Item::Replace(objects));
-        self.replaces += 1;
         self.slots.clear();
         self.reach(Version::from(version));
     }
 
-    /// Hands out again each of these objects that does not wait to be handed out anyway; while a replace waits, none.
-    pub fn resync(&mut self, objects: impl IntoIterator<Item = T>) {
-        if self.replaces > 0 {
-            return;
-        }
-        for object in objects {
-            let hash = self.hash(&object);
-            if self.find(hash, &object).is_none() {
-                self.push_key(hash, Delta::Sync(object));
-            }
-        }
-    }
-
-    /// Takes out what is to be done next: the first `keys_max` keys, fewer if there are fewer before a replace, or one replace.
-    /// `None` if there is nothing.
+    /// Takes out the next batch: one replace, or the first `keys_max` keys, up to the next replace.
+    /// `None` if the queue is empty.
     pub fn pop(&mut self, keys_max: usize) -> Option<Batch<T>> {
         if self.is_empty() {
             return None;
@@ -238,41 +217,35 @@ impl<T: Queued> DeltaFifo<T> {
         Some(Batch { work, reached: reached.into_text() })
     }
 
-    /// Whether everything that was there at first has been popped: the first replace, or nothing if it was empty or if an object
-    /// came before any replace. Whether it has been applied is for the one who popped it to say.
+    /// Whether the initial objects have been popped: those of the first replace. There are none if
+    /// that is empty, or if an event came before it. The consumer knows whether they are applied.
     pub fn has_synced(&self) -> bool {
         self.synced == Synced::Yes
     }
 
-    /// How many keys are queued; a replace counts as one.
+    /// Number of queued keys; a replace counts as one.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many deltas are queued, the objects of replaces among them: how far the cache is behind.
+    /// Number of queued deltas, including the objects of replaces: how far the cache is behind.
     pub fn deltas(&self) -> usize {
         self.deltas
     }
 
-    /// Whether there is nothing to pop, not even a version.
+    /// Whether there is nothing to pop, including a version.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.passed.is_none()
     }
 
-    /// Whether the object may be in the cache when what is put in now is applied, as far as the queue knows.
-    fn holds(&self, object: &T) -> bool {
-        // Looking through the list of a replace for each deletion would take too long: whoever applies the deletion sees it.
-        self.replaces > 0 || self.find(self.hash(object), object).is_some()
-    }
-
-    /// Something came: where it came before any replace, there is nothing else to wait for.
+    /// An event before the first replace: there are no initial objects to wait for.
     fn populated(&mut self) {
         if self.synced == Synced::No {
             self.synced = Synced::Yes;
         }
     }
 
-    /// A delta that the watch gave, so its version has a place in the stream.
+    /// A delta of the watch: its version has a place in the stream.
     fn event(&mut self, delta: Delta<T>) {
         self.populated();
         let version = Version::from(delta.object().resource_version());
@@ -291,7 +264,7 @@ impl<T: Queued> DeltaFifo<T> {
         }
     }
 
-    /// Puts a delta into the list of its key, and gives the number of the entry.
+    /// Appends a delta to the list of its key. Returns the number of the entry.
     fn push(&mut self, delta: Delta<T>) -> u64 {
         let hash = self.hash(delta.object());
         let Some(number) = self.find(hash, delta.object()) else { return self.push_key(hash, delta) };
@@ -321,20 +294,20 @@ impl<T: Queued> DeltaFifo<T> {
     /// The number of the entry that a further delta of the object is appended to.
     fn find(&self, hash: u32, object: &T) -> Option<u64> {
         let index = |slot: &Slot| slot.number.wrapping_sub(self.head as u32);
-        let is_its = |slot: &Slot| {
+        let matches = |slot: &Slot| {
             slot.hash == hash
                 && match &self.queue[index(slot) as usize].item {
                     Item::Key { changes, .. } => has_same_key(changes.oldest().object(), object),
                     Item::Replace(_) => false,
                 }
         };
-        let slot = self.slots.find(Slot::spread(hash), is_its)?;
+        let slot = self.slots.find(Slot::spread(hash), matches)?;
         Some(self.head + u64::from(index(slot)))
     }
 
-    /// Takes out the first entry, if it is a key or `replace_too`.
-    fn pop_entry(&mut self, replace_too: bool) -> Option<Entry<T>> {
-        if !replace_too && matches!(self.queue.front()?.item, Item::Replace(_)) {
+    /// Takes out the first entry: a key, or also a replace if `allow_replace`.
+    fn pop_entry(&mut self, allow_replace: bool) -> Option<Entry<T>> {
+        if !allow_replace && matches!(self.queue.front()?.item, Item::Replace(_)) {
             return None;
         }
         let entry = self.queue.pop_front()?;
@@ -343,23 +316,20 @@ impl<T: Queued> DeltaFifo<T> {
         {
             slot.remove();
         }
-        self.forget(&entry.item);
+        self.uncount(&entry.item);
         self.head += 1;
-        if self.queue.is_empty() && self.queue.capacity() > PLACES_KEPT {
+        if self.queue.is_empty() && self.queue.capacity() > CAPACITY_KEPT {
             self.queue = VecDeque::new();
             self.slots = HashTable::new();
         }
         Some(entry)
     }
 
-    /// Counts an entry as no longer queued.
-    fn forget(&mut self, item: &Item<T>) {
+    /// Subtracts an entry from the counts.
+    fn uncount(&mut self, item: &Item<T>) {
         match item {
             Item::Key { changes, .. } => self.deltas -= changes.len(),
-            Item::Replace(objects) => {
-                self.deltas -= objects.len();
-                self.replaces -= 1;
-            }
+            Item::Replace(objects) => self.deltas -= objects.len(),
         }
     }
 }
@@ -370,9 +340,9 @@ mod tests {
     use crate::queue::queued::tests::state;
 
     #[test]
-    fn an_emptied_queue_gives_its_memory_back() {
+    fn an_emptied_queue_frees_its_memory() {
         let mut fifo = DeltaFifo::new();
-        for number in 0..=PLACES_KEPT {
+        for number in 0..=CAPACITY_KEPT {
             fifo.add(state(&format!("{number}@{number}")));
         }
         while fifo.pop(1000).is_some() {}

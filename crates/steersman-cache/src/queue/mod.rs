@@ -1,4 +1,4 @@
-//! The queue between a reflector and its informer: what happened, by object.
+//! The queue between a reflector and its informer.
 
 pub(crate) mod delta_fifo;
 pub(crate) mod queued;

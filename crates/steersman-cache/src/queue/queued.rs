@@ -1,4 +1,4 @@
-//! What can be put into the queues and the store of this crate.
+//! The trait of objects in queues and stores.
 
 use std::hash::BuildHasher;
 
@@ -6,14 +6,16 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::Cached;
 
-/// An object that a [`DeltaFifo`](crate::DeltaFifo), a [`Fifo`](crate::Fifo) or a [`Store`](crate::Store) can hold: it knows its own
-/// key, which must not change while it is held. Cloning it should be cheap.
+/// An object of a [`DeltaFifo`](crate::DeltaFifo), a [`Fifo`](crate::Fifo) or a
+/// [`Store`](crate::Store).
+///
+/// Its key must not change while it is in one of them. Cloning should be cheap.
 pub trait Queued: Clone {
-    /// Its namespace; empty if it is in none.
+    /// Its namespace; empty if it is cluster-scoped.
     fn namespace(&self) -> &str;
     /// Its name.
     fn name(&self) -> &str;
-    /// Which state of the object this is; empty if it does not say.
+    /// Its resource version; empty if it has none.
     fn resource_version(&self) -> &str;
 }
 
@@ -31,7 +33,7 @@ impl<K> Queued for Cached<K> {
     }
 }
 
-/// Hashes keys without making them.
+/// Hashes keys without building them.
 #[derive(Clone, Default)]
 pub(crate) struct KeyHasher(DefaultHashBuilder);
 

@@ -1,4 +1,4 @@
-//! One list and watch of an informer: the queue between its reflector and the cache.
+//! One list and watch of an informer: the lock and the waiting around its [`DeltaFifo`].
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,91 +11,95 @@ use crate::object::cached::{Cached, Object};
 use crate::queue::delta_fifo::{Batch, DeltaFifo};
 use crate::reflector::{ReflectorStatus, ReflectorStore};
 
-/// So many deltas may wait; then the reflector does. Each keeps a state in memory, and as it is applied, so does the event that holds
-/// the state before; what a burst has once taken, allocators do not give back.
+/// Deltas in the queue. Beyond it, the reflector waits. Each delta holds a state in memory, and its
+/// event holds the previous state; allocators do not return the memory of a burst.
 const DELTAS_MAX: usize = 512;
-/// So many keys are taken at once.
+/// Keys per batch.
 const KEYS_MAX: usize = 512;
 
 /// The objects of one namespace, or all.
 pub(crate) struct Source<K> {
-    /// Which namespace; all without.
+    /// Its namespace; all without.
     pub(crate) namespace: Option<String>,
-    /// What its reflector says of itself, and what others say of its objects.
+    /// The status of its reflector, including the objects that index functions cannot decode.
     pub(crate) status: watch::Sender<ReflectorStatus>,
-    fifo: Mutex<Fifo<K>>,
-    /// A batch has been applied.
+    queue: Mutex<Queue<K>>,
+    /// Notified when a batch has been applied.
     applied: Notify,
 }
 
-struct Fifo<K> {
+struct Queue<K> {
     deltas: DeltaFifo<Cached<K>>,
-    /// A batch has been taken out, and is not in the cache yet.
+    /// Whether a batch has been popped that is not in the cache yet.
     applying: bool,
 }
 
 impl<K: Object> Source<K> {
-    /// Of a namespace, or of all; `what` it reads, in words.
-    pub(crate) fn new(namespace: Option<String>, what: String) -> Self {
-        let fifo = Mutex::new(Fifo { deltas: DeltaFifo::new(), applying: false });
-        let status = watch::Sender::new(ReflectorStatus::new(what));
-        Self { namespace, status, fifo, applied: Notify::new() }
+    /// `resource` is what its reflector lists, for the status.
+    pub(crate) fn new(namespace: Option<String>, resource: String) -> Self {
+        let queue = Mutex::new(Queue { deltas: DeltaFifo::new(), applying: false });
+        let status = watch::Sender::new(ReflectorStatus::new(resource));
+        Self { namespace, status, queue, applied: Notify::new() }
     }
 
-    fn fifo(&self) -> MutexGuard<'_, Fifo<K>> {
-        self.fifo.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue<K>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, put: impl FnOnce(&mut DeltaFifo<Cached<K>>)) {
-        put(&mut self.fifo().deltas);
+    fn push(&self, push: impl FnOnce(&mut DeltaFifo<Cached<K>>)) {
+        push(&mut self.queue().deltas);
     }
 
-    /// How many deltas wait to be applied.
+    /// Number of deltas that are not applied.
     pub(crate) fn pending(&self) -> usize {
-        self.fifo().deltas.deltas()
+        self.queue().deltas.deltas()
     }
 
-    /// Whether the reflector waits until some of it is applied.
+    /// Whether the reflector waits for capacity.
     pub(crate) fn is_full(&self) -> bool {
         self.pending() >= DELTAS_MAX
     }
 
-    /// Waits until there is something to take. Nobody wakes who waits here: it is polled each time after the only one who puts in,
-    /// in the same task.
-    pub(crate) async fn filled(&self) {
-        poll_fn(|_| if self.fifo().deltas.is_empty() { Poll::Pending } else { Poll::Ready(()) }).await;
+    /// Waits until the queue is not empty.
+    ///
+    /// Registers no waker: reflector and consumer share one `join!`, so each push is followed by a
+    /// poll of this future. [`run_source`](crate::informer::source_task::run_source) is that
+    /// `join!`; nothing else may await this.
+    pub(crate) async fn non_empty(&self) {
+        poll_fn(|_| if self.queue().deltas.is_empty() { Poll::Pending } else { Poll::Ready(()) }).await;
     }
 
-    /// Takes a batch out, which the caller applies and then says so. With it: whether the first list is out with it.
-    pub(crate) fn take(&self) -> Option<(Batch<Cached<K>>, bool)> {
-        let mut fifo = self.fifo();
-        let batch = fifo.deltas.pop(KEYS_MAX)?;
-        fifo.applying = true;
-        let synced = fifo.deltas.has_synced();
+    /// Pops a batch, and whether it completes the first list. The caller applies it and then calls
+    /// [`mark_applied`](Self::mark_applied).
+    pub(crate) fn pop(&self) -> Option<(Batch<Cached<K>>, bool)> {
+        let mut queue = self.queue();
+        let batch = queue.deltas.pop(KEYS_MAX)?;
+        queue.applying = true;
+        let synced = queue.deltas.has_synced();
         Some((batch, synced))
     }
 
-    /// The batch that was taken last is in the cache.
-    pub(crate) fn applied(&self) {
-        self.fifo().applying = false;
+    /// The popped batch is in the cache.
+    pub(crate) fn mark_applied(&self) {
+        self.queue().applying = false;
         self.applied.notify_one();
     }
 
-    async fn wait(&self, ready: impl Fn(&Fifo<K>) -> bool) {
-        while !ready(&self.fifo()) {
+    async fn wait_until(&self, ready: impl Fn(&Queue<K>) -> bool) {
+        while !ready(&self.queue()) {
             self.applied.notified().await;
         }
     }
 }
 
-/// The end of a source at which its reflector puts in.
-pub(crate) struct Intake<K> {
+/// The reflector's end of a source.
+pub(crate) struct SourceStore<K> {
     pub(crate) source: Arc<Source<K>>,
     pub(crate) inner: Arc<Inner<K>>,
 }
 
-impl<K: Object> ReflectorStore<K> for Intake<K> {
-    fn known(&self, namespace: &str, name: &str) -> Option<Cached<K>> {
+impl<K: Object> ReflectorStore<K> for SourceStore<K> {
+    fn get(&self, namespace: &str, name: &str) -> Option<Cached<K>> {
         self.inner.indexer().get(namespace, name).cloned()
     }
 
@@ -108,12 +112,11 @@ impl<K: Object> ReflectorStore<K> for Intake<K> {
     }
 
     fn delete(&self, object: Cached<K>) {
-        // It may be in a batch that is on its way into the cache. Of one that is not known nobody is told.
-        self.source.push(|deltas| deltas.delete(object, true));
+        self.source.push(|deltas| deltas.delete(object));
     }
 
     fn delete_unseen(&self, object: Cached<K>) {
-        self.source.push(|deltas| deltas.delete_unseen(object, true));
+        self.source.push(|deltas| deltas.delete_unseen(object));
     }
 
     fn bookmark(&self, resource_version: &str) {
@@ -124,11 +127,11 @@ impl<K: Object> ReflectorStore<K> for Intake<K> {
         self.source.push(|deltas| deltas.replace(objects, resource_version));
     }
 
-    async fn room(&self) {
-        self.source.wait(|fifo| fifo.deltas.deltas() < DELTAS_MAX).await;
+    async fn wait_for_capacity(&self) {
+        self.source.wait_until(|queue| queue.deltas.deltas() < DELTAS_MAX).await;
     }
 
-    async fn applied(&self) {
-        self.source.wait(|fifo| fifo.deltas.is_empty() && !fifo.applying).await;
+    async fn wait_until_applied(&self) {
+        self.source.wait_until(|queue| queue.deltas.is_empty() && !queue.applying).await;
     }
 }

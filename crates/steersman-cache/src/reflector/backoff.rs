@@ -1,12 +1,12 @@
-//! Waiting longer and longer while something fails.
+//! Exponential back-off with jitter.
 
 use std::time::Duration;
 
 use steersman_world::World;
 use tokio::time::Instant;
 
-/// 0.8 s, doubled with each failure up to 30 s, each up to twice as long at random; from the start again after two minutes
-/// without a failure.
+/// 0.8 s, doubled with each failure up to 30 s, each with a random factor of 1 to 2. Starts over
+/// after two minutes without a failure.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     world: World,
@@ -16,7 +16,7 @@ pub(crate) struct Backoff {
 
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
-/// The longest wait there is, with its jitter.
+/// Longest wait, with jitter.
 pub(crate) const JITTERED_MAX: Duration = Duration::from_secs(60);
 const HEALTHY: Duration = Duration::from_secs(120);
 
@@ -33,12 +33,12 @@ impl Backoff {
         let delay = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let jittered = delay.mul_f64(1.0 + self.world.random_unit());
-        // Health is counted from when the wait is over.
+        // The healthy time counts from the end of the wait.
         self.last = Some(now + jittered);
         jittered
     }
 
-    /// The wait is over at `now`, sooner or later than [`next`](Self::next) gave.
+    /// The wait ended at `now`, earlier or later than [`next`](Self::next) returned.
     pub(crate) fn over(&mut self, now: Instant) {
         self.last = Some(now);
     }

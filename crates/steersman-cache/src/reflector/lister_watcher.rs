@@ -1,20 +1,20 @@
-//! Where a [`Reflector`](crate::Reflector) gets its objects from.
+//! Where a [`Reflector`](crate::Reflector) reads from.
 
 use std::future::Future;
 
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
 use steersman_client::{Api, Error, ListParams, RawList, RawWatch, WatchParams};
-use steersman_wire::{Item, ListMeta, ObjectError, WatchEvent};
+use steersman_wire::{ListMeta, ObjectError, RawItem, WatchEvent};
 
-/// Lists and watches the objects of one kind. [`ApiListerWatcher`] asks an API server.
+/// Lists and watches the objects of one kind. [`ApiListerWatcher`] reads from an API server.
 pub trait ListerWatcher: Send + Sync + 'static {
     /// The items of a list as they arrive.
     type List: ListStream;
     /// The events of a watch as they arrive.
     type Watch: WatchStream;
 
-    /// What is listed, in words for a log: `pods in namespace shop`.
+    /// What it lists, for logs: `pods in namespace shop`.
     fn describe(&self) -> String;
 
     /// Starts a list.
@@ -24,45 +24,47 @@ pub trait ListerWatcher: Send + Sync + 'static {
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Watch, Error>> + Send;
 }
 
-/// Which state of the objects to list, and how much of it at once.
+/// Version and page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListOptions {
-    /// At which version: `"0"` for any, empty for the newest.
+    /// Version of the list: `"0"` for any, empty for the newest.
     pub resource_version: String,
-    /// How many items at most; all without.
+    /// Largest number of items; all without.
     pub limit: Option<u32>,
-    /// The token of the page before.
+    /// The token of the previous page.
     pub continue_token: Option<String>,
 }
 
-/// What to watch.
+/// Version, beginning and duration of a watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WatchOptions {
-    /// From which version on.
+    /// Version to start from.
     pub resource_version: String,
-    /// Whether to begin with all objects that exist, and a bookmark after them.
+    /// Whether the watch begins with all existing objects and a bookmark after them.
     pub send_initial_events: bool,
-    /// After how many seconds the server is to end the watch.
+    /// Seconds after which the server ends the watch.
     pub timeout_seconds: u32,
 }
 
 /// The items of a list as they arrive.
 pub trait ListStream: Send {
-    /// The next item; `None` at the end. One that cannot be read is an inner error, after which there are more.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Result<Item, ObjectError>>, Error>> + Send;
+    /// The next item; `None` at the end. An item that cannot be read is an inner error, and more
+    /// items may follow it.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Result<RawItem, ObjectError>>, Error>> + Send;
 
-    /// What the list says of itself, as far as it has arrived.
+    /// The metadata of the list, as far as it has arrived.
     fn meta(&self) -> &ListMeta;
 }
 
 /// The events of a watch as they arrive.
 pub trait WatchStream: Send {
-    /// The next event; `None` when the watch has ended. One that cannot be read is an inner error, after which there are more.
+    /// The next event; `None` when the watch has ended. An event that cannot be read is an inner
+    /// error, and more events may follow it.
     fn next(&mut self) -> impl Future<Output = Result<Option<Result<WatchEvent, ObjectError>>, Error>> + Send;
 }
 
 impl ListStream for RawList {
-    fn next(&mut self) -> impl Future<Output = Result<Option<Result<Item, ObjectError>>, Error>> + Send {
+    fn next(&mut self) -> impl Future<Output = Result<Option<Result<RawItem, ObjectError>>, Error>> + Send {
         self.next()
     }
 
@@ -77,7 +79,7 @@ impl WatchStream for RawWatch {
     }
 }
 
-/// Asks an API server, for the objects that the selectors match.
+/// Reads from an API server the objects that the selectors match.
 pub struct ApiListerWatcher<K: Resource> {
     api: Api<K>,
     label_selector: Option<String>,
@@ -100,14 +102,15 @@ impl<K: Resource> ApiListerWatcher<K> {
         Self { api, label_selector: None, field_selector: None }
     }
 
-    /// Only those whose labels match, such as `app=web,tier in (a, b)`.
+    /// Only objects whose labels match, such as `app=web,tier in (a, b)`.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = Some(selector.into());
         self
     }
 
-    /// Only those whose fields match, such as `spec.nodeName=node-1`. Which fields can be asked for depends on the kind.
+    /// Only objects whose fields match, such as `spec.nodeName=node-1`. Each kind supports its own
+    /// fields.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = Some(selector.into());
@@ -124,9 +127,9 @@ where
 
     fn describe(&self) -> String {
         let mut text = self.api.path();
-        for (what, selector) in [("labels", &self.label_selector), ("fields", &self.field_selector)] {
+        for (name, selector) in [("labels", &self.label_selector), ("fields", &self.field_selector)] {
             if let Some(selector) = selector {
-                text.push_str(&format!(" with {what} {selector}"));
+                text.push_str(&format!(" with {name} {selector}"));
             }
         }
         text
@@ -138,7 +141,7 @@ where
             field_selector: self.field_selector.clone(),
             limit: options.limit,
             continue_token: options.continue_token.clone(),
-            // The token says which version the next page is of.
+            // The token contains the version of the next page.
             resource_version: options.continue_token.is_none().then(|| options.resource_version.clone()),
             ..ListParams::default()
         };

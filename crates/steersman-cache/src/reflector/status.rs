@@ -1,4 +1,4 @@
-//! What a reflector says of itself.
+//! The status of a reflector.
 
 use std::time::Duration;
 
@@ -7,83 +7,86 @@ use steersman_wire::ObjectError;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What a reflector is doing, and what went wrong last.
+/// What a reflector is doing, and its last error.
 #[derive(Debug, Clone)]
 pub struct ReflectorStatus {
-    /// What it reads, such as `/api/v1/pods`.
-    pub what: String,
-    /// What it is doing.
+    /// What it lists and watches, such as `/api/v1/pods`.
+    pub resource: String,
+    /// Current phase.
     pub phase: Phase,
-    /// Since when. A watch that the server has ended, as it does every few minutes, and that was started again counts as one.
+    /// Start of the phase. The server ends every watch after some minutes; consecutive watches are
+    /// one phase.
     pub since: Instant,
-    /// What went wrong last. It stays when all is well again: compare `at` with `since`.
+    /// Last error. It stays after the reflector has recovered: compare `at` with `since`.
     pub last_error: Option<ReflectorError>,
-    /// How many lists it has read to their ends.
+    /// Number of complete lists.
     pub lists: u64,
-    /// How many watches it has started.
+    /// Number of watches started.
     pub watches: u64,
-    /// How many times an object could not be read, and was passed over, or did not decode where it had to be decoded when it came: for
-    /// an index of a function, or to be kept decoded. Such a one is in the cache, and who asks for it is told.
+    /// Number of objects that could not be read and were skipped, or that did not decode where
+    /// decoding on arrival was required: for an index by function, or for
+    /// [`StorageMode::Decoded`](crate::StorageMode::Decoded). The latter are in the cache, and
+    /// reading one returns the error.
     pub object_errors: u64,
-    /// The last of those, with its key where that could be read.
+    /// Last of these errors, with the key of the object if that could be read.
     pub last_object_error: Option<ObjectError>,
 }
 
-/// What a reflector is doing.
+/// Phase of a reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Nothing yet.
+    /// Not started.
     Starting,
-    /// It reads all objects, as a list or as the beginning of a watch.
+    /// Reads all objects, as a list or as the beginning of a watch.
     Listing,
-    /// It follows the changes.
+    /// Follows the changes.
     Watching,
-    /// Something failed, and it waits before it tries again.
+    /// Waits after a failure before it retries.
     BackingOff {
-        /// Until when.
+        /// End of the wait.
         until: Instant,
     },
-    /// It has ended and will not start again.
+    /// Ended; it does not start again.
     Stopped,
 }
 
-/// Why a reflector could not go on, in words for people.
+/// Why a list or a watch failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ReflectorError {
-    /// What kind of failure it is.
+    /// Class of the failure.
     pub reason: Reason,
-    /// What happened, and what can be done.
+    /// What failed, why, and what to do.
     pub message: String,
-    /// What happened, in short: without the request, and without advice.
+    /// Why it failed, without the request and without advice.
     pub cause: String,
-    /// When.
+    /// Time of the failure.
     pub at: Instant,
 }
 
-/// What kind of failure stops a reflector for a while.
+/// Class of a [`ReflectorError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The server does not serve the kind: it is not installed, or not any more.
+    /// The server does not serve the kind: it is not installed, or was removed.
     NotInstalled,
     /// The user may not list or watch the kind.
     Forbidden,
-    /// The server cannot be reached, or does not answer.
+    /// The server cannot be reached, or does not respond.
     Unreachable,
-    /// The server has too much to do.
+    /// The server is overloaded.
     Throttled,
-    /// The version is no longer known to the server: everything is listed anew.
+    /// The server no longer has the version: the reflector lists again.
     Expired,
     /// Anything else.
     Other,
 }
 
 impl ReflectorStatus {
-    pub(crate) fn new(what: String) -> Self {
+    pub(crate) fn new(resource: String) -> Self {
         Self {
-            what,
+            resource,
             phase: Phase::Starting,
             since: Instant::now(),
             last_error: None,
@@ -94,8 +97,8 @@ impl ReflectorStatus {
         }
     }
 
-    /// How long the request that is under way has no result: a list that is not complete, or a watch
-    /// that has not begun since the last back-off. `None` where no request waits.
+    /// Age of the pending request: a list that is not complete, or a watch that has not begun since
+    /// the last back-off. `None` if no request is pending.
     pub fn no_response_for(&self) -> Option<Duration> {
         let now = Instant::now();
         match self.phase {
@@ -110,9 +113,9 @@ impl ReflectorStatus {
         self.last_object_error = Some(error);
     }
 
-    /// It has ended for good, and nobody wanted that.
+    /// The reflector ended because of a bug.
     pub(crate) fn fail(&mut self, why: &str) {
-        let message = format!("{}: {why}; this is a bug, and the log has more of it", self.what);
+        let message = format!("{}: {why}; this is a bug, see the log", self.resource);
         let (reason, cause) = (Reason::Other, why.to_owned());
         self.last_error = Some(ReflectorError { reason, message, cause, at: Instant::now() });
         self.enter(Phase::Stopped);
@@ -126,91 +129,95 @@ impl ReflectorStatus {
     }
 }
 
-/// Says that an object is passed over.
+/// Reports an object that is skipped.
 pub(super) fn report_unreadable(status: &watch::Sender<ReflectorStatus>, error: ObjectError) {
-    tracing::warn!(what = status.borrow().what, %error, "an object is passed over");
+    tracing::warn!(resource = status.borrow().resource, %error, "object skipped");
     status.send_modify(|status| status.note(error));
 }
 
-/// Says that an object is in the cache that does not decode.
-pub(crate) fn report_undecoded(status: &watch::Sender<ReflectorStatus>, error: ObjectError) {
-    tracing::warn!(what = status.borrow().what, %error, "an object does not decode: who asks for it is told, and others are not harmed");
+/// Reports an object in the cache that does not decode.
+pub(crate) fn report_decode_error(status: &watch::Sender<ReflectorStatus>, error: ObjectError) {
+    tracing::warn!(resource = status.borrow().resource, %error, "object does not decode, reading it returns the error");
     status.send_modify(|status| status.note(error));
 }
 
 impl std::fmt::Display for ReflectorStatus {
-    /// One line for a person who wonders why nothing comes.
+    /// One line that explains why the cache does not change.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (now, what) = (Instant::now(), &self.what);
+        let (now, resource) = (Instant::now(), &self.resource);
         let seconds = now.saturating_duration_since(self.since).as_secs();
         let error = self.last_error.as_ref().filter(|_| self.phase != Phase::Watching);
-        // The line begins with it.
-        let problem = error.map(|error| error.message.strip_prefix(&**what).unwrap_or(&error.message));
+        // The line begins with the resource already.
+        let problem = error.map(|error| error.message.strip_prefix(&**resource).unwrap_or(&error.message));
         let problem = problem.map(|problem| problem.trim_start_matches([':', ' ']));
-        // What failed before is not the state of the request that is under way.
+        // The last failure is not the state of the pending request.
         if let (Some(waited), Some(problem)) = (self.no_response_for(), problem) {
-            return write!(f, "{what}: no response for {} s; the attempt before failed: {problem}", waited.as_secs());
+            return write!(
+                f,
+                "{resource}: no response for {} s; the previous attempt failed: {problem}",
+                waited.as_secs()
+            );
         }
         match self.phase {
-            Phase::Starting => write!(f, "{what}: not started"),
-            Phase::Listing => write!(f, "{what}: listing for {seconds} s"),
-            Phase::Watching => write!(f, "{what}: watching for {seconds} s"),
+            Phase::Starting => write!(f, "{resource}: not started"),
+            Phase::Listing => write!(f, "{resource}: listing for {seconds} s"),
+            Phase::Watching => write!(f, "{resource}: watching for {seconds} s"),
             Phase::BackingOff { until } => {
                 let left = until.saturating_duration_since(now).as_secs_f64().ceil();
-                write!(f, "{what}: trying again in {left} s")
+                write!(f, "{resource}: retrying in {left} s")
             }
-            Phase::Stopped => write!(f, "{what}: stopped"),
+            Phase::Stopped => write!(f, "{resource}: stopped"),
         }?;
         problem.map_or(Ok(()), |problem| write!(f, "; {problem}"))
     }
 }
 
 impl ReflectorError {
-    /// What an error of the client means for the reflector of `what`, which has read `lists` lists.
-    pub(super) fn new(what: &str, lists: u64, error: &Error) -> Self {
+    /// The failure of a reflector of `resource` that has completed `lists` lists.
+    pub(super) fn new(resource: &str, lists: u64, error: &Error) -> Self {
         let (reason, hint) = if error.is_not_found() {
             (
                 Reason::NotInstalled,
-                "the server does not serve this kind: install it (for a custom resource, apply its CustomResourceDefinition); it is \
-                 looked for again until it is there",
+                "the server does not serve this kind: install it (for a custom resource, apply its \
+                 CustomResourceDefinition); will retry until it is served",
             )
         } else if error.is_forbidden() {
-            (Reason::Forbidden, "grant the verbs list and watch on it to this user; they are tried again until then")
+            (Reason::Forbidden, "grant the verbs list and watch on it to this user; will retry until then")
         } else if error.is_expired() {
-            (Reason::Expired, "everything is listed again")
+            (Reason::Expired, "listing again")
         } else if error.is_too_many_requests() {
-            (Reason::Throttled, "the server asks for patience")
+            (Reason::Throttled, "the server is overloaded, will retry")
         } else if matches!(error, Error::Transport { .. } | Error::Timeout { .. }) {
-            let hint = if lists > 0 { "cached objects are still served" } else { "it is tried again" };
+            let hint = if lists > 0 { "cached objects are still served" } else { "will retry" };
             (Reason::Unreachable, hint)
         } else {
-            (Reason::Other, "it is tried again")
+            (Reason::Other, "will retry")
         };
         let cause = cause(error);
-        let message = format!("{what} cannot be read: {cause} ({hint})");
+        let message = format!("{resource} cannot be read: {cause} ({hint})");
         Self { reason, message, cause, at: Instant::now() }
     }
 }
 
-/// What an error of the client comes from, without the request.
+/// The cause of an error of the client, without the request.
 fn cause(error: &Error) -> String {
     match error {
         Error::Api { status, .. } => {
             format!("the server answered {} {}: {}", status.code, status.reason, status.message)
         }
-        Error::Transport { asked, source } => with_server(&asked.url, source),
-        Error::Timeout { asked, timeout } => with_server(&asked.url, timeout),
-        Error::Decode { asked, problem } => with_server(&asked.url, problem),
-        Error::Object { asked, error } => with_server(&asked.url, error),
-        Error::TooLarge { asked, .. } => {
+        Error::Transport { request, source } => with_server(&request.url, source),
+        Error::Timeout { request, timeout } => with_server(&request.url, timeout),
+        Error::Decode { request, problem } => with_server(&request.url, problem),
+        Error::Object { request, error } => with_server(&request.url, error),
+        Error::TooLarge { request, .. } => {
             let text = error.to_string();
-            text.strip_prefix(&format!("{asked}: ")).map_or_else(|| text.clone(), str::to_owned)
+            text.strip_prefix(&format!("{request}: ")).map_or_else(|| text.clone(), str::to_owned)
         }
         other => other.to_string(),
     }
 }
 
-/// The error with the address of the server, where that is known.
+/// The error with the address of the server, if that is known.
 fn with_server(url: &str, error: &dyn std::error::Error) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{}: {error}", rest.split('/').next().unwrap_or(rest)),

@@ -19,15 +19,16 @@ pub use self::index::Index;
 pub(crate) use self::index::Values;
 pub use self::snapshot::Snapshot;
 
-/// The name of the index that is always there: by namespace, empty for objects in none.
+/// The index that every indexer has: by namespace, empty for cluster-scoped objects.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Of so many objects of a list the keys are hashed before they are put in.
+/// Objects of a list whose keys are hashed before they are inserted.
 const AHEAD: usize = 64;
 
-/// The objects of one kind by their keys and by named indexes, and the version they have reached.
+/// The objects of one kind by key and by named indexes, and the version that they have reached.
 ///
-/// It does what it is told, at once: no lock, no task, no clock. What it gives is in no particular order.
+/// It is a plain state machine: it has no lock, no task and no clock. Results are in no particular
+/// order.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -43,45 +44,47 @@ const AHEAD: usize = 64;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// **What is promised.** Every read sees all writes before it, in every index (test `agrees_with_an_obvious_model`). Finding objects
-/// costs as much as there are objects found; changing or deleting one costs the same however many share its values. Deleting and
-/// replacing never look at the body of the old state, and only an [`Index::function`] decodes (test
+/// **Guarantees.** Every read sees all earlier writes, in every index (test
+/// `agrees_with_an_obvious_model`). A search costs time by the number of results. A change or
+/// deletion costs the same however many objects share its values. Deleting and replacing do not
+/// read the body of the old state, and only an [`Index::function`] decodes (test
 /// `nothing_is_decoded_for_indexes_and_selectors`).
 ///
-/// **Memory**, beside the objects: about 30 bytes for each object, and for each index, that by namespace included, at most 48 bytes for an
-/// object with one value and 128 for each value, its text not counted (test
-/// `an_index_takes_at_most_48_bytes_for_an_object_and_128_for_a_value`).
+/// **Memory**, in addition to the objects: about 30 bytes per object. Each index, including the one
+/// by namespace, takes at most 48 bytes per object with one value and 128 bytes per value, without
+/// its text (test `an_index_takes_at_most_48_bytes_for_an_object_and_128_for_a_value`).
 pub struct Indexer<K> {
     slots: Slots<K>,
     /// The first is [`NAMESPACE_INDEX`].
     indexes: Vec<NamedIndex<K>>,
     resource_version: String,
-    ready: Ready,
+    prepared: PreparedValues,
 }
 
-/// Values of states in indexes, read before they are needed: by [`Cached::address`] and the place of the index.
-pub(crate) type Ready = HashMap<(usize, usize), Values>;
+/// Values of states in indexes that were read in advance, by [`Cached::address`] and the position
+/// of the index.
+pub(crate) type PreparedValues = HashMap<(usize, usize), Values>;
 
 struct NamedIndex<K> {
     name: String,
     index: Index<K>,
     postings: Postings,
-    /// The values of the object that is being written.
+    /// The values of the object that is being written. Reuses the allocation.
     values: Values,
 }
 
-/// What [`Indexer::replace`] has changed. Every object of the list is in `added` or `updated`.
+/// The result of [`Indexer::replace`]. Every object of the list is in `added` or `updated`.
 pub struct Replaced<K> {
-    /// Those that were not there before.
+    /// New objects.
     pub added: Vec<Cached<K>>,
-    /// Those that were there before: the old state, and the new one, which may be the same.
+    /// Existing objects: the old state and the new one, which may be the same.
     pub updated: Vec<(Cached<K>, Cached<K>)>,
-    /// The last known states of those that are not there any more.
+    /// The last states of the objects that are not in the list.
     pub deleted: Vec<Cached<K>>,
 }
 
 impl<K> fmt::Debug for Replaced<K> {
-    /// Which states they are, and nothing of what is in them.
+    /// Keys and versions, without any content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Replaced")
             .field("added", &self.added)
@@ -115,18 +118,23 @@ impl<K> fmt::Debug for Indexer<K> {
 }
 
 impl<K: Object> Indexer<K> {
-    /// An empty store.
+    /// An empty indexer.
     pub fn new() -> Self {
         let namespace = NamedIndex::new(NAMESPACE_INDEX.to_owned(), Index::namespace());
-        Self { slots: Slots::new(), indexes: vec![namespace], resource_version: String::new(), ready: Ready::new() }
+        Self {
+            slots: Slots::new(),
+            indexes: vec![namespace],
+            resource_version: String::new(),
+            prepared: PreparedValues::new(),
+        }
     }
 
-    /// Adds an index. The objects that are there already are found by it at once.
+    /// Adds an index, with the objects that are already stored.
     pub fn add_index(&mut self, name: impl Into<String>, index: Index<K>) -> Result<(), Error> {
         self.add_index_with(name.into(), index, read)
     }
 
-    /// The same, with the values that `read` gives.
+    /// As [`add_index`](Self::add_index), with the values from `read`.
     pub(crate) fn add_index_with(
         &mut self,
         name: String,
@@ -145,27 +153,28 @@ impl<K: Object> Indexer<K> {
         Ok(())
     }
 
-    /// The index of that name, if there is one.
+    /// The index with this name.
     pub(crate) fn find_index(&self, name: &str) -> Option<&Index<K>> {
         self.indexes.iter().find(|index| index.name == name).map(|index| &index.index)
     }
 
-    /// How many indexes there are, and those that call functions of the user's, with their places.
+    /// The number of indexes, and those that call user functions, with their positions.
     pub(crate) fn functions(&self) -> (usize, Vec<(usize, Index<K>)>) {
-        let named = self.indexes.iter().enumerate().map(|(place, named)| (place, &named.index));
-        let functions = named.filter(|(_, index)| index.is_function()).map(|(place, index)| (place, index.clone()));
+        let named = self.indexes.iter().enumerate().map(|(position, named)| (position, &named.index));
+        let functions =
+            named.filter(|(_, index)| index.is_function()).map(|(position, index)| (position, index.clone()));
         (self.indexes.len(), functions.collect())
     }
 
-    /// Whether this very state is in the store.
-    pub(crate) fn holds(&self, object: &Cached<K>) -> bool {
-        let held = self.get(object.meta().namespace(), object.meta().name());
-        held.is_some_and(|held| Arc::ptr_eq(&held.0, &object.0))
+    /// Whether this state itself is stored.
+    pub(crate) fn contains_state(&self, object: &Cached<K>) -> bool {
+        let stored = self.get(object.meta().namespace(), object.meta().name());
+        stored.is_some_and(|stored| Arc::ptr_eq(&stored.0, &object.0))
     }
 
-    /// Uses these values for the states they are of, instead of reading them, until it is told otherwise.
-    pub(crate) fn set_ready(&mut self, ready: Ready) {
-        self.ready = ready;
+    /// Sets values that writes use instead of reading them.
+    pub(crate) fn set_prepared(&mut self, prepared: PreparedValues) {
+        self.prepared = prepared;
     }
 
     /// The names of the indexes, [`NAMESPACE_INDEX`] first.
@@ -173,31 +182,32 @@ impl<K: Object> Indexer<K> {
         self.indexes.iter().map(|index| &*index.name)
     }
 
-    /// Adds an object, or puts it in place of the state that was there, which is given back.
+    /// Adds or replaces an object. Returns the previous state.
     pub fn upsert(&mut self, object: Cached<K>) -> Option<Cached<K>> {
         self.put(object).1
     }
 
-    /// Takes an object out, and gives it back.
+    /// Removes and returns an object.
     pub fn delete(&mut self, namespace: &str, name: &str) -> Option<Cached<K>> {
         let slot = self.slots.find(namespace, name)?;
         self.remove(slot)
     }
 
-    /// Puts the objects of a list in place of all that there are. Of several with the same key the last one counts.
+    /// Replaces all objects by those of a list. If a key is listed twice, the last object counts.
     pub fn replace(&mut self, objects: Vec<Cached<K>>) -> Replaced<K> {
         self.replace_in(None, objects)
     }
 
-    /// The same within one namespace: objects of others stay as they are, and are ignored in `objects`.
+    /// As [`replace`](Self::replace), within one namespace: objects of other namespaces stay, and
+    /// are ignored in `objects`.
     pub fn replace_in(&mut self, namespace: Option<&str>, objects: Vec<Cached<K>>) -> Replaced<K> {
         let (mut added, mut updated) = (Vec::new(), Vec::new());
-        let (mut listed, mut repeated) = (Marks::default(), false);
+        let (mut listed, mut repeated) = (SlotSet::default(), false);
         self.slots.reserve(objects.len());
         let (mut objects, mut hashes) = (objects.into_iter(), Vec::with_capacity(AHEAD));
         loop {
             if hashes.is_empty() {
-                // Some at a time are looked at together, so that their memory is waited for once.
+                // Several at a time, so that their cache misses overlap.
                 let ahead = objects.as_slice().iter().take(AHEAD);
                 hashes.extend(ahead.map(|object| self.slots.hash_of(object)).rev());
             }
@@ -221,40 +231,40 @@ impl<K: Object> Indexer<K> {
                 }
             }
         }
-        let gone: Vec<SlotId> = match namespace {
+        let unlisted: Vec<SlotId> = match namespace {
             None => self.slots.iter().map(|(slot, _)| slot).filter(|slot| !listed.contains(*slot)).collect(),
             Some(namespace) => self.slots_in(namespace).filter(|slot| !listed.contains(*slot)).collect(),
         };
-        Replaced { added, updated, deleted: gone.into_iter().filter_map(|slot| self.remove(slot)).collect() }
+        Replaced { added, updated, deleted: unlisted.into_iter().filter_map(|slot| self.remove(slot)).collect() }
     }
 
-    /// Notes the version that has been reached: every change up to it is in the store. The store does not look at the versions of
-    /// objects, because changes need not come in their order.
+    /// Sets the version that has been reached: every change up to it is stored. The indexer does
+    /// not compare the versions of objects, because changes need not come in their order.
     pub fn set_resource_version(&mut self, resource_version: &str) {
         resource_version.clone_into(&mut self.resource_version);
     }
 
-    /// The version that has been reached; empty if none was noted.
+    /// The version that has been reached; empty before the first one.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// The object of that name; the namespace is empty for objects in none.
+    /// The object with this name. The namespace is empty for cluster-scoped objects.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Cached<K>> {
         self.slots.get(self.slots.find(namespace, name)?)
     }
 
-    /// The object with that key.
+    /// The object with this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<&Cached<K>> {
         self.get(key.namespace().unwrap_or_default(), key.name())
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -266,12 +276,12 @@ impl<K: Object> Indexer<K> {
         keys
     }
 
-    /// All objects as they are now.
+    /// All objects at this moment.
     pub fn list(&self) -> Snapshot<K> {
         self.slots.snapshot()
     }
 
-    /// The objects in a namespace, or with the empty one those in none.
+    /// The objects in a namespace. With an empty one, the cluster-scoped objects.
     pub fn namespace(&self, namespace: &str) -> Vec<Cached<K>> {
         self.handles(self.slots_in(namespace))
     }
@@ -291,7 +301,7 @@ impl<K: Object> Indexer<K> {
         Ok(self.index_named(name)?.postings.texts().map(str::to_owned).collect())
     }
 
-    /// The objects that have a value in the index which `object` has too. It need not be in the store itself.
+    /// The objects that share a value in the index with `object`, which need not be stored.
     pub fn index(&self, name: &str, object: &Cached<K>) -> Result<Vec<Cached<K>>, Error> {
         let (index, mut values) = (self.index_named(name)?, Values::default());
         index.index.read(object, &mut values)?;
@@ -322,15 +332,16 @@ impl<K: Object> Indexer<K> {
     fn put_hashed(&mut self, object: Cached<K>, hash: u32) -> (SlotId, Option<Cached<K>>) {
         let found = self.slots.find_same(&object, hash);
         if let Some(slot) = found
-            && let Some(held) = self.slots.get(slot)
-            && Arc::ptr_eq(&held.0, &object.0)
+            && let Some(stored) = self.slots.get(slot)
+            && Arc::ptr_eq(&stored.0, &object.0)
         {
             return (slot, Some(object));
         }
-        // All values are read before anything is changed: a function that panics leaves everything as it was.
-        for (place, index) in self.indexes.iter_mut().enumerate() {
-            let ready = if self.ready.is_empty() { None } else { self.ready.remove(&(object.address(), place)) };
-            match ready {
+        // Reads all values before the first change, so that a panicking function changes nothing.
+        for (position, index) in self.indexes.iter_mut().enumerate() {
+            let prepared =
+                if self.prepared.is_empty() { None } else { self.prepared.remove(&(object.address(), position)) };
+            match prepared {
                 Some(values) => index.values = values,
                 None => read(&index.index, &object, &mut index.values),
             }
@@ -376,10 +387,10 @@ impl<K: Object> Indexer<K> {
     }
 }
 
-/// The values of an object that comes in. One that cannot be read for them has none, and is otherwise like any other.
+/// The values of a new object. An object that cannot be decoded has none.
 fn read<K: Object>(index: &Index<K>, object: &Cached<K>, values: &mut Values) {
     if let Err(error) = index.read(object, values) {
-        tracing::warn!(?index, %error, "an object has no values in an index");
+        tracing::warn!(?index, %error, "object does not decode, it has no values in the index");
     }
 }
 
@@ -390,12 +401,12 @@ pub(crate) fn matching<'a, K: 'a>(
     objects.into_iter().filter(|object| selector.matches(|key| object.meta().label(key))).cloned().collect()
 }
 
-/// Some slots.
+/// A set of slots.
 #[derive(Default)]
-struct Marks(Vec<u64>);
+struct SlotSet(Vec<u64>);
 
-impl Marks {
-    /// Marks a slot, and tells whether it was not marked before.
+impl SlotSet {
+    /// Adds a slot. Returns whether it is new.
     fn insert(&mut self, slot: SlotId) -> bool {
         let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
         if self.0.len() <= word {

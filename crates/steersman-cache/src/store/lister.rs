@@ -1,4 +1,4 @@
-//! Reading the cache.
+//! Reads the cache.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::object::cached::{Cached, Object};
 use crate::store::indexer::{Snapshot, matching};
 use crate::{Error, ObjectKey};
 
-/// Reads the objects that an [`Informer`](crate::Informer) keeps. It never asks the server, and never waits but in
+/// Reads the cache of an [`Informer`](crate::Informer). It sends no request, and waits only in
 /// [`wait_for_version`](Self::wait_for_version) and [`wait_until`](Self::wait_until).
 pub struct Lister<K> {
     inner: Arc<Inner<K>>,
@@ -36,7 +36,7 @@ impl<K: Object> Lister<K> {
         Self { inner }
     }
 
-    /// One object. The namespace is empty for kinds that have none.
+    /// One object. The namespace is empty for cluster-scoped kinds.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Cached<K>> {
         self.inner.indexer().get(namespace, name).cloned()
     }
@@ -46,7 +46,7 @@ impl<K: Object> Lister<K> {
         self.inner.indexer().get_by_key(key).cloned()
     }
 
-    /// All objects as they are now. Later changes do not show in it.
+    /// All objects at this moment. Later changes do not show in it.
     pub fn list(&self) -> Snapshot<K> {
         self.inner.indexer().list()
     }
@@ -64,7 +64,7 @@ impl<K: Object> Lister<K> {
     /// The objects whose labels match, of one namespace or of all.
     pub fn select(&self, namespace: Option<&str>, labels: &LabelSelector) -> Vec<Cached<K>> {
         match namespace {
-            // However many there are, nothing is held up that comes meanwhile.
+            // On a snapshot, so that a large cache does not block changes.
             None => matching(&self.list(), labels),
             Some(_) => self.inner.indexer().select(namespace, labels),
         }
@@ -95,34 +95,37 @@ impl<K: Object> Lister<K> {
         self.inner.indexer().index_values(index)
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.inner.indexer().len()
     }
 
-    /// Whether there are none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The version that the cache has reached: every event up to it is in the cache (contract 7), but for objects that could not be read,
-    /// which the informer's [`status`](crate::Informer::status) tells of. Empty before the first list.
+    /// The version that the cache has reached: every event up to it is in the cache (contract 7),
+    /// except for objects that could not be read, which the informer's
+    /// [`status`](crate::Informer::status) counts. Empty before the first list.
     pub fn resource_version(&self) -> String {
         self.inner.indexer().resource_version().to_owned()
     }
 
-    /// Waits until `condition` holds, which is asked each time something was brought into the cache. Says whether it does; not after
-    /// `limit`, or when the informer stops before. The condition may use the informer and its listers. While this waits, the
-    /// informer's back-off is [short](crate::Informer::hurry).
+    /// Waits until `condition` holds, and checks it after each change of the cache. Returns whether
+    /// it holds: `false` after `limit`, or if the informer stops before. The condition may use the
+    /// informer and its listers. During the wait, the informer's back-off is
+    /// [short](crate::Informer::shorten_backoff).
     pub async fn wait_until(&self, limit: Duration, condition: impl Fn() -> bool) -> bool {
         if condition() {
             return true;
         }
         let mut progress = self.inner.progress();
-        let _hurry = self.inner.hurry();
+        let _short = self.inner.shorten_backoff();
         let wait = async {
             loop {
-                // It is not held while the condition is asked, which may look at it as well; what comes meanwhile is a change.
+                // The borrow ends before the condition, which may borrow too. A change during the
+                // condition ends the wait below.
                 let stopped = progress.borrow_and_update().stopped;
                 if condition() || stopped || progress.changed().await.is_err() {
                     return;
@@ -133,8 +136,8 @@ impl<K: Object> Lister<K> {
         condition()
     }
 
-    /// Waits until the cache has reached a version, such as that of an object that was just written. It does not wait for what
-    /// cannot come: a version that is no number, or an informer that is stopped.
+    /// Waits until the cache has reached a version, such as that of an object that was just
+    /// written. It returns at once if the version is not a number or the informer is stopped.
     pub async fn wait_for_version(&self, version: &str, limit: Duration) -> Result<(), Error> {
         if ResourceVersion::parse(version).is_err() {
             let kind = self.inner.kind().to_owned();
@@ -147,7 +150,7 @@ impl<K: Object> Lister<K> {
         if self.wait_until(limit, reached).await {
             return Ok(());
         }
-        Err(Error::NotReached {
+        Err(Error::VersionNotReached {
             kind: self.inner.kind().to_owned(),
             wanted: version.to_owned(),
             reached: self.resource_version(),

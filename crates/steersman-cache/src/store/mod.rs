@@ -1,4 +1,4 @@
-//! The objects of one kind by key and by index, and how they are read.
+//! The objects of one kind by key and by index, and their lister.
 
 pub(crate) mod indexer;
 mod lister;

@@ -1,12 +1,10 @@
-//! What the tests of informers share: a server whose connections can fail, a script in place of a server, and a handler that notes
-//! what it is told.
+//! Helpers of the informer tests: a server whose connections can fail, a scripted watch, and a
+//! handler that records events.
 //!
-//! Time is paused for all of it: `start_paused = true` stands at the tests.
+//! They need paused time: `start_paused = true` at the tests.
 
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
-pub(crate) mod log;
-pub(crate) mod network;
 pub(crate) mod script;
 
 use std::collections::BTreeMap;
@@ -18,23 +16,28 @@ use steersman_cache::{
     StorageOptions, handler,
 };
 use steersman_client::{Api, Client, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use steersman_testing::Embedded;
+pub(crate) use steersman_testing::{Embedded, Fault, FaultyNetwork, Log};
 
-pub(crate) use log::Log;
-
-/// Longer than anything takes here: time stands still while there is something to do.
+/// Longer than any wait of a test: paused time stands still while a task can run.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
-/// Objects kept in that form.
+/// Options with this storage mode.
 pub(crate) fn stored<K>(mode: StorageMode) -> StorageOptions<K> {
     StorageOptions { mode, ..StorageOptions::default() }
 }
 
 pub(crate) fn client(server: &Embedded) -> Client {
-    Client::from(server.client())
+    server.client()
 }
 
-/// A factory, and the client that it asks with.
+/// A network that fails on command, and a client through it.
+pub(crate) fn faulty_network(server: &Embedded) -> (FaultyNetwork, Client) {
+    let network = FaultyNetwork::new(server);
+    let client = network.client();
+    (network, client)
+}
+
+/// A factory and its client.
 pub(crate) fn factory(server: &Embedded) -> (SharedInformerFactory, Client) {
     let client = client(server);
     (SharedInformerFactory::new(client.clone()), client)
@@ -57,7 +60,7 @@ pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// The ConfigMaps of one namespace, to be written.
+/// Writes the ConfigMaps of one namespace.
 pub(crate) struct Maps(pub(crate) Api<ConfigMap>);
 
 impl Maps {
@@ -69,12 +72,12 @@ impl Maps {
         Self(client.namespaced(namespace))
     }
 
-    /// Creates one, and gives its version.
+    /// Creates a ConfigMap. Returns its version.
     pub(crate) async fn create(&self, name: &str, value: &str) -> String {
         version(&self.0.create(&PostParams::default(), &map(name, value)).await.unwrap())
     }
 
-    /// Changes the value of one, and gives its version.
+    /// Changes the value of a ConfigMap. Returns its version.
     pub(crate) async fn set(&self, name: &str, value: &str) -> String {
         self.patch(name, serde_json::json!({"data": {"value": value}})).await
     }
@@ -106,14 +109,15 @@ pub(crate) fn value(object: &Cached<ConfigMap>) -> String {
     object.get().unwrap().data.as_ref().and_then(|data| data.get("value")).cloned().unwrap_or_default()
 }
 
-/// The names of objects, in order.
+/// The names of objects, sorted.
 pub(crate) fn names<'a, K: 'a>(objects: impl IntoIterator<Item = &'a Cached<K>>) -> Vec<String> {
     let mut names: Vec<_> = objects.into_iter().map(|object| object.meta().name().to_owned()).collect();
     names.sort();
     names
 }
 
-/// Waits until something is true. Nothing depends on how fast the machine is: paused time goes on when there is nothing to do.
+/// Waits until a condition holds. Independent of the machine's speed: paused time advances only
+/// when no task can run.
 pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     for _ in 0..100_000 {
         if is_true() {
@@ -121,16 +125,17 @@ pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("this never came true: {what}");
+    panic!("this condition never held: {what}");
 }
 
-/// Lets everything run that can without time going on.
+/// Lets every task run that does not wait for time.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// An event in a few words: `add a`, `add a initial`, `update a`, `again a`, `delete a`, `delete a unknown`.
-pub(crate) fn words<K>(event: &Event<K>) -> String {
+/// An event as text: `add a`, `add a initial`, `update a`, `again a`, `delete a`, `delete a
+/// unknown`.
+pub(crate) fn describe<K>(event: &Event<K>) -> String {
     let name = event.object().meta().name();
     match event {
         Event::Add { initial, .. } => format!("add {name}{}", if *initial { " initial" } else { "" }),
@@ -142,15 +147,15 @@ pub(crate) fn words<K>(event: &Event<K>) -> String {
     }
 }
 
-/// A handler that notes events in words.
-pub(crate) fn noting<K: 'static>(log: &Log<String>) -> impl EventHandler<K> + use<K> {
+/// A handler that records events as text.
+pub(crate) fn recording<K: 'static>(log: &Log<String>) -> impl EventHandler<K> + use<K> {
     let log = log.clone();
-    handler(move |event: &Event<K>| log.push(words(event)))
+    handler(move |event: &Event<K>| log.push(describe(event)))
 }
 
-/// Adds a handler that notes events in words.
+/// Adds a handler that records events as text.
 pub(crate) fn listen<K: Object>(informer: &Informer<K>) -> (Log<String>, HandlerHandle) {
     let log = Log::new();
-    let handle = informer.add_event_handler(noting(&log)).unwrap();
+    let handle = informer.add_event_handler(recording(&log)).unwrap();
     (log, handle)
 }

@@ -1,4 +1,4 @@
-//! A watch that says what the test wants.
+//! A scripted watch.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,20 +7,20 @@ use steersman_cache::{
     WatchOptions, WatchStream,
 };
 use steersman_client::Error;
-use steersman_wire::{Item, ListMeta, ObjectError, WatchEvent};
+use steersman_wire::{ListMeta, ObjectError, RawItem, WatchEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// An event, or an object that cannot be read.
 pub(crate) type Scripted = Result<WatchEvent, ObjectError>;
 
-/// The test's end of all watches: what is sent comes in the watch that is open then.
+/// The test's end of all watches: an event is sent to the watch that is open.
 #[derive(Clone)]
 pub(crate) struct Script(Arc<Mutex<Option<UnboundedSender<Scripted>>>>);
 
 pub(crate) struct ScriptedWatch(UnboundedReceiver<Scripted>);
 pub(crate) struct NoList(ListMeta);
 
-/// An informer that is told what the script says.
+/// An informer of a scripted watch.
 pub(crate) fn scripted<K: Object>(storage: StorageOptions<K>) -> (Informer<K>, Script) {
     let script = Script(Arc::default());
     (scripted_in(vec![(None, script.clone())], storage), script)
@@ -48,10 +48,10 @@ impl Script {
 
     pub(crate) fn send(&self, event: Scripted) {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sender.as_ref().expect("nobody watches").send(event).expect("nobody watches any more");
+        sender.as_ref().expect("no watch is open").send(event).expect("the watch has ended");
     }
 
-    /// Whether somebody watches.
+    /// Whether a watch is open.
     pub(crate) fn is_watched(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|sender| !sender.is_closed())
     }
@@ -68,12 +68,12 @@ impl Script {
         self.send(Ok(WatchEvent::Deleted(bytes::Bytes::from(object.to_string()).into())));
     }
 
-    /// Everything up to the version has been said.
+    /// Sends a bookmark.
     pub(crate) fn bookmark(&self, version: u64) {
         self.send(Ok(WatchEvent::Bookmark { resource_version: version.to_string(), initial_events_end: false }));
     }
 
-    /// Everything that was there from the start has been said.
+    /// Sends the bookmark that ends the streaming list.
     pub(crate) fn listed(&self, version: u64) {
         self.send(Ok(WatchEvent::Bookmark { resource_version: version.to_string(), initial_events_end: true }));
     }
@@ -100,13 +100,13 @@ impl ListerWatcher for Script {
 
 impl WatchStream for ScriptedWatch {
     async fn next(&mut self) -> Result<Option<Scripted>, Error> {
-        // As the events of one chunk of a real watch do, all come that there are before anybody else has his turn.
+        // All waiting events come before another task runs, like the events of one chunk.
         Ok(tokio::task::coop::unconstrained(self.0.recv()).await)
     }
 }
 
 impl ListStream for NoList {
-    async fn next(&mut self) -> Result<Option<Result<Item, ObjectError>>, Error> {
+    async fn next(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, Error> {
         Ok(None)
     }
 

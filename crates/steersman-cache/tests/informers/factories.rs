@@ -1,4 +1,4 @@
-//! The factory: one informer for each kind and choice of objects.
+//! The factory: one informer for each kind and selection of objects.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use steersman_cache::{
 use steersman_client::{ApiResource, GroupVersionKind};
 use steersman_testing::Embedded;
 
-use crate::common::network::{Fault, Network};
 use crate::common::*;
 
 fn node_index() -> Index<ConfigMap> {
@@ -19,7 +18,7 @@ fn node_index() -> Index<ConfigMap> {
 #[tokio::test(start_paused = true)]
 async fn who_asks_twice_gets_the_same_informer() {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     let factory = SharedInformerFactory::new(client);
     let first = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
     let second = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
@@ -39,7 +38,7 @@ async fn another_choice_of_objects_is_another_informer() {
     let namespaced = of(InformerOptions::all().namespace("a").namespace("b"));
     let labelled = of(InformerOptions::all().labels("app=web"));
     let by_field = of(InformerOptions::all().fields("metadata.name=a"));
-    // The order of the namespaces does not matter, nor that one is named twice.
+    // The order of the namespaces does not matter, nor do duplicates.
     let same = of(InformerOptions::all().namespace("b").namespace("a").namespace("b"));
     same.stop().await.unwrap();
     assert!(namespaced.is_stopped());
@@ -66,13 +65,13 @@ async fn the_same_objects_kept_in_another_way_are_an_error() {
     factory.informer(with(&options)).unwrap();
     for other in [StorageOptions::default(), transform(stored(StorageMode::Decoded)), stored(StorageMode::Decoded)] {
         let error = factory.informer(with(&other)).unwrap_err();
-        assert!(matches!(error, Error::OtherOptions { what: "storage", .. }), "{error}");
+        assert!(matches!(error, Error::OptionsConflict { options: "storage", .. }), "{error}");
         assert!(error.to_string().contains("/api/v1/configmaps"), "{error}");
     }
     let reflector = ReflectorOptions { page_size: 7, ..ReflectorOptions::default() };
     let error = factory.informer(with(&options).reflector(reflector)).unwrap_err();
-    assert!(matches!(error, Error::OtherOptions { what: "reflector", .. }), "{error}");
-    // The transforms of others are their own matter.
+    assert!(matches!(error, Error::OptionsConflict { options: "reflector", .. }), "{error}");
+    // Informers of other objects may have other transforms.
     factory.informer(with(&StorageOptions::default()).namespace("a")).unwrap();
 }
 
@@ -85,7 +84,7 @@ async fn two_who_want_the_same_index_both_get_it() {
     informer.add_index("node", node_index()).unwrap();
     let error = with(Index::label("node")).unwrap_err();
     assert!(matches!(&error, Error::IndexExists { name } if name == "node"), "{error}");
-    // A function is only known to be the same if it is the same.
+    // Functions are equal only if they are clones.
     let function = Index::function(|map: &ConfigMap| map.metadata.name.clone().into_iter().collect());
     informer.add_index("name", function.clone()).unwrap();
     informer.add_index("name", function).unwrap();
@@ -111,7 +110,7 @@ async fn start_starts_those_that_were_asked_for_since() {
     let (maps, factory, _) = maps_informer(&server).await;
     let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
     let error = factory.wait_for_cache_sync(Duration::from_secs(1)).await.unwrap_err().to_string();
-    assert_eq!(error, "after 1s these are not in the cache yet: /api/v1/secrets: not started");
+    assert_eq!(error, "caches not synced after 1s: /api/v1/secrets: not started");
     factory.start().unwrap();
     factory.wait_for_cache_sync(Duration::from_secs(1)).await.unwrap();
     assert!(secrets.has_synced() && maps.has_synced());
@@ -121,7 +120,7 @@ async fn start_starts_those_that_were_asked_for_since() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_sync_is_named_with_the_reason() {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     network.fail("/secrets", Fault::Status(403));
     let factory = SharedInformerFactory::new(client);
     let networks = ApiResource::from_gvk(&GroupVersionKind::gvk("samplecrd.k8s.io", "v1", "Network"));
@@ -143,7 +142,7 @@ async fn what_does_not_sync_is_named_with_the_reason() {
 #[tokio::test(start_paused = true)]
 async fn of_several_namespaces_those_that_do_not_sync_are_named() {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     network.fail("/namespaces/kube-system/", Fault::Status(403));
     let factory = SharedInformerFactory::new(client);
     let options = InformerOptions::all().namespace("default").namespace("kube-system");
@@ -181,7 +180,7 @@ async fn an_informer_that_was_stopped_is_not_waited_for_and_frees_its_objects() 
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a", "").await;
     for remove in [false, true] {
-        let (network, client) = Network::new(&server);
+        let (network, client) = faulty_network(&server);
         network.fail("/secrets", Fault::Silence);
         let factory = SharedInformerFactory::new(client);
         let decoded = InformerOptions::all().storage(stored(StorageMode::Decoded));
@@ -191,7 +190,7 @@ async fn an_informer_that_was_stopped_is_not_waited_for_and_frees_its_objects() 
         maps.wait_for_sync(LONG).await.unwrap();
         let object = std::sync::Arc::downgrade(&maps.lister().get("default", "a").unwrap().get().unwrap());
         assert_eq!((object.strong_count(), factory.status().len()), (1, 2));
-        // One stops while it is waited for.
+        // One stops during the wait.
         let (waited, ()) = tokio::join!(factory.wait_for_cache_sync(LONG), async {
             settle().await;
             secrets.stop().await.unwrap();
@@ -238,7 +237,7 @@ async fn one_informer_is_removed_and_others_stay() {
     factory.remove(labelled).await.unwrap();
     assert!(other.is_stopped() && !maps.is_stopped());
     assert_eq!(factory.status().len(), 1);
-    // One of another factory is stopped, and nothing else happens.
+    // An informer of another factory is stopped, and nothing else happens.
     let (theirs, _factory, _) = maps_informer(&server).await;
     factory.remove(theirs.clone()).await.unwrap();
     assert!(theirs.is_stopped() && factory.lister::<ConfigMap>().is_ok());
@@ -262,13 +261,16 @@ async fn an_informer_is_stopped_at_run_time_and_another_started_for_the_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_names_the_informer_and_what_panicked() {
-    let (network, client) = Network::new(&Embedded::start());
+    let (network, client) = faulty_network(&Embedded::start());
     network.fail("configmaps", Fault::Panic);
     let factory = SharedInformerFactory::new(client);
     let informer = factory.informer::<ConfigMap>(InformerOptions::all().namespace("a")).unwrap();
     factory.start().unwrap();
     let error = tokio::time::timeout(LONG, factory.failed()).await.expect("it fails at once");
-    assert!(matches!(&error, Error::Failed { panic, .. } if panic == "the wire melted"), "{error}");
+    assert!(
+        matches!(&error, Error::Failed { panic, .. } if panic.starts_with("planted panic while sending GET")),
+        "{error}"
+    );
     assert!(error.to_string().contains("ConfigMap (/api/v1/configmaps in a)"), "{error}");
     assert!(!informer.has_synced() && informer.has_failed());
     assert!(matches!(factory.failed().await, Error::Failed { .. }), "later calls return it again");
@@ -289,7 +291,7 @@ async fn an_informer_that_is_forgotten_is_not_handed_out_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_settled_and_one_that_is_forbidden_is_not() {
-    let (network, client) = Network::new(&Embedded::start());
+    let (network, client) = faulty_network(&Embedded::start());
     network.fail("secrets", Fault::Status(403));
     let factory = SharedInformerFactory::new(client);
     factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
@@ -298,7 +300,7 @@ async fn a_kind_that_is_not_served_is_settled_and_one_that_is_forbidden_is_not()
     factory.start().unwrap();
     tokio::time::timeout(LONG, factory.synced_or_missing()).await.expect("one has synced, the other is not served");
     let what = |factory: &SharedInformerFactory| -> Vec<_> {
-        factory.waiting().into_iter().map(|status| status.what).collect()
+        factory.waiting().into_iter().map(|status| status.resource).collect()
     };
     assert_eq!(what(&factory), ["/apis/harbour.test/v1/boats"]);
     factory.informer::<Secret>(InformerOptions::all()).unwrap();

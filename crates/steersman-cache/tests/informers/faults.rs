@@ -1,4 +1,4 @@
-//! Objects and functions that are broken.
+//! Objects that do not decode, and functions that panic.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, mpsc};
@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde::{Deserialize, Serialize};
 use steersman_cache::{Event, Index, StorageMode, StorageOptions, handler};
 use steersman_client::ObjectMeta;
-use steersman_wire::{Fault, ObjectError};
+use steersman_wire::{ObjectError, ObjectFault};
 
 use crate::common::script::{map_json, scripted};
 use crate::common::*;
 
-/// A ConfigMap whose value is one of two.
+/// A ConfigMap whose value has to be one of two.
 #[derive(Debug, Serialize, Deserialize)]
 struct Strict {
     metadata: ObjectMeta,
@@ -46,7 +46,7 @@ async fn one_object_of_a_thousand_that_does_not_decode_harms_only_its_own_reader
         let lister = informer.lister();
         assert_eq!(lister.len(), 1_000, "it is not left out of lists");
         let status = &informer.status()[0];
-        assert_eq!(status.object_errors, 1, "{mode:?}: it is reported, once, though nobody has asked for it");
+        assert_eq!(status.object_errors, 1, "{mode:?}: it is reported once, without a read");
         let error = status.last_object_error.clone().unwrap();
         assert_eq!(error.key.as_deref(), Some("default/map-500"), "{mode:?}");
         assert!(error.to_string().contains("version 1500 of it is not a"), "{error}");
@@ -63,14 +63,14 @@ async fn one_object_of_a_thousand_that_does_not_decode_harms_only_its_own_reader
         assert_eq!(lister.get("default", "map-500").unwrap().get().unwrap().data["value"], Speed::Slow);
         assert_eq!(names(&lister.by_index("speed", "Slow").unwrap()), ["map-500"]);
         assert_eq!(informer.status()[0].object_errors, 1);
-        // An index that is added later finds them as well.
+        // An index that is added later has the same errors.
         script.added(&map_json("late", 5_002, "medium"));
         lister.wait_for_version("5002", LONG).await.unwrap();
         assert_eq!(informer.status()[0].object_errors, 2);
         informer.add_index("again", Index::function(speed)).unwrap();
         let expected = if mode == StorageMode::Decoded { 2 } else { 3 };
         assert_eq!(informer.status()[0].object_errors, expected, "{mode:?}: what came undecoded has been reported");
-        // Of one that goes nobody needs to know.
+        // A deletion is not reported.
         script.deleted(&map_json("late", 5_003, "medium"));
         lister.wait_for_version("5003", LONG).await.unwrap();
         assert!(lister.get("default", "late").is_none());
@@ -100,7 +100,7 @@ async fn what_a_transform_removes_is_not_kept_of_an_object_that_does_not_decode(
         let status = &informer.status()[0];
         let key = status.last_object_error.as_ref().unwrap().key.as_deref();
         assert_eq!((status.object_errors, key), (2, Some("default/old")), "{mode:?}");
-        // Both are there once they are mended.
+        // Both are in the index once they are repaired.
         script.modified(&map_json("new", 7, "fast"));
         script.modified(&map_json("old", 8, "fast"));
         lister.wait_for_version("8", LONG).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_panic_of_a_types_own_code_is_reported_and_the_informer_goes_on() {
         informer.add_index("all", Index::function(|_: &Touchy| vec!["all".to_owned()])).unwrap();
         informer.start().unwrap();
         until("it watches", || script.is_watched()).await;
-        // In a list, and in a watch.
+        // In a list and in a watch.
         script.added(&map_json("a", 2, "cannot be decoded"));
         script.listed(3);
         informer.wait_for_sync(LONG).await.unwrap();
@@ -177,7 +177,7 @@ async fn objects_that_cannot_be_read_are_reported_and_passed_over() {
     assert_eq!(informer.status()[0].object_errors, 1);
     nameless["metadata"]["name"] = serde_json::json!(7);
     script.added(&nameless);
-    let broken = ObjectError { index: None, key: Some("default/a".to_owned()), fault: Fault::TooDeep };
+    let broken = ObjectError { index: None, key: Some("default/a".to_owned()), fault: ObjectFault::TooDeep };
     script.send(Err(broken));
     script.added(&map_json("b", 6, ""));
     informer.lister().wait_for_version("6", LONG).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_panic_in_an_index_function_leaves_the_object_without_values_in_that_i
     assert_eq!(names(&lister.by_index("value", "good").unwrap()), ["c"]);
     assert_eq!(names(&lister.by_index("name", "a").unwrap()), ["a"]);
     assert_eq!(informer.metrics().index_panics_total, 2);
-    // One that is added later, likewise.
+    // The same for an index that is added later.
     informer.add_index("later", Index::metadata(|meta| panic!("this is the test of {}", meta.name()))).unwrap();
     assert_eq!(lister.index_values("later").unwrap(), Vec::<String>::new());
     assert_eq!(informer.metrics().index_panics_total, 5);
@@ -248,24 +248,24 @@ async fn an_object_that_cannot_be_read_as_it_goes_is_gone_all_the_same() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default().transform(transform));
     informer.start().unwrap();
     let log: Log<(String, String)> = Log::new();
-    let told = log.clone();
+    let received = log.clone();
     let note = handler(move |event: &Event<ConfigMap>| {
-        told.push((words(event), event.object().meta().resource_version().to_owned()));
+        received.push((describe(event), event.object().meta().resource_version().to_owned()));
     });
     informer.add_event_handler(note).unwrap();
     until("it watches", || script.is_watched()).await;
     script.listed(1);
     informer.wait_for_sync(LONG).await.unwrap();
-    // All at once, so that none of it is in the cache when the last comes.
+    // In one batch, so that none is in the cache when the last one arrives.
     script.added(&map_json("a", 2, "1"));
     script.added(&map_json("b", 3, "1"));
     script.modified(&map_json("a", 4, "2"));
     script.modified(&map_json("a", 5, "bad"));
     script.deleted(&map_json("a", 6, "bad"));
-    script.deleted(&map_json("nobody", 7, "bad"));
+    script.deleted(&map_json("unknown", 7, "bad"));
     until("it is gone", || informer.lister().len() == 1 && informer.status()[0].object_errors == 3).await;
     let lister = informer.lister();
-    assert_eq!(lister.resource_version(), "4", "what was passed over has not been reached");
+    assert_eq!(lister.resource_version(), "4", "the skipped version is not reached");
     script.modified(&map_json("b", 8, "2"));
     lister.wait_for_version("8", LONG).await.unwrap();
     settle().await;
@@ -303,7 +303,7 @@ async fn an_index_function_holds_up_neither_reads_nor_events() {
     informer.wait_for_sync(limit).await.unwrap();
     let (entered, mut running) = tokio::sync::mpsc::unbounded_channel();
     let (release, released) = mpsc::channel::<()>();
-    // The first call waits.
+    // The first call blocks.
     let gate = Mutex::new(Some(released));
     let values = move |map: &ConfigMap| {
         let first = gate.lock().unwrap().take();

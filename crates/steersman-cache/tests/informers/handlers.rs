@@ -1,4 +1,4 @@
-//! Those who are told.
+//! Event handlers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use steersman_testing::Embedded;
 use crate::common::script::{map_json, map_json_in, scripted};
 use crate::common::*;
 
-/// Notes values as well.
+/// Records values too.
 struct Values(Log<String>);
 
 impl EventHandler<ConfigMap> for Values {
@@ -74,7 +74,7 @@ async fn each_handler_has_a_buffer_of_its_own_whose_length_can_be_seen() {
         let _in_runtime = slow_runtime.enter();
         let slow = handler(move |event: &Event<ConfigMap>| {
             wait.recv().unwrap();
-            log.push(words(event));
+            log.push(describe(event));
         });
         informer.add_event_handler(slow).unwrap()
     };
@@ -108,18 +108,18 @@ async fn a_resync_comes_at_most_once_a_second() {
     let version = Maps::new(&client).create("a", "").await;
     informer.lister().wait_for_version(&version, LONG).await.unwrap();
     let log = Log::new();
-    let handle = informer.add_event_handler_with_resync(noting(&log), Duration::ZERO).unwrap();
+    let handle = informer.add_event_handler_with_resync(recording(&log), Duration::ZERO).unwrap();
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(log.take(), ["add a initial", "again a", "again a"]);
-    // And none after it was removed, while another goes on.
+    // None after its removal, while another handler continues.
     let other = Log::new();
-    informer.add_event_handler_with_resync(noting(&other), Duration::from_secs(1)).unwrap();
+    informer.add_event_handler_with_resync(recording(&other), Duration::from_secs(1)).unwrap();
     handle.remove();
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(log.take(), Vec::<String>::new());
     assert_eq!(other.take(), ["add a initial", "again a", "again a"]);
-    // The longest time there is, is no reason to panic.
-    informer.add_event_handler_with_resync(noting(&other), Duration::MAX).unwrap();
+    // `Duration::MAX` does not panic.
+    informer.add_event_handler_with_resync(recording(&other), Duration::MAX).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,10 +129,10 @@ async fn a_handler_that_is_not_through_with_a_resync_is_spared_the_next() {
     let (informer, _factory, _) = maps_informer(&server).await;
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let log = Log::new();
-    let told = log.clone();
+    let received = log.clone();
     let slow = handler(move |event: &Event<ConfigMap>| {
         wait.recv().unwrap();
-        told.push(words(event));
+        received.push(describe(event));
     });
     // On a thread of its own, because it blocks.
     let slow_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
@@ -147,7 +147,7 @@ async fn a_handler_that_is_not_through_with_a_resync_is_spared_the_next() {
     while handle.pending() > 0 {
         tokio::task::yield_now().await;
     }
-    until("it is told again", || {
+    until("it receives the object again", || {
         let _ = go.send(());
         log.len() > 2
     })
@@ -162,16 +162,15 @@ async fn a_handle_that_does_not_sync_says_what_is_missing() {
     informer.start().unwrap();
     let (_, handle) = listen(&informer);
     let error = handle.wait_for_sync(Duration::from_secs(5)).await.unwrap_err();
-    let expected = "after 5s a handler has not been told of all things that were there from the start: they are not in the \
-                    cache yet";
+    let expected = "a handler of things has not received all initial objects after 5s: the cache has not synced";
     assert_eq!(error.to_string(), expected);
     script.added(&map_json("a", 2, ""));
     script.listed(3);
     handle.wait_for_sync(LONG).await.unwrap();
-    let late = informer.add_event_handler(noting(&Log::new())).unwrap();
+    let late = informer.add_event_handler(recording(&Log::new())).unwrap();
     let error = late.wait_for_sync(Duration::ZERO).await.unwrap_err().to_string();
-    assert!(error.ends_with("events that wait for it: 1"), "{error}");
-    let removed = informer.add_event_handler(noting(&Log::new())).unwrap();
+    assert!(error.ends_with("events pending: 1"), "{error}");
+    let removed = informer.add_event_handler(recording(&Log::new())).unwrap();
     removed.remove();
     let error = removed.wait_for_sync(LONG).await.unwrap_err().to_string();
     assert!(error.ends_with("it was removed, or its informer stopped"), "{error}");
@@ -183,7 +182,7 @@ async fn updates_with_equal_versions_go_only_to_those_who_resync() {
     informer.start().unwrap();
     let (plain, _) = listen(&informer);
     let resyncing = Log::new();
-    informer.add_event_handler_with_resync(noting(&resyncing), LONG).unwrap();
+    informer.add_event_handler_with_resync(recording(&resyncing), LONG).unwrap();
     until("it watches", || script.is_watched()).await;
     script.listed(1);
     script.added(&map_json("a", 2, ""));
@@ -192,7 +191,7 @@ async fn updates_with_equal_versions_go_only_to_those_who_resync() {
     settle().await;
     assert_eq!(plain.take(), ["add a", "update a"]);
     assert_eq!(resyncing.take(), ["add a", "again a", "update a"]);
-    // Without versions nobody can tell, so everybody is told.
+    // Without versions, repetitions cannot be detected, so every handler receives them.
     let mut unversioned = map_json("b", 0, "");
     unversioned["metadata"]["resourceVersion"] = serde_json::Value::Null;
     script.added(&unversioned);
@@ -205,8 +204,9 @@ async fn updates_with_equal_versions_go_only_to_those_who_resync() {
 async fn a_handle_has_synced_when_its_initial_objects_were_delivered_and_not_before() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     let log = Log::new();
-    let told = log.clone();
-    let handle = informer.add_event_handler(handler(move |event: &Event<ConfigMap>| told.push(words(event)))).unwrap();
+    let received = log.clone();
+    let handle =
+        informer.add_event_handler(handler(move |event: &Event<ConfigMap>| received.push(describe(event)))).unwrap();
     informer.start().unwrap();
     until("it watches", || script.is_watched()).await;
     script.added(&map_json("a", 2, ""));
@@ -216,7 +216,7 @@ async fn a_handle_has_synced_when_its_initial_objects_were_delivered_and_not_bef
     informer.wait_for_sync(LONG).await.unwrap();
     assert!(handle.wait_for_sync(LONG).await.is_ok() && handle.has_synced());
     assert_eq!(log.take(), ["add a initial"]);
-    // A late joiner has not been told of anything before it runs.
+    // A late handler has received nothing before its task runs.
     let (log, late) = listen(&informer);
     assert!(!late.has_synced() && late.pending() == 1);
     assert!(late.wait_for_sync(LONG).await.is_ok());
@@ -259,10 +259,10 @@ async fn a_panic_of_a_handler_is_contained_and_counted() {
     let server = Embedded::start();
     let (informer, _factory, client) = maps_informer(&server).await;
     let log = Log::new();
-    let told = log.clone();
+    let received = log.clone();
     let handle = informer.add_event_handler(handler(move |event: &Event<ConfigMap>| {
         assert_ne!(event.object().meta().name(), "bad", "this is the test");
-        told.push(words(event));
+        received.push(describe(event));
     }));
     let handle = handle.unwrap();
     let (other, _) = listen(&informer);
@@ -282,7 +282,7 @@ async fn leaving_the_filter_is_a_delete_and_entering_it_an_add() {
     let (informer, _factory, client) = maps_informer(&server).await;
     let log = Log::new();
     let filter = |object: &Cached<ConfigMap>| object.meta().label("app").is_some();
-    informer.add_event_handler(FilteringHandler { filter, handler: noting(&log) }).unwrap();
+    informer.add_event_handler(FilteringHandler { filter, handler: recording(&log) }).unwrap();
     let maps = Maps::new(&client);
     maps.create("a", "").await;
     for label in [Some("web"), Some("db"), None] {
@@ -294,7 +294,7 @@ async fn leaving_the_filter_is_a_delete_and_entering_it_an_add() {
     assert_eq!(log.take(), ["add a", "update a", "delete a"]);
 }
 
-/// Does with its informer what a handler may want to.
+/// Calls its informer from a handler.
 struct Busy {
     informer: Informer<ConfigMap>,
     own: Log<HandlerHandle>,
@@ -306,7 +306,7 @@ impl EventHandler<ConfigMap> for Busy {
         self.informer.add_index("value", Index::path("data.value".parse().unwrap())).unwrap();
         let found = self.informer.lister().by_index("value", &value(object)).unwrap();
         self.log.push(format!("found {:?}", names(&found)));
-        self.informer.add_event_handler(noting(&self.log)).unwrap();
+        self.informer.add_event_handler(recording(&self.log)).unwrap();
         self.informer.metrics();
         self.own.all()[0].remove();
     }

@@ -1,4 +1,4 @@
-//! Which objects: namespaces, selectors, and kinds that are known at run time only.
+//! Namespaces, selectors, and kinds that are known only at run time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
 use steersman_cache::{Index, Informer, InformerOptions, Object};
-use steersman_client::{ApiResource, DynamicObject, GroupVersionKind, Place, PostParams};
+use steersman_client::{ApiResource, DynamicObject, GroupVersionKind, NamespaceScope, PostParams};
 use steersman_testing::Embedded;
 use steersman_wire::LabelSelector;
 
@@ -33,10 +33,10 @@ async fn objects_of_several_namespaces_are_kept_and_no_others() {
     }
     settle().await;
     assert_eq!(names(&lister.list()), ["new-in-a", "new-in-b"]);
-    let mut told = log.take();
-    told.sort();
+    let mut received = log.take();
+    received.sort();
     assert_eq!(
-        told,
+        received,
         ["add in-a initial", "add in-b initial", "add new-in-a", "add new-in-b", "delete in-a", "delete in-b"]
     );
 }
@@ -79,7 +79,7 @@ async fn objects_are_chosen_by_a_field_selector() {
     assert_eq!(log.take(), ["add a", "delete a"]);
 }
 
-/// What all kinds of informers can do.
+/// The checks for every kind of informer.
 async fn is_kept<K: Object>(informer: Informer<K>, maps: &Maps) {
     informer.add_index("app", Index::label("app")).unwrap();
     let (log, handle) = listen(&informer);
@@ -138,7 +138,7 @@ async fn a_kind_that_is_installed_later_syncs_then() {
     .unwrap();
     client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &definition).await.unwrap();
     factory.wait_for_cache_sync(Duration::from_secs(120)).await.unwrap();
-    let networks = client.dynamic(&resource, Place::Namespace("default".to_owned()));
+    let networks = client.dynamic(&resource, NamespaceScope::Namespace("default".to_owned()));
     networks.create(&PostParams::default(), &DynamicObject::new("a", &resource)).await.unwrap();
     settle().await;
     assert!(handle.has_synced());

@@ -1,4 +1,4 @@
-//! Informers and their factory: what each promises, on a server in this process or a scripted watch.
+//! The guarantees of informers and their factory, on an embedded server or a scripted watch.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What is decoded, and what is held.
+//! Decodings and states in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,6 @@ use steersman_cache::{Cached, Event, FilteringHandler, Index, StorageMode, Stora
 use steersman_testing::Embedded;
 use steersman_wire::{LabelSelector, WatchEvent};
 
-use crate::common::network::{Fault, Network};
 use crate::common::script::{map_json, scripted};
 use crate::common::*;
 
@@ -21,10 +20,10 @@ async fn nothing_is_decoded_for_50_000_events_with_metadata_paths_and_selectors(
     informer.add_index("uid", Index::metadata(|meta| vec![meta.uid().to_owned()])).unwrap();
     let log = Log::new();
     let predicate = |object: &Cached<ConfigMap>| object.meta().label("app") == Some("web");
-    informer.add_event_handler(FilteringHandler { filter: predicate, handler: noting(&log) }).unwrap();
+    informer.add_event_handler(FilteringHandler { filter: predicate, handler: recording(&log) }).unwrap();
     informer.start().unwrap();
     until("it watches", || script.is_watched()).await;
-    // As text, because making so many JSON values takes longer than all the rest.
+    // As text, because building the JSON values would take most of the time.
     let labelled = |number: u64, version: u64| {
         let (name, value) = (number % 1_000, version % 10);
         format!(
@@ -46,15 +45,15 @@ async fn nothing_is_decoded_for_50_000_events_with_metadata_paths_and_selectors(
     assert_eq!(lister.select(None, &LabelSelector::parse("app=web").unwrap()).len(), 1_000);
     assert_eq!(lister.by_index("value", "3").unwrap().len(), 100);
     assert_eq!(informer.metrics().storage.decodes_total, 0);
-    // The figure is no constant.
+    // The metric does change.
     lister.get("default", "map-1").unwrap().get().unwrap();
     assert_eq!(informer.metrics().storage.decodes_total, 1);
 }
 
-/// How many there are.
+/// Number of live objects.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// An object that counts how many of it there are.
+/// An object that counts its live instances.
 #[derive(Serialize)]
 struct Counted(serde_json::Value);
 
@@ -136,7 +135,7 @@ async fn a_list_after_a_cut_shares_the_states_that_are_the_same() {
     for number in 0..50 {
         maps.create(&format!("map-{number}"), "").await;
     }
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     let factory = steersman_cache::SharedInformerFactory::new(client);
     let informer = factory.informer::<ConfigMap>(Default::default()).unwrap();
     factory.start().unwrap();
@@ -153,7 +152,7 @@ async fn a_list_after_a_cut_shares_the_states_that_are_the_same() {
     network.mend();
     informer.lister().wait_for_version(&version, LONG).await.unwrap();
     assert!(informer.status()[0].lists >= 2);
-    // A state that is the same one gives the decoded object that somebody holds; another one would decode again.
+    // An unchanged state returns the decoded object that is held; another state would decode again.
     for object in &informer.lister().list() {
         object.get().unwrap();
     }

@@ -45,7 +45,7 @@ async fn a_lister_finds_by_namespace_key_index_and_selector() {
 #[test]
 fn a_condition_that_is_waited_for_may_use_its_informer() {
     let (done, is_done) = std::sync::mpsc::channel();
-    // On a thread of its own, because what goes wrong here never ends.
+    // On a thread of its own, because a failure would hang.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let reached = runtime.block_on(async {
@@ -55,7 +55,7 @@ fn a_condition_that_is_waited_for_may_use_its_informer() {
             script.listed(1);
             script.added(&map_json("a", 2, ""));
             let condition = || {
-                // Its end is news to all who wait.
+                // Its stop wakes all waits.
                 let was_stopped = || {
                     let was_stopped = informer.is_stopped();
                     let _ = informer.stop().now_or_never();
@@ -147,7 +147,7 @@ async fn who_waits_for_a_version_in_vain_is_told_which() {
     let text =
         format!("the cache of /api/v1/configmaps has not reached version 1000000 within 2s; it is at {reached:?}");
     assert_eq!(error.to_string(), text);
-    // What has no order is not waited for.
+    // A version without an order is an error at once.
     let started = tokio::time::Instant::now();
     for version in ["", "abc", "0"] {
         let error = lister.wait_for_version(version, LONG).await.unwrap_err();

@@ -12,23 +12,24 @@ use steersman_cache::{
 use crate::common::script::{Script, map_json, scripted};
 use crate::common::*;
 
-/// More than a handler has waiting for it before its events are merged, with a batch on top and with objects that came and went.
+/// More waiting events than a handler has without merging, including a batch and short-lived
+/// objects.
 const UNMERGED_MAX: usize = 5_100;
 
-/// What a handler knows of each object: its uid and version.
+/// The uid and version of each object that a handler knows.
 type Known = BTreeMap<String, (String, u64)>;
 
 fn state(object: &Cached<ConfigMap>) -> (String, u64) {
     (object.meta().uid().to_owned(), object.meta().resource_version().parse().unwrap())
 }
 
-/// Follows the events, and fails where they do not fit what is known.
+/// Follows the events, and fails on impossible ones.
 struct Witness {
     known: Known,
-    /// Gives what is known after each event.
+    /// Receives the known objects after each event.
     log: Log<String>,
     sent: mpsc::Sender<Known>,
-    /// Blocks the first call of all that are not initial.
+    /// Blocks the first call that is not initial.
     gate: Option<mpsc::Receiver<()>>,
 }
 
@@ -74,7 +75,7 @@ fn other_thread() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap()
 }
 
-/// An informer with these objects, at versions from 11 on.
+/// An informer with these objects, at versions from 11.
 async fn informer(names: impl IntoIterator<Item = String>) -> (Informer<ConfigMap>, Script) {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     informer.start().unwrap();
@@ -89,7 +90,7 @@ async fn informer(names: impl IntoIterator<Item = String>) -> (Informer<ConfigMa
     (informer, script)
 }
 
-/// Sends what happens, with new versions, a little at a time.
+/// Sends events with new versions, a few at a time.
 struct Sender {
     script: Script,
     informer: Informer<ConfigMap>,
@@ -117,7 +118,8 @@ impl Sender {
         self.script.added(&map_json(name, version, ""));
     }
 
-    /// Deletes `map-8`, whose uid has this number, and creates one of the same name with the next uid.
+    /// Deletes `map-8`, whose uid has this number, and creates one of the same name with the next
+    /// uid.
     fn replace(&mut self, number: u32) {
         let object = |version, number| {
             let mut object = map_json("map-8", version, "");
@@ -186,7 +188,7 @@ async fn a_stuck_handler_costs_a_few_entries_for_each_object_and_then_sees_how_i
     let lister = informer.lister();
     let held: Known = lister.list().iter().map(|map| (map.meta().name().to_owned(), state(map))).collect();
     assert_eq!((known, held.len()), (held, 9));
-    // And goes on as before.
+    // It continues as before.
     sender.modify("map-0");
     sender.applied().await;
     let last = seen.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -237,7 +239,7 @@ async fn a_handler_that_falls_behind_twice_sees_every_object_in_order() {
         }
     };
     let mut sender = Sender { script, informer: informer.clone(), version: 1_000 };
-    // Each object is in the backlog, which is taken out in more than one piece.
+    // Each object is in the backlog, which is popped in several pieces.
     for _ in 0..40 {
         names.iter().for_each(|name| sender.modify(name));
         sender.applied().await;
@@ -245,7 +247,8 @@ async fn a_handler_that_falls_behind_twice_sees_every_object_in_order() {
     let pending = handle.pending();
     allow(pending - 3);
     wait_for_pending(3).await;
-    // The last piece is taken out, and the handler is stuck again: what comes now is in the channel first, then in the backlog.
+    // The last piece is popped, and the handler blocks again: new events go to the channel first,
+    // then to the backlog.
     for _ in 0..40 {
         names.iter().for_each(|name| sender.modify(name));
         sender.applied().await;
@@ -263,12 +266,12 @@ async fn a_handler_that_is_stuck_from_the_start_has_synced_only_when_it_was_told
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     let (go, gate) = mpsc::channel::<()>();
     let (runtime, log) = (other_thread(), Log::new());
-    let told = log.clone();
+    let received = log.clone();
     let handle: HandlerHandle = {
         let _in_runtime = runtime.enter();
         let blocking = handler(move |event: &Event<ConfigMap>| {
             gate.recv().unwrap();
-            told.push(words(event));
+            received.push(describe(event));
         });
         informer.add_event_handler(blocking).unwrap()
     };
@@ -316,14 +319,14 @@ async fn a_filter_misses_no_deletion_of_what_it_let_through_before_it_was_stuck(
     let (informer, script) = informer(["wanted".to_owned(), "noise".to_owned()]).await;
     let (go, gate) = mpsc::channel::<()>();
     let (runtime, log) = (other_thread(), Log::new());
-    let told = log.clone();
+    let received = log.clone();
     {
         let _in_runtime = runtime.enter();
         let blocking = handler(move |event: &Event<ConfigMap>| {
-            told.push(words(event));
+            received.push(describe(event));
             gate.recv().unwrap();
         });
-        // Versions up to 5,000 pass.
+        // Versions up to 5,000 match.
         let filter = |object: &Cached<ConfigMap>| {
             object.meta().name() == "wanted" && object.meta().resource_version().parse::<u64>().unwrap() <= 5_000
         };
@@ -338,7 +341,7 @@ async fn a_filter_misses_no_deletion_of_what_it_let_through_before_it_was_stuck(
     }
     sender.modify("wanted");
     sender.applied().await;
-    // Out of what passes, and then away.
+    // The object stops matching, and is then deleted.
     sender.version = 6_000;
     sender.modify("wanted");
     sender.applied().await;
@@ -347,9 +350,9 @@ async fn a_filter_misses_no_deletion_of_what_it_let_through_before_it_was_stuck(
     for _ in 0..10 {
         let _ = go.send(());
     }
-    let told = || log.all().iter().any(|words| words.starts_with("delete wanted"));
+    let received = || log.all().iter().any(|words| words.starts_with("delete wanted"));
     let started = std::time::Instant::now();
-    while !told() {
+    while !received() {
         assert!(started.elapsed() < Duration::from_secs(60), "its deletion is missing: {:?}", log.all());
         tokio::task::yield_now().await;
     }

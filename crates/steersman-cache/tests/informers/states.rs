@@ -1,5 +1,5 @@
-//! How many states are in memory while everything is listed anew, and while the same objects change again and again. `bench` measures the
-//! bytes; here the states are counted, which no machine does faster or slower.
+//! The number of states in memory during a relist, and while the same objects change repeatedly.
+//! `bench` measures bytes; counting states does not depend on the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,24 +10,25 @@ use steersman_cache::{
     Event, Informer, InformerConfig, ListOptions, ListStream, ListerWatcher, ReflectorOptions, StorageOptions,
     WatchOptions, WatchStream, handler,
 };
-use steersman_client::{Asked, Error, Status};
-use steersman_wire::{Item, ListMeta, ObjectError, TypeMeta, WatchEvent};
+use steersman_client::{Error, RequestInfo, Status};
+use steersman_wire::{ListMeta, ObjectError, RawItem, TypeMeta, WatchEvent};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::common::*;
 
-/// So many states may be on their way at a time, beside those that are in the cache: as the reflector's batches, in the queue behind it,
-/// and as what handlers have not been told.
+/// Largest number of states in transit, in addition to those in the cache: in the reflector's
+/// batches, in the queue, and in pending events.
 const ON_THE_WAY: usize = 3_000;
 
 enum Command {
-    /// Forgets all versions, so that everything is listed anew; one object in so many has changed.
+    /// Expires all versions, so that the reflector lists again. One object in `changed` has
+    /// changed.
     Relist { changed: u64 },
-    /// Sends so many updates, of one object after the other.
+    /// Sends this number of updates, of one object after the other.
     Update(u64),
 }
 
-/// A server that makes objects as they are read, so that nothing but the cache holds them.
+/// A server that creates objects as they are read, so that only the cache holds them.
 #[derive(Clone)]
 struct Server {
     size: u64,
@@ -38,12 +39,12 @@ struct Server {
 struct State {
     commands: mpsc::UnboundedReceiver<Command>,
     version: u64,
-    /// One object in so many has the newest version.
+    /// One object in this number has the newest version.
     changed: u64,
     updates: u64,
 }
 
-/// The most states that there were at a time.
+/// The largest number of states at a time.
 #[derive(Clone, Default)]
 struct Most(Arc<(std::sync::OnceLock<Informer<ConfigMap>>, AtomicUsize)>);
 
@@ -54,7 +55,7 @@ impl Most {
         }
     }
 
-    /// Since the last time.
+    /// The largest number since the last call.
     fn take(&self) -> usize {
         self.0.1.swap(0, Ordering::Relaxed)
     }
@@ -63,7 +64,7 @@ impl Most {
 /// A list, or a watch that may begin with one.
 struct Feed {
     server: Server,
-    /// Which object of the list is next.
+    /// The next object of the list.
     next: u64,
     version: u64,
     changed: u64,
@@ -71,7 +72,7 @@ struct Feed {
 }
 
 impl Server {
-    /// The list that begins at the object `next`.
+    /// The list from the object `next`.
     async fn feed(&self, next: u64) -> Feed {
         let State { version, changed, .. } = *self.state.lock().await;
         let type_meta = TypeMeta { api_version: "v1".to_owned(), kind: "ConfigMapList".to_owned() };
@@ -116,8 +117,8 @@ impl ListerWatcher for Server {
 }
 
 impl ListStream for Feed {
-    async fn next(&mut self) -> Result<Option<Result<Item, ObjectError>>, Error> {
-        Ok(self.listed().map(|object| Ok(Item::new(0, object))))
+    async fn next(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, Error> {
+        Ok(self.listed().map(|object| Ok(RawItem::new(0, object))))
     }
 
     fn meta(&self) -> &ListMeta {
@@ -140,9 +141,9 @@ impl WatchStream for Feed {
                 Some(Command::Relist { changed }) => {
                     state.changed = changed;
                     state.version += 1;
-                    let asked = Asked { method: Method::GET, url: "a watch".to_owned() };
+                    let request = RequestInfo { method: Method::GET, url: "a watch".to_owned() };
                     let status = Box::new(Status::failure("too old", "Expired").with_code(410));
-                    return Err(Error::Api { asked, status });
+                    return Err(Error::Api { request, status });
                 }
                 None => std::future::pending().await,
             }
@@ -154,7 +155,7 @@ impl WatchStream for Feed {
     }
 }
 
-/// An informer of so many objects with a handler, its server, and the most states that were seen.
+/// An informer of `size` objects with a handler, its server, and the largest number of states.
 async fn start(size: u64, streaming: bool) -> (Informer<ConfigMap>, mpsc::UnboundedSender<Command>, Most) {
     let (sender, commands) = mpsc::unbounded_channel();
     let (most, state) = (Most::default(), State { commands, version: 1, changed: 1, updates: 0 });

@@ -1,4 +1,4 @@
-//! The end.
+//! Stopping informers.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -21,10 +21,10 @@ async fn stopped_is_final() {
     informer.stop().await.unwrap();
     assert!(informer.is_stopped());
     assert!(matches!(informer.start(), Err(Error::Stopped { .. })));
-    let error = informer.add_event_handler(noting(&Log::new())).unwrap_err().to_string();
+    let error = informer.add_event_handler(recording(&Log::new())).unwrap_err().to_string();
     assert!(error.contains("/api/v1/configmaps is stopped"), "{error}");
     assert_eq!(informer.status()[0].phase, Phase::Stopped);
-    // The cache is as it was.
+    // The cache is unchanged.
     Maps::new(&client).create("b", "").await;
     settle().await;
     assert_eq!(names(&informer.lister().list()), ["a"]);
@@ -71,11 +71,11 @@ async fn a_handler_that_blocks_delays_only_the_waiting() {
         let mut stop = std::pin::pin!(informer.stop());
         assert!(is_pending(stop.as_mut()).await);
     }
-    // The future was dropped, and yet it is stopped: whoever waits knows at once.
-    assert!(informer.is_stopped() && informer.add_event_handler(noting(&Log::new())).is_err());
+    // The future was dropped, but the informer is stopped: waits end at once.
+    assert!(informer.is_stopped() && informer.add_event_handler(recording(&Log::new())).is_err());
     let reached = informer.lister().wait_for_version("1000000", LONG).await;
-    assert!(matches!(reached, Err(Error::NotReached { stopped: true, .. })));
-    // Called again, it goes on waiting; so does the factory.
+    assert!(matches!(reached, Err(Error::VersionNotReached { stopped: true, .. })));
+    // Another call continues to wait, and so does the factory.
     let mut stop = std::pin::pin!(async { tokio::join!(informer.stop(), factory.shutdown()) });
     assert!(is_pending(stop.as_mut()).await);
     go.send(()).unwrap();
@@ -90,7 +90,7 @@ async fn whoever_waits_for_a_stuck_handler_gets_an_error_that_names_it() {
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, factory, _) = maps_informer(&server).await;
     let ((entered, is_in), (go, wait)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
-    // On a thread of its own, because it blocks. Paused time goes on here.
+    // On a thread of its own, because it blocks. Paused time advances here.
     let stuck_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let handle = {
         let _in_runtime = stuck_runtime.enter();
@@ -103,7 +103,7 @@ async fn whoever_waits_for_a_stuck_handler_gets_an_error_that_names_it() {
     is_in.recv().unwrap();
     let limit = std::time::Duration::from_secs(30);
     let named = |error: Error| {
-        assert!(matches!(error, Error::NotEnded { waited, .. } if waited == limit), "{error}");
+        assert!(matches!(error, Error::StopTimeout { waited, .. } if waited == limit), "{error}");
         let text = error.to_string();
         assert!(text.contains("a handler of /api/v1/configmaps") && text.contains("must not block"), "{text}");
     };
@@ -116,7 +116,7 @@ async fn whoever_waits_for_a_stuck_handler_gets_an_error_that_names_it() {
     assert_eq!(started.elapsed().as_secs(), 120);
     assert!(informer.is_stopped(), "only the waiting has ended");
     drop(go);
-    // Called again, each goes on waiting; the time of the other thread is not paused.
+    // Another call continues to wait; the time of the other thread is not paused.
     while handle.remove_and_wait().await.is_err() {}
     informer.stop().await.unwrap();
     assert!(handle.wait_for_sync(LONG).await.is_err());
@@ -169,7 +169,7 @@ async fn dropping_the_last_clone_ends_the_tasks_and_lets_go_of_the_handlers() {
     assert!(alive <= 2, "{alive} tasks are alive: more than the client's own");
 }
 
-/// A server whose client has a bug.
+/// A client with a bug: every watch panics.
 struct Buggy;
 
 impl ListerWatcher for Buggy {
@@ -212,23 +212,23 @@ async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
             subscription.changed(),
         )
     };
-    let (sync, reached, synced, set) = tokio::time::timeout(2 * LONG, waits).await.expect("somebody waits in vain");
+    let (sync, reached, synced, set) = tokio::time::timeout(2 * LONG, waits).await.expect("a wait did not end");
     assert!(started.elapsed() < std::time::Duration::from_secs(1));
     assert!(matches!(sync, Err(Error::Failed { .. })), "{sync:?}");
-    assert!(matches!(reached, Err(Error::NotReached { stopped: true, .. })), "{reached:?}");
+    assert!(matches!(reached, Err(Error::VersionNotReached { stopped: true, .. })), "{reached:?}");
     assert!(synced.is_err() && set.is_none());
     assert!(informer.is_stopped() && informer.has_failed());
     let status = &informer.status()[0];
     assert_eq!(status.phase, Phase::Stopped);
-    assert!(status.to_string().contains("a task of it panicked"), "{status}");
+    assert!(status.to_string().contains("a task of its informer panicked"), "{status}");
     assert!(matches!(informer.start(), Err(Error::Failed { .. })));
     assert!(
-        informer.has_failed() && !informer.has_synced() && informer.add_event_handler(noting(&Log::new())).is_err()
+        informer.has_failed() && !informer.has_synced() && informer.add_event_handler(recording(&Log::new())).is_err()
     );
     informer.stop().await.unwrap();
 }
 
-/// A server whose client blocks the thread until the other end of its channel is dropped.
+/// A client that blocks the thread until the other end of its channel is dropped.
 struct Blocking {
     entered: mpsc::Sender<()>,
     wait: Mutex<mpsc::Receiver<()>>,
@@ -265,7 +265,7 @@ async fn each_call_of_stop_waits_for_a_task_that_is_stuck() {
     };
     let server = Blocking { entered, wait: Mutex::new(wait) };
     let informer = Informer::<ConfigMap>::new(vec![(None, server)], config);
-    // On a thread of its own, because it blocks. Paused time goes on here.
+    // On a thread of its own, because it blocks. Paused time advances here.
     let stuck_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     {
         let _in_runtime = stuck_runtime.enter();
@@ -306,7 +306,7 @@ fn an_informer_cannot_start_on_a_runtime_that_has_ended() {
     let handle = runtime.handle().clone();
     drop(runtime);
     let (done, is_done) = mpsc::channel();
-    // On a thread of its own, because what goes wrong here never ends.
+    // On a thread of its own, because a failure would hang.
     std::thread::spawn(move || {
         let _in_runtime = handle.enter();
         done.send((informer.start(), informer.is_stopped())).unwrap();
@@ -324,12 +324,12 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
     });
     let error = informer.start().unwrap_err().to_string();
     assert!(error.contains("/api/v1/configmaps needs a tokio runtime"), "{error}");
-    assert!(matches!(informer.add_event_handler(noting(&Log::new())), Err(Error::NoRuntime { .. })));
+    assert!(matches!(informer.add_event_handler(recording(&Log::new())), Err(Error::NoRuntime { .. })));
     let started = runtime.block_on(async { informer.start() });
     assert!(started.is_ok(), "{started:?}");
 }
 
-/// Polls a future once, and tells whether it is not done yet.
+/// Polls a future once. Returns whether it is pending.
 async fn is_pending(mut future: std::pin::Pin<&mut impl Future>) -> bool {
     std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }

@@ -1,4 +1,4 @@
-//! The caches of a world, which keep the same objects in different ways.
+//! The caches of a world, which store the same objects in different forms.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::history::{History, Key, Scope, State};
 use crate::watched::{Handler, Watched};
 use crate::witness;
 
-/// As what objects are kept.
+/// The type of cached objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Typed,
-    /// Typed, without some of their data.
+    /// Typed, with a transform that removes data.
     Transformed,
     Dynamic,
     Metadata,
 }
 
-/// What stands in an object, in whichever form.
+/// The content of an object in any form.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Contents {
     metadata: Labels,
@@ -42,7 +42,7 @@ struct Labels {
 }
 
 impl Form {
-    /// What a cache has to hold of an object of the server's.
+    /// The part of a server object that a cache has to hold.
     fn of(self, object: &ConfigMap) -> Contents {
         let mut data = object.data.clone().filter(|_| self != Self::Metadata);
         if self == Self::Transformed {
@@ -53,10 +53,10 @@ impl Form {
     }
 }
 
-/// By what every object is found, and no other.
+/// An index whose value is unique to each object.
 const UNIQUE: &str = "unique";
 
-/// An informer and those who listen to it, whatever its objects are kept as.
+/// An informer of any form, with its handlers.
 pub(crate) trait Cache {
     fn name(&self) -> &str;
     fn scope(&self) -> &Scope;
@@ -66,7 +66,7 @@ pub(crate) trait Cache {
     fn sample(&mut self);
     fn check(&mut self, history: &History) -> Result<(), String>;
     fn agrees_with(&self, now: &BTreeMap<Key, State>) -> Result<(), String>;
-    /// Whether the cached objects are those of the server through and through, and its indexes find them.
+    /// Checks that the cached objects equal those of the server, and that the indexes find them.
     fn has_contents(&self, truth: &BTreeMap<Key, ConfigMap>) -> Result<(), String>;
     fn wait_for_version<'a>(&'a self, version: &'a str, limit: Duration) -> BoxFuture<'a, Result<(), Error>>;
     fn status(&self) -> Vec<ReflectorStatus>;
@@ -151,7 +151,7 @@ impl<K: Object> Cache for Formed<K> {
     }
 }
 
-/// A cache of these objects in this form, in a factory.
+/// A cache of these objects in this form.
 pub(crate) fn cache(
     factory: &SharedInformerFactory,
     name: String,

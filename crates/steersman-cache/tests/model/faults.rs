@@ -1,6 +1,5 @@
-//! A bad connection to the server.
-//!
-//! Time is paused for all of it: `start_paused = true` stands at the tests.
+//! A faulty connection to the server. It needs paused time: its tests have
+//! `start_paused = true`.
 
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +20,7 @@ use crate::script::Script;
 
 type AnswerBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 
-/// How often what goes wrong. Clones are the same.
+/// Injects faults. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Faults {
     state: Arc<Mutex<State>>,
@@ -30,13 +29,13 @@ pub(crate) struct Faults {
 
 struct State {
     random: Random,
-    /// Of a hundred requests so many go wrong.
+    /// Percentage of requests that fail.
     percent: usize,
-    /// Whether the server knows nothing of streaming lists.
+    /// Whether the server does not support streaming lists.
     old_server: bool,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Purpose {
     List,
@@ -44,24 +43,24 @@ enum Purpose {
     StreamingList,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 enum Fate {
-    /// Nobody listens.
+    /// The connection is refused.
     Refused,
-    /// The connection is lost before the request arrives.
+    /// The connection breaks before the request arrives.
     LostBefore,
-    /// The connection is lost after the request has arrived.
+    /// The connection breaks after the request has arrived.
     LostAfter,
-    /// There is never an answer.
+    /// No response comes.
     Unanswered,
-    /// Another answer.
+    /// An error response.
     Status { code: u16, reason: &'static str, retry_after: Option<usize> },
-    /// The server's answer, so far.
+    /// A part of the server's response.
     Answer { bytes: usize, then: Then },
-    /// The server's answer, each piece after up to so much time.
+    /// The server's response, each chunk after up to this delay.
     Slow(Duration),
-    /// The server's answer, in pieces of up to so many bytes.
+    /// The server's response, in chunks of up to this number of bytes.
     Pieces(usize),
 }
 
@@ -89,18 +88,18 @@ impl Fate {
     }
 }
 
-/// What comes after the beginning of an answer.
+/// What follows the beginning of a response.
 #[derive(Debug, Clone, Copy)]
 enum Then {
-    /// The connection is lost.
+    /// The connection breaks.
     Lost,
-    /// It ends as if that was all.
+    /// The body ends as if it were complete.
     End,
-    /// Nothing, for ever.
+    /// Nothing more comes.
     Silence,
-    /// Nothing, for so long, and then the rest.
+    /// A pause of this length, then the rest.
     Pause(Duration),
-    /// At the end of an event, one that says that the version is forgotten.
+    /// After an event, an ERROR event that the version has expired.
     Expired,
 }
 
@@ -114,7 +113,7 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on so many requests of a hundred go wrong.
+    /// Sets the percentage of requests that fail.
     pub(crate) fn set_percent(&self, percent: usize) {
         self.state().percent = percent;
     }
@@ -123,7 +122,7 @@ impl Faults {
         self.state().percent
     }
 
-    /// Answers a request, or does not.
+    /// Responds to a request, or lets it fail.
     pub(crate) async fn answer(
         self,
         server: Embedded,
@@ -197,7 +196,7 @@ impl State {
         }
         let random = &mut self.random;
         if random.below(100) >= self.percent {
-            // That is no fault.
+            // Not a fault.
             return random.chance(40).then(|| Fate::Pieces(1 + random.below(400)));
         }
         let status = |code, reason, retry_after| Fate::Status { code, reason, retry_after };
@@ -232,7 +231,7 @@ fn boxed(chunks: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -
     StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
 }
 
-/// The first `bytes` of a body, and then something else.
+/// The first `bytes` of a body, then `rest`.
 fn broken(body: BodyDataStream<AnswerBody>, bytes: usize, then: Then) -> AnswerBody {
     let rest: AnswerBody = match then {
         Then::Lost => boxed(stream::iter([Err(Error::from(ErrorKind::ConnectionReset).into())])),
@@ -266,7 +265,7 @@ fn broken(body: BodyDataStream<AnswerBody>, bytes: usize, then: Then) -> AnswerB
             let mut first = chunk;
             let second = first.split_off(if whole_events { first.len() } else { left });
             if let Then::Pause(time) = then {
-                // The pause is in the middle of what has arrived.
+                // The pause splits the current chunk.
                 let after = stream::once(async move {
                     tokio::time::sleep(time).await;
                     Ok(second)
@@ -279,7 +278,7 @@ fn broken(body: BodyDataStream<AnswerBody>, bytes: usize, then: Then) -> AnswerB
 }
 
 fn status_object(code: u16, reason: &str) -> serde_json::Value {
-    let message = format!("the model says {reason}");
+    let message = format!("injected by the model: {reason}");
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
 }
 

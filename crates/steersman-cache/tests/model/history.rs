@@ -1,4 +1,4 @@
-//! What really happened at the server.
+//! The true history of the server.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ pub(crate) struct State {
     pub(crate) version: u64,
 }
 
-/// Which objects an informer is for.
+/// The objects of an informer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope {
-    /// All if there are none.
+    /// All namespaces if empty.
     pub(crate) namespaces: Vec<String>,
-    /// The value that the label `tier` must have.
+    /// The required value of the label `tier`.
     pub(crate) tier: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Scope {
 struct Change {
     state: State,
     tier: Option<String>,
-    gone: bool,
+    deleted: bool,
 }
 
 /// All changes of all objects, in their order.
@@ -44,12 +44,12 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Begins at a version, before which there was nothing.
+    /// Starts at a version with no objects.
     pub(crate) fn since(version: u64) -> Self {
         Self { changes: BTreeMap::new(), newest: version }
     }
 
-    /// Takes an event of a watch in.
+    /// Records an event of a watch.
     pub(crate) fn record(&mut self, event: &Value) {
         let metadata = &event["object"]["metadata"];
         let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
@@ -57,10 +57,10 @@ impl History {
         let change = Change {
             state: State { uid: text("uid"), version },
             tier: metadata["labels"]["tier"].as_str().map(str::to_owned),
-            gone: match event["type"].as_str() {
+            deleted: match event["type"].as_str() {
                 Some("DELETED") => true,
                 Some("ADDED" | "MODIFIED") => false,
-                _ => panic!("the model was told {event}"),
+                _ => panic!("unexpected event {event}"),
             },
         };
         assert!(version > self.newest, "the server went back from {} with {event}", self.newest);
@@ -73,11 +73,11 @@ impl History {
         self.newest
     }
 
-    /// What somebody who sees only `scope` sees of a key: from which version on it is in which state, or not there.
+    /// The states of a key within `scope`, each with its first version. `None` means absent.
     fn seen(&self, scope: &Scope, key: &Key) -> Vec<(u64, Option<State>)> {
         let mut seen = Vec::new();
         for change in self.changes.get(key).into_iter().flatten() {
-            let there = !change.gone && scope.holds(&key.0, change.tier.as_deref());
+            let there = !change.deleted && scope.holds(&key.0, change.tier.as_deref());
             let state = there.then(|| change.state.clone());
             if state.is_some() || seen.last().is_some_and(|(_, before): &(_, Option<State>)| before.is_some()) {
                 seen.push((change.state.version, state));
@@ -86,13 +86,13 @@ impl History {
         seen
     }
 
-    /// Everything there is in `scope`.
+    /// The current objects in `scope`.
     pub(crate) fn now(&self, scope: &Scope) -> BTreeMap<Key, State> {
         let now = |key: &Key| Some((key.clone(), self.seen(scope, key).pop()?.1?));
         self.changes.keys().filter_map(now).collect()
     }
 
-    /// Whether the object was ever in this state, and in `scope`.
+    /// Whether the object was in this state and in `scope`.
     pub(crate) fn had(&self, scope: &Scope, key: &Key, state: &State) -> bool {
         self.seen(scope, key).iter().any(|(_, seen)| seen.as_ref() == Some(state))
     }
@@ -102,25 +102,26 @@ impl History {
         self.seen(scope, key).iter().any(|(at, seen)| *at == version && seen.is_none())
     }
 
-    /// Whether a cache that has reached `version` may hold `held` under the key: the state at that version, or a later one.
+    /// Whether a cache that has reached `version` may hold `held` under the key: the state at that
+    /// version, or a later one.
     pub(crate) fn may_hold(&self, scope: &Scope, key: &Key, version: u64, held: Option<&State>) -> bool {
         let seen = self.seen(scope, key);
         let then = seen.iter().rev().find(|(at, _)| *at <= version).and_then(|(_, state)| state.as_ref());
         then == held || seen.iter().any(|(at, state)| *at > version && state.as_ref() == held)
     }
 
-    /// All keys that ever were.
+    /// All keys that ever existed.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.changes.keys()
     }
 
-    /// What happened to a key, for a person.
+    /// The history of a key, for messages.
     pub(crate) fn story(&self, scope: &Scope, key: &Key) -> String {
         format!("{:?}", self.seen(scope, key))
     }
 }
 
-/// A version as a number. None yet is 0.
+/// A version as a number. An empty one is 0.
 pub(crate) fn version(text: &str) -> u64 {
     if text.is_empty() { 0 } else { text.parse().unwrap_or_else(|_| panic!("{text:?} is not a version")) }
 }

@@ -1,8 +1,8 @@
-//! The cache against a model: whatever is written to the server, and however bad the connection to it is, the cache and those who
-//! are told of its changes see what contracts 1, 2, 3, 4, 7 and 8 promise.
+//! The cache against a model. Random writes go to the server, and the connection of the cache has
+//! random faults. The cache and its handlers have to keep contracts 1, 2, 3, 4, 7 and 8.
 //!
-//! A run is made of a seed. `MODEL_SEEDS=5000` runs so many of them, `MODEL_SEED=17` only that one. Two runs of a seed differ only
-//! in the jitter of the reflector's back-off and in the uids.
+//! A seed determines a run. `MODEL_SEEDS=5000` sets the number of seeds, and `MODEL_SEED=17` runs
+//! one. Two runs of a seed differ only in the jitter of the reflector's back-off and in the uids.
 
 mod caches;
 mod faults;
@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use script::{Counts, Script};
 use world::World;
 
-/// Many more under `cargo xtask test --soak`.
+/// More seeds under `cargo xtask test --soak`.
 fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     if let Some(seed) = number("MODEL_SEED") {
@@ -30,7 +30,7 @@ fn seeds() -> std::ops::Range<u64> {
     0..number("MODEL_SEEDS").unwrap_or(if soak { 5_000 } else { 250 })
 }
 
-/// What must have come to pass in a hundred runs: otherwise they prove less than they seem to.
+/// Events that have to occur in a hundred runs: otherwise the model tests less than it seems to.
 const EXPECTED: [&str; 31] = [
     "400",
     "410",
@@ -45,8 +45,8 @@ const EXPECTED: [&str; 31] = [
     "compressed objects",
     "dynamic objects",
     "ended in the middle",
-    "exchanged unseen",
-    "gone unseen",
+    "recreated unseen",
+    "deleted unseen",
     "in pieces",
     "late joiner begun with",
     "lists after the first",
@@ -65,7 +65,7 @@ const EXPECTED: [&str; 31] = [
     "unanswered",
 ];
 
-/// One run: what came to pass, or what was wrong with it.
+/// One run. Returns its counts, or what was wrong.
 fn run(seed: u64) -> Result<Counts, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime can be made");
@@ -79,12 +79,12 @@ fn run(seed: u64) -> Result<Counts, String> {
     Err(format!("{script}\nseed {seed} (again: MODEL_SEED={seed}): {problem}"))
 }
 
-/// Runs seeds until there are no more, or until one goes wrong.
+/// Runs seeds until there are no more, or one fails.
 fn run_all(seeds: &Mutex<std::ops::Range<u64>>) -> Result<Counts, String> {
     let mut all = Counts::new();
     loop {
-        let Some(seed) = seeds.lock().expect("nobody panics with it").next() else { return Ok(all) };
-        let counts = run(seed).inspect_err(|_| *seeds.lock().expect("nobody panics with it") = 0..0)?;
+        let Some(seed) = seeds.lock().expect("no thread panics with it").next() else { return Ok(all) };
+        let counts = run(seed).inspect_err(|_| *seeds.lock().expect("no thread panics with it") = 0..0)?;
         for (what, times) in counts {
             *all.entry(what).or_default() += times;
         }

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed.
+//! Pseudo-random numbers from a seed.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
@@ -17,17 +17,17 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// From 0 to `limit`, without `limit`.
+    /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 
-    /// True `percent` times of a hundred.
+    /// True with this probability.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// One of the items.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }

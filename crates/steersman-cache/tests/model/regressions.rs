@@ -1,4 +1,4 @@
-//! What the model has found, each in its smallest form.
+//! Bugs that the model has found, each as a small test.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use crate::world::client;
 
-/// Of two namespaces one is listed, the other cannot be: nothing is reached yet.
+/// One of two namespaces cannot be listed, so no version is reached.
 #[tokio::test(start_paused = true)]
 async fn no_version_is_reached_before_every_namespace_is_listed() {
     let server = Embedded::start();

@@ -1,4 +1,4 @@
-//! What a run did, to be read when it has failed.
+//! The log of a run, printed when it fails.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// What happened, and when. Clones are the same.
+/// Log lines with their times. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Script(Arc<Mutex<Lines>>);
 
@@ -17,14 +17,14 @@ struct Lines {
     counts: Counts,
 }
 
-/// How often something came to pass.
+/// Counts of events by name.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
-/// So many lines of it are printed.
+/// Number of lines that are printed.
 const LINES_SHOWN: usize = 400;
 
 impl Script {
-    /// Counts something that should happen in some run, so that the runs do not miss it.
+    /// Counts an event that some run has to contain.
     pub(crate) fn count(&self, what: &'static str, times: u64) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).counts.entry(what).or_default() += times;
     }

@@ -1,4 +1,4 @@
-//! An informer and those who listen to it.
+//! An informer with its handlers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,18 +23,18 @@ pub(crate) struct Handler {
     pub(crate) name: String,
     pub(crate) handle: HandlerHandle,
     testimony: Arc<Mutex<Testimony>>,
-    /// What was in the cache when it was added.
+    /// The content of the cache when it was added.
     pub(crate) initial: BTreeMap<Key, State>,
 }
 
-/// What was in the cache when it said that it had reached a version.
+/// The content of the cache when it reported a version.
 struct Sample {
     version: u64,
     held: BTreeMap<Key, State>,
 }
 
 impl Scope {
-    /// The options of an informer for it.
+    /// The options of an informer for this scope.
     pub(crate) fn options<K>(&self) -> InformerOptions<K> {
         let mut options = InformerOptions::all();
         for namespace in &self.namespaces {
@@ -53,7 +53,7 @@ impl<K: Object> Watched<K> {
         Self { name, scope, informer, lister, handlers: Vec::new(), handlers_added: 0, samples: Vec::new() }
     }
 
-    /// Adds a handler, and gives its name.
+    /// Adds a handler. Returns its name.
     pub(crate) fn add_handler(&mut self, resync: Option<Duration>) -> String {
         let with_resync = if resync.is_some() { " with resync" } else { "" };
         let name = format!("{} handler {}{with_resync}", self.name, self.handlers_added);
@@ -70,18 +70,18 @@ impl<K: Object> Watched<K> {
         name
     }
 
-    /// Everything in the cache.
+    /// The content of the cache.
     pub(crate) fn held(&self) -> BTreeMap<Key, State> {
         self.lister.list().iter().map(|object| (witness::key(object), witness::state(object))).collect()
     }
 
-    /// Looks into the cache at this very moment.
+    /// Records the content of the cache.
     pub(crate) fn sample(&mut self) {
         let version = version(&self.lister.resource_version());
         self.samples.push(Sample { version, held: self.held() });
     }
 
-    /// Whether all is told, the cache holds what the server has now, and all who listen think so as well.
+    /// Checks that no event is pending, and that the cache and all handlers agree with the server.
     pub(crate) fn agrees_with(&self, now: &BTreeMap<Key, State>) -> Result<(), String> {
         let held = self.held();
         if held != *now {
@@ -95,14 +95,14 @@ impl<K: Object> Watched<K> {
             }
             let testimony = handler.testimony();
             if testimony.view != held {
-                let (told, held) = difference(&testimony.view, &held);
-                return Err(format!("{name} was told of {told:#?}, but the cache holds {held:#?}"));
+                let (received, held) = difference(&testimony.view, &held);
+                return Err(format!("{name} received {received:#?}, but the cache holds {held:#?}"));
             }
         }
         Ok(())
     }
 
-    /// Holds what was seen and told so far against what happened. The history has to know all of it.
+    /// Checks everything seen so far against the history, which has to be complete.
     pub(crate) fn check(&mut self, history: &History) -> Result<(), String> {
         for Sample { version, held } in std::mem::take(&mut self.samples) {
             for key in history.keys() {
@@ -128,7 +128,7 @@ impl Handler {
         if let Some(problem) = testimony.problems.first() {
             return Err(problem.clone());
         }
-        // One that was removed has nothing pending, however little it was told.
+        // A removed handler has no pending events, whatever it received.
         let begun = self.handle.pending() == 0 && self.handle.has_synced();
         let missed = self.initial.iter().find(|(key, state)| begun && testimony.initial.get(*key) != Some(*state));
         missed.map_or(Ok(()), |missed| {
@@ -140,7 +140,7 @@ impl Handler {
 
 type States = BTreeMap<Key, State>;
 
-/// What only the one holds, and what only the other.
+/// The differences between two maps.
 fn difference(a: &States, b: &States) -> (States, States) {
     let only = |a: &States, b: &States| {
         a.iter()

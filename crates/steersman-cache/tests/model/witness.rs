@@ -1,4 +1,4 @@
-//! A handler that believes nothing.
+//! A handler that checks every event.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,27 +7,27 @@ use steersman_cache::{Cached, EventHandler, Lister, Object};
 
 use crate::history::{History, Key, Scope, State, version};
 
-/// What it has been told, and what it found in the cache meanwhile.
+/// The events that it received, and what it found in the cache.
 #[derive(Default)]
 pub(crate) struct Testimony {
-    /// Whether it wants to be told of everything again now and then.
+    /// Whether it has resyncs.
     pub(crate) resyncs: bool,
-    /// What there is, by what it was told.
+    /// The objects according to its events.
     pub(crate) view: BTreeMap<Key, State>,
-    /// The last version of each object that it was told of.
+    /// The last version of each object that it received.
     versions: HashMap<String, u64>,
-    /// What has to be held against the history, which may not know of it yet.
+    /// Claims to check against the history, which may be behind.
     claims: Vec<Claim>,
-    /// Whether the next event could still be one of those it begins with.
+    /// Whether the next event may be an initial one.
     begun: bool,
     pub(crate) initial: BTreeMap<Key, State>,
     pub(crate) calls: usize,
     pub(crate) repetitions: usize,
-    /// How many it was told of as gone unseen.
-    pub(crate) gone_unseen: usize,
-    /// How many of those came back at once as another object of the same name.
-    pub(crate) exchanged: usize,
-    last_gone_unseen: Option<Key>,
+    /// Number of deletions with unknown final state.
+    pub(crate) deleted_unseen: usize,
+    /// Number of these that were followed by another object of the same name.
+    pub(crate) recreated: usize,
+    last_deleted_unseen: Option<Key>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -40,13 +40,13 @@ struct Claim {
 enum Fact {
     /// The object had this state.
     Had(State),
-    /// The object went with this version.
+    /// The object was deleted with this version.
     Left(u64),
-    /// The cache held this when it was told of that version.
+    /// The content of the cache when it received that version.
     Held(u64, Option<State>),
 }
 
-/// The handler. Its name tells it from others in messages.
+/// The handler. Messages contain its name.
 pub(crate) struct Witness<K> {
     pub(crate) name: String,
     pub(crate) lister: Lister<K>,
@@ -71,7 +71,7 @@ impl<K: Object> Witness<K> {
         self.testimony.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the cache holds now has to be that version of the object or a later one (contract 4).
+    /// The cache has to hold that version of the object or a later one (contract 4).
     fn held(&self, key: &Key) -> Option<State> {
         self.lister.get(&key.0, &key.1).map(|object| state(&object))
     }
@@ -86,7 +86,7 @@ impl Testimony {
         self.claims.push(Claim { what: what.to_owned(), key: key.clone(), fact });
     }
 
-    /// A state that was not told before: it has to be later than all of this object so far (contract 1).
+    /// A new state has to be later than all earlier ones of the object (contract 1).
     fn later(&mut self, witness: &str, what: &str, state: &State) {
         let last = self.versions.insert(state.uid.clone(), state.version);
         if last.is_some_and(|last| last >= state.version) {
@@ -94,7 +94,7 @@ impl Testimony {
         }
     }
 
-    /// Holds what was claimed so far against what happened.
+    /// Checks the claims so far against the history.
     pub(crate) fn check(&mut self, witness: &str, scope: &Scope, history: &History) {
         for Claim { what, key, fact } in std::mem::take(&mut self.claims) {
             let (holds, problem) = match &fact {
@@ -102,7 +102,7 @@ impl Testimony {
                 Fact::Left(version) => (history.left(scope, &key, *version), "did not happen at the server".to_owned()),
                 Fact::Held(since, held) => (
                     history.may_hold(scope, &key, *since, held.as_ref()),
-                    format!("was told while the cache held {held:?}"),
+                    format!("was received while the cache held {held:?}"),
                 ),
             };
             if !holds {
@@ -125,7 +125,7 @@ impl<K: Object> EventHandler<K> for Witness<K> {
         } else {
             testimony.begun = true;
         }
-        testimony.exchanged += usize::from(testimony.last_gone_unseen.take().as_ref() == Some(&key));
+        testimony.recreated += usize::from(testimony.last_deleted_unseen.take().as_ref() == Some(&key));
         testimony.later(&self.name, &what, &state);
         testimony.claim(&what, &key, Fact::Had(state.clone()));
         testimony.claim(&what, &key, Fact::Held(state.version, held));
@@ -168,8 +168,8 @@ impl<K: Object> EventHandler<K> for Witness<K> {
         testimony.calls += 1;
         testimony.begun = true;
         let before = testimony.view.remove(&key);
-        testimony.gone_unseen += usize::from(final_state_unknown);
-        testimony.last_gone_unseen = final_state_unknown.then(|| key.clone());
+        testimony.deleted_unseen += usize::from(final_state_unknown);
+        testimony.last_deleted_unseen = final_state_unknown.then(|| key.clone());
         if final_state_unknown {
             if before.as_ref() != Some(&state) {
                 testimony.problem(&self.name, format!("{what}, but {before:?} is there"));

@@ -1,6 +1,5 @@
-//! A server, those who write to it, and those who keep up with it.
-//!
-//! Time is paused for all of it: `start_paused = true` stands at the tests.
+//! A server, a writer and the caches. It needs paused time: its tests have
+//! `start_paused = true`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,12 +31,12 @@ pub(crate) struct World {
     random: Random,
     script: Script,
     server: Embedded,
-    /// On a connection of their own, which nothing happens to.
+    /// A client without faults.
     writer: Client,
     observer: BodyDataStream<http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, BoxError>>,
     history: History,
     faults: Faults,
-    /// One for each cache: a factory has one informer for the same objects.
+    /// One per cache, because a factory has one informer for the same objects.
     factories: Vec<SharedInformerFactory>,
     bad: Client,
     caches: Vec<Box<dyn Cache>>,
@@ -92,7 +91,7 @@ impl World {
         }
     }
 
-    /// Some run, and an error if something was not as it should be.
+    /// Runs random steps. The error is the first violation.
     pub(crate) async fn run(&mut self) -> Result<(), String> {
         for _ in 0..self.random.below(10) {
             self.write().await;
@@ -177,7 +176,7 @@ impl World {
                 self.faults.set_percent(percent);
             }
             88..93 => {
-                // A quiet moment comes also on a bad connection, only later.
+                // The caches catch up also on a faulty connection, only later.
                 let percent = self.faults.percent();
                 self.faults.set_percent(*self.random.pick(&[0, percent.min(30)]));
                 self.quiet(Duration::from_secs(4 * 3600)).await?;
@@ -202,7 +201,7 @@ impl World {
         self.problems()
     }
 
-    /// One write, of some kind, to some object.
+    /// A random write to a random object.
     async fn write(&mut self) {
         let random = &mut self.random;
         let (namespace, name) = (*random.pick(&NAMESPACES), *random.pick(&NAMES));
@@ -238,7 +237,7 @@ impl World {
                 "relabel"
             }
             _ if exists => {
-                objects.replace(name, &PostParams::default(), &object).await.expect("an update");
+                objects.update(name, &PostParams::default(), &object).await.expect("an update");
                 "update"
             }
             _ => {
@@ -251,19 +250,19 @@ impl World {
         self.script.note(format_args!("{what} {namespace}/{name}, tier {tier:?}: {newest}"));
     }
 
-    /// Takes in what the writes have changed.
+    /// Records the changes of the writes.
     fn observe(&mut self) {
         while let Some(Some(Ok(line))) = self.observer.next().now_or_never() {
             self.history.record(&serde_json::from_slice(&line).expect("an event is JSON"));
         }
     }
 
-    /// Looks into the caches at this very moment.
+    /// Records the content of the caches.
     fn sample(&mut self) {
         self.caches.iter_mut().for_each(|cache| cache.sample());
     }
 
-    /// Waits until the caches know everything, and compares all there is.
+    /// Waits until the caches are up to date, and compares them with the server.
     async fn quiet(&mut self, limit: Duration) -> Result<(), String> {
         let newest = self.history.newest().to_string();
         self.script.note(format_args!("quiet at {newest}, with {} % going wrong", self.faults.percent()));
@@ -273,7 +272,7 @@ impl World {
             let percent = self.faults.percent();
             self.script.count(if percent > 0 { "quiet on a bad connection" } else { "quiet" }, 1);
             reached.map_err(|error| format!("{}: {error}; it is {status:?}", cache.name()))?;
-            told(&**cache).await;
+            wait_for_handlers(&**cache).await;
         }
         let truth = self.truth().await;
         self.sample();
@@ -284,7 +283,7 @@ impl World {
         self.problems()
     }
 
-    /// What the server has: the objects by their keys.
+    /// The objects of the server by key.
     async fn truth(&self) -> BTreeMap<Key, ConfigMap> {
         let list = self.writer.all_namespaces::<ConfigMap>().list(&ListParams::default()).await.expect("a list");
         let key = |object: &ConfigMap| {
@@ -294,7 +293,7 @@ impl World {
         list.items.into_iter().map(|object| (key(&object), object)).collect()
     }
 
-    /// Those who want resyncs are told of everything again, and nobody else is told of anything.
+    /// Checks that handlers with resyncs receive every object again, and other handlers nothing.
     async fn resync(&mut self) -> Result<(), String> {
         let count = |cache: &dyn Cache| -> Vec<(usize, usize)> {
             let counts = cache.handlers().iter().map(|handler| {
@@ -306,11 +305,11 @@ impl World {
         let before: Vec<_> = self.caches.iter().map(|cache| count(&**cache)).collect();
         tokio::time::sleep(RESYNC + Duration::from_secs(1)).await;
         for (cache, before) in self.caches.iter().zip(before) {
-            told(&**cache).await;
+            wait_for_handlers(&**cache).await;
             for ((handler, before), now) in cache.handlers().iter().zip(before).zip(count(&**cache)) {
                 let (calls, repetitions) = (now.0 - before.0, now.1 - before.1);
                 let wanted = if handler.testimony().resyncs { cache.metrics().objects } else { 0 };
-                // A list meanwhile repeats everything as well.
+                // A list during the wait repeats every object too.
                 if repetitions < wanted || calls != repetitions || (wanted == 0 && calls > 0) {
                     let name = &handler.name;
                     return Err(format!(
@@ -322,7 +321,7 @@ impl World {
         self.problems()
     }
 
-    /// Counts what came to pass.
+    /// Counts the events of the run.
     fn count(&self) {
         for cache in &self.caches {
             let (status, metrics) = (cache.status(), cache.metrics());
@@ -342,8 +341,8 @@ impl World {
                 self.script.count("repetitions", testimony.repetitions as u64);
                 self.script.count("begun with", testimony.initial.len() as u64);
                 self.script.count("late joiner begun with", handler.initial.len() as u64);
-                self.script.count("gone unseen", testimony.gone_unseen as u64);
-                self.script.count("exchanged unseen", testimony.exchanged as u64);
+                self.script.count("deleted unseen", testimony.deleted_unseen as u64);
+                self.script.count("recreated unseen", testimony.recreated as u64);
             }
         }
     }
@@ -359,12 +358,12 @@ impl World {
         handler.handle.remove();
         let later = handler.testimony().calls;
         if later != calls {
-            return Err(format!("{} was told {} times after its removal", handler.name, later - calls));
+            return Err(format!("{} received {} events after its removal", handler.name, later - calls));
         }
         handler.check(self.caches[cache].scope(), &self.history)
     }
 
-    /// What anybody found wrong so far.
+    /// The first violation so far.
     fn problems(&mut self) -> Result<(), String> {
         self.observe();
         self.check_claims()
@@ -375,8 +374,8 @@ impl World {
     }
 }
 
-/// Lets the handlers be told of everything.
-async fn told(cache: &dyn Cache) {
+/// Waits until the handlers have received all events.
+async fn wait_for_handlers(cache: &dyn Cache) {
     let waits = || cache.handlers().iter().any(|handler| handler.handle.pending() > 0 || !handler.handle.has_synced());
     for _ in 0..1000 {
         if !waits() {

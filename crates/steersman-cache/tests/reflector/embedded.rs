@@ -1,4 +1,4 @@
-//! Kinds that come, go, or may not be read, on the embedded server.
+//! Kinds that are installed, removed or forbidden, on the embedded server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use kube_client::client::Body;
 use serde_json::json;
 use steersman_cache::{ApiListerWatcher, Phase, Reason, ReflectorOptions};
-use steersman_client::{ApiResource, Client, Config, DynamicObject, GroupVersionKind, Place};
+use steersman_client::{ApiResource, Client, Config, DynamicObject, GroupVersionKind, NamespaceScope};
 use steersman_testing::Embedded;
 use tokio::time::sleep;
 use tower::{BoxError, ServiceExt};
@@ -19,7 +19,7 @@ use super::script::{HOUR, Running};
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NETWORKS: &str = "/apis/net.example.com/v1/namespaces/default/networks";
 
-/// A server, a reflector of its Networks, how often that asked, and whether it may not.
+/// A server, a reflector of its Networks, its number of requests, and whether they are forbidden.
 struct Setup {
     server: Embedded,
     running: Running<DynamicObject>,
@@ -48,7 +48,7 @@ impl Setup {
         });
         let client = Client::builder(Config::new("http://server".parse().unwrap())).build_over(service).unwrap();
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("net.example.com", "v1", "Network"));
-        let api = client.dynamic(&resource, Place::AllNamespaces);
+        let api = client.dynamic(&resource, NamespaceScope::AllNamespaces);
         let running = Running::start(ApiListerWatcher::new(api), ReflectorOptions::default());
         Self { server, running, requests, forbidden }
     }
@@ -56,7 +56,7 @@ impl Setup {
     async fn write(&self, method: &str, path: &str, body: serde_json::Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        self.server.client().request_text(request.body(body).unwrap()).await.unwrap();
+        self.server.kube_client().request_text(request.body(body).unwrap()).await.unwrap();
     }
 
     async fn install(&self) {
@@ -74,14 +74,14 @@ impl Setup {
         self.write("POST", NETWORKS, network).await;
     }
 
-    /// How often the server is asked in an hour.
+    /// Number of requests in an hour.
     async fn requests_in_an_hour(&self) -> usize {
         let before = self.requests.load(Ordering::Relaxed);
         sleep(HOUR).await;
         self.requests.load(Ordering::Relaxed) - before
     }
 
-    /// What the reflector complains of, in plain words.
+    /// The last error of the reflector.
     fn complaint(&self) -> (Reason, String) {
         let status = self.running.status();
         assert!(matches!(status.phase, Phase::BackingOff { .. }), "{status}");

@@ -1,4 +1,4 @@
-//! A reflector that is ended.
+//! Reflectors that are dropped.
 
 use super::script::{HOUR, Running, Server, Store, plain, streaming};
 use steersman_cache::{Phase, Reflector, ReflectorOptions, Storage};
@@ -10,7 +10,7 @@ fn server() -> Server {
     server.list("a@11 c@14 =>15").watch("-c@16 fail:410").watch("+a@11 +d@17 $18 ~d@19")
 }
 
-/// Lets a reflector run for so many turns, drops it, and says what it put in.
+/// Polls a reflector this number of times and drops it. Returns what it wrote.
 async fn cut_off(options: ReflectorOptions, turns: usize) -> Vec<String> {
     let store: Store = Store::default();
     let reflector = Reflector::new(server(), Storage::default(), store.clone(), options);

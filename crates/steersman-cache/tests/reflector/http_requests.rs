@@ -1,4 +1,4 @@
-//! What really goes over HTTP, and what becomes of what comes back.
+//! The HTTP requests of a reflector, and its reading of the responses.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::script::{HOUR, Running, json, plain, streaming};
 
-/// An answer: its code and its body, which comes in these chunks and then ends, or not.
+/// A response: its code, the chunks of its body, and whether the body then ends.
 #[derive(Clone)]
 struct Answer {
     code: u16,
@@ -40,7 +40,7 @@ fn event(kind: &str, object: &str) -> String {
     format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
 }
 
-/// A watch in which these come, and which then hangs.
+/// A watch with these events that then stays open.
 fn hangs(events: &str) -> Answer {
     Answer { ends: false, ..whole(200, events) }
 }
@@ -60,7 +60,8 @@ impl HttpBody for Answer {
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// What lists and watches a server with these answers, and what it is asked. After the last answer it is silent.
+/// A lister and watcher of a server with these responses, and its requests. After the last response
+/// the server is silent.
 fn server(answers: impl IntoIterator<Item = Answer>) -> (ApiListerWatcher<ConfigMap>, Seen) {
     let seen = Seen::default();
     let log = Arc::clone(&seen);
@@ -77,7 +78,7 @@ fn server(answers: impl IntoIterator<Item = Answer>) -> (ApiListerWatcher<Config
     (ApiListerWatcher::new(client.namespaced("ns")), seen)
 }
 
-/// The parameters of a request, in order of their names, without how long a watch is to last.
+/// The sorted query parameters of a request, without the timeout of a watch.
 fn parameters(seen: &Seen, index: usize) -> Vec<String> {
     let uri = seen.lock().unwrap()[index].clone();
     let (path, query) = uri.split_once('?').unwrap();
@@ -110,7 +111,7 @@ async fn a_streaming_list_asks_for_initial_events_and_bookmarks() {
     ];
     assert_eq!(parameters(&seen, 0), expected);
     assert_eq!(
-        running.status().what,
+        running.status().resource,
         "/api/v1/namespaces/ns/configmaps with labels app=web with fields metadata.name=a"
     );
 }
@@ -139,8 +140,8 @@ async fn a_watch_that_falls_silent_is_given_up_and_started_again_from_where_it_w
     assert_eq!(parameters(&seen, 2), ["allowWatchBookmarks=true", "resourceVersion=11", "watch=true"]);
     let error = running.status().last_error.unwrap();
     assert_eq!(error.reason, Reason::Unreachable);
-    // The cause comes first, and the query is left out.
-    let expected = "/api/v1/namespaces/ns/configmaps cannot be read: http://server: nothing came from the watch for 180s \
+    // The cause comes first, without the query.
+    let expected = "/api/v1/namespaces/ns/configmaps cannot be read: http://server: no data from the watch for 180s \
                     (cached objects are still served)";
     assert_eq!(error.to_string(), expected);
     assert_eq!(running.status().phase, Phase::Watching);
@@ -211,7 +212,7 @@ async fn a_gateway_that_answers_a_watch_with_a_list_is_listed() {
     }
 }
 
-/// A network buffer that tells when it is freed.
+/// A network buffer that records when it is freed.
 struct Buffer(Vec<u8>, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Buffer {
@@ -244,6 +245,6 @@ async fn what_is_kept_keeps_no_network_buffer_alive() {
     let running: Running = Running::start(lister_watcher, plain());
     sleep(Duration::from_secs(60)).await;
     assert_eq!(running.log().len(), 21);
-    // The watch itself holds the last one until the next comes.
+    // The watch holds the last buffer until the next one arrives.
     assert!(alive.load(Ordering::Relaxed) <= 1, "{} are alive", alive.load(Ordering::Relaxed));
 }

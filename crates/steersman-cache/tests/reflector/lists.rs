@@ -1,9 +1,9 @@
-//! At which versions is listed, and in which pages.
+//! Versions and pages of lists.
 
 use super::script::{HOUR, Running, Server, plain, play};
 use tokio::time::sleep;
 
-/// The versions of the lists that were asked for.
+/// The versions of the requested lists.
 fn listed(requests: &[String]) -> Vec<&str> {
     requests.iter().filter_map(|request| request.strip_prefix("list \"")?.split('"').next()).collect()
 }
@@ -105,5 +105,5 @@ async fn a_list_of_objects_without_versions_refreshes_them() {
     sleep(HOUR).await;
     assert_eq!(running.log(), ["[a@]=>10", "[a@]=>12"]);
     let now = running.store.get("a").unwrap();
-    assert!(!std::ptr::eq(before.meta(), now.meta()), "nobody can tell that it is the same");
+    assert!(!std::ptr::eq(before.meta(), now.meta()), "without a version, the state cannot be compared");
 }

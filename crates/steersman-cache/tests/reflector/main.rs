@@ -1,4 +1,4 @@
-//! What is promised of the Reflector. Time stands still while there is anything to do, so an hour costs nothing.
+//! The guarantees of the Reflector. Time is paused, so an hour costs nothing.
 
 mod back_off;
 mod embedded;

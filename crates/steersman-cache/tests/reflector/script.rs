@@ -1,9 +1,10 @@
-//! A server that follows a script, a store that writes down what it is told, and a reflector between them.
+//! A scripted server, a store that records its calls, and a reflector between them.
 //!
-//! Scripts are words: `a@5` is an object, `+a@5`, `~a@6`, `-a@7` are events, `*8` is a bookmark, `$8` the one that ends a
-//! streaming list, `!a` an object that cannot be read, `!` one whose key cannot be read either, `kind:Secret:a@5` one of another
-//! kind, `gone:Secret:a@6` the deletion of one, `wait:300` is time in seconds, `fail:410` a failure, `open` a watch in which nothing comes, `end` the end of one, `=>10` the
-//! version of a list and `..token` its next page.
+//! Scripts are words: `a@5` is an object, `+a@5`, `~a@6`, `-a@7` are events, `*8` is a bookmark,
+//! `$8` the one that ends a streaming list, `!a` an object that cannot be read, `!` one whose key
+//! cannot be read either, `kind:Secret:a@5` one of another kind, `gone:Secret:a@6` the deletion of
+//! one, `wait:300` is time in seconds, `fail:410` a failure, `open` a watch in which nothing comes,
+//! `end` the end of one, `=>10` the version of a list and `..token` its next page.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -18,8 +19,8 @@ use steersman_cache::{
     Cached, ListOptions, ListStream, ListerWatcher, Object, Reflector, ReflectorOptions, ReflectorStatus,
     ReflectorStore, Storage, WatchOptions, WatchStream,
 };
-use steersman_client::{Asked, Client, Config, Error, Status, TimeoutError};
-use steersman_wire::{Fault, Item, ListMeta, ObjectError, TypeMeta, WatchEvent};
+use steersman_client::{Client, Config, Error, RequestInfo, Status, TimeoutError};
+use steersman_wire::{ListMeta, ObjectError, ObjectFault, RawItem, TypeMeta, WatchEvent};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -38,12 +39,12 @@ fn object(text: &str) -> Bytes {
 
 fn unreadable(name: &str) -> ObjectError {
     let key = (!name.is_empty()).then(|| format!("ns/{name}"));
-    ObjectError { index: None, key, fault: Fault::TooDeep }
+    ObjectError { index: None, key, fault: ObjectFault::TooDeep }
 }
 
-/// What is told of a request that failed.
-pub(crate) fn asked() -> Asked {
-    Asked { method: http::Method::GET, url: "http://server/api/v1/configmaps".to_owned() }
+/// The error of a failed request.
+pub(crate) fn request_info() -> RequestInfo {
+    RequestInfo { method: http::Method::GET, url: "http://server/api/v1/configmaps".to_owned() }
 }
 
 async fn error(text: &str) -> Error {
@@ -54,7 +55,10 @@ async fn error(text: &str) -> Error {
         "reset" => return transport(io::ErrorKind::ConnectionReset).await,
         "closed" => return transport(io::ErrorKind::UnexpectedEof).await,
         "timeout" => {
-            return Error::Timeout { asked: asked(), timeout: TimeoutError::Answer(Duration::from_secs(30)) };
+            return Error::Timeout {
+                request: request_info(),
+                timeout: TimeoutError::Response(Duration::from_secs(30)),
+            };
         }
         "toolarge" => (504, "Timeout", "Timeout: Too large resource version: 30, current: 20"),
         "400" => (400, "BadRequest", "no such option"),
@@ -69,7 +73,7 @@ async fn error(text: &str) -> Error {
     let mut status = Status::failure(message, reason).with_code(code);
     let details = serde_json::json!({"retryAfterSeconds": retry_after.parse::<u32>().unwrap()});
     status.details = Some(serde_json::from_value(details).unwrap());
-    Error::Api { asked: asked(), status: Box::new(status) }
+    Error::Api { request: request_info(), status: Box::new(status) }
 }
 
 /// The error of a client whose connection fails.
@@ -82,7 +86,7 @@ async fn transport(kind: io::ErrorKind) -> Error {
     watch.err().unwrap()
 }
 
-/// The script, and what was asked.
+/// The script, and the requests so far.
 #[derive(Clone)]
 pub(crate) struct Server(Arc<Mutex<State>>);
 
@@ -90,7 +94,7 @@ struct State {
     started: Instant,
     lists: VecDeque<String>,
     watches: VecDeque<String>,
-    /// What is answered when the script is at its end: nothing ever, without.
+    /// The response after the end of the script; no response without.
     lists_then: Option<String>,
     watches_then: Option<String>,
     requests: Vec<(Duration, String)>,
@@ -134,17 +138,17 @@ impl Server {
         self
     }
 
-    /// What was asked: `list "0"`, `watch "10"`, or `stream ""` for a watch that begins with a list.
+    /// The requests: `list "0"`, `watch "10"`, or `stream ""` for a streaming list.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.state().requests.iter().map(|(_, request)| request.clone()).collect()
     }
 
-    /// When it was asked.
+    /// The times of the requests.
     pub(crate) fn times(&self) -> Vec<Duration> {
         self.state().requests.iter().map(|(time, _)| *time).collect()
     }
 
-    /// How long watches were to last, in seconds.
+    /// The timeouts of the watches in seconds.
     pub(crate) fn timeouts(&self) -> Vec<u32> {
         self.state().timeouts.clone()
     }
@@ -191,14 +195,14 @@ impl ListerWatcher for Server {
     }
 }
 
-/// A list or a watch: the words of its script that are left.
+/// A list or a watch: the remaining words of its script.
 pub(crate) struct Words {
     left: VecDeque<String>,
     meta: ListMeta,
 }
 
 impl Words {
-    /// A script that begins with a failure is a request that is refused.
+    /// A script that begins with a failure is a rejected request.
     async fn answer(script: Option<String>) -> Result<Self, Error> {
         let Some(script) = script else { return pending().await };
         let mut left: VecDeque<String> = script.split_whitespace().map(str::to_owned).collect();
@@ -226,7 +230,7 @@ impl Words {
 }
 
 impl ListStream for Words {
-    async fn next(&mut self) -> Result<Option<Result<Item, ObjectError>>, Error> {
+    async fn next(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, Error> {
         tokio::task::yield_now().await;
         while let Some(word) = self.left.pop_front() {
             if let Some(failure) = word.strip_prefix("fail:") {
@@ -234,9 +238,9 @@ impl ListStream for Words {
             } else if let Some(name) = word.strip_prefix('!') {
                 return Ok(Some(Err(unreadable(name))));
             } else if let Some(kind) = word.strip_prefix("kind:") {
-                return Ok(Some(Ok(Item::new(0, of_kind(kind)))));
+                return Ok(Some(Ok(RawItem::new(0, of_kind(kind)))));
             } else if !word.starts_with("=>") && !word.starts_with("..") {
-                return Ok(Some(Ok(Item::new(0, object(&word)))));
+                return Ok(Some(Ok(RawItem::new(0, object(&word)))));
             }
         }
         Ok(None)
@@ -287,7 +291,7 @@ impl WatchStream for Words {
     }
 }
 
-/// What a reflector put in, in words.
+/// What a reflector wrote, as text.
 pub(crate) struct Store<K = ConfigMap>(Arc<Mutex<Kept<K>>>);
 
 struct Kept<K> {
@@ -322,7 +326,8 @@ impl<K> Store<K> {
         kept
     }
 
-    /// `[a@5 b@6]=>10` for a list, events as in scripts, `?a@5` for one that is gone though its last state could not be read.
+    /// `[a@5 b@6]=>10` for a list, events as in scripts, `?a@5` for a deletion whose
+    /// final state could not be read.
     pub(crate) fn log(&self) -> Vec<String> {
         self.kept().log.clone()
     }
@@ -333,7 +338,7 @@ impl<K> Store<K> {
 }
 
 impl<K: Object> ReflectorStore<K> for Store<K> {
-    fn known(&self, _: &str, name: &str) -> Option<Cached<K>> {
+    fn get(&self, _: &str, name: &str) -> Option<Cached<K>> {
         self.get(name)
     }
 
@@ -364,27 +369,27 @@ impl<K: Object> ReflectorStore<K> for Store<K> {
         kept.objects = objects.into_iter().map(|object| (object.meta().name().to_owned(), object)).collect();
     }
 
-    async fn room(&self) {
+    async fn wait_for_capacity(&self) {
         tokio::task::yield_now().await;
     }
 
-    async fn applied(&self) {
+    async fn wait_until_applied(&self) {
         tokio::task::yield_now().await;
     }
 }
 
-/// How the tests ask: with plain lists.
+/// Options with plain lists.
 pub(crate) fn plain() -> ReflectorOptions {
     ReflectorOptions { streaming: false, ..streaming() }
 }
 
-/// With streaming lists.
+/// Options with streaming lists.
 pub(crate) fn streaming() -> ReflectorOptions {
     let type_meta = TypeMeta { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
     ReflectorOptions { type_meta: Some(type_meta), ..ReflectorOptions::default() }
 }
 
-/// A reflector at work.
+/// A running reflector.
 pub(crate) struct Running<K = ConfigMap> {
     pub(crate) store: Store<K>,
     pub(crate) status: watch::Receiver<ReflectorStatus>,
@@ -415,7 +420,7 @@ impl<K> Drop for Running<K> {
     }
 }
 
-/// Runs a script for an hour, and returns what was asked and what was put in.
+/// Runs a script for an hour. Returns the requests and the writes.
 pub(crate) async fn play(server: Server, options: ReflectorOptions) -> (Vec<String>, Vec<String>) {
     let running: Running = Running::start(server.clone(), options);
     sleep(HOUR).await;

@@ -1,4 +1,4 @@
-//! What a reflector says of itself, and that it leaves a server in peace that cannot answer.
+//! The status of a reflector, and its request rate on a failing server.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn the_status_says_what_it_is_doing_and_since_when() {
     sleep(5 * SECOND).await;
     assert_eq!((running.status().phase, running.status().since), (Phase::Listing, started));
     assert_eq!(running.status().to_string(), "config maps: listing for 5 s");
-    // A watch that goes on counts from its beginning, however often it was started again.
+    // Consecutive watches are one phase.
     sleep(125 * SECOND).await;
     assert_eq!((running.status().phase, running.status().since), (Phase::Watching, started + 10 * SECOND));
     assert_eq!(running.status().to_string(), "config maps: watching for 120 s");
@@ -27,7 +27,7 @@ async fn the_status_says_what_it_is_doing_and_since_when() {
     sleep(20 * SECOND + SECOND / 10).await;
     let status = running.status();
     assert!(matches!(status.phase, Phase::BackingOff { until } if until > Instant::now()), "{status}");
-    assert!(status.to_string().starts_with("config maps: trying again in"), "{status}");
+    assert!(status.to_string().starts_with("config maps: retrying in"), "{status}");
     assert_eq!(
         status.last_error.as_ref().map(|error| (error.reason, error.at)),
         Some((Reason::Expired, started + 150 * SECOND))
@@ -42,8 +42,8 @@ async fn a_failure_is_told_in_plain_words_with_what_can_be_done() {
         ("fail:404", Reason::NotInstalled, "apply its CustomResourceDefinition"),
         ("fail:403", Reason::Forbidden, "User \"jane\" cannot list resource \"configmaps\""),
         ("fail:403", Reason::Forbidden, "grant the verbs list and watch"),
-        ("fail:refused", Reason::Unreachable, "connection refused (it is tried again)"),
-        ("fail:429", Reason::Throttled, "the server asks for patience"),
+        ("fail:refused", Reason::Unreachable, "connection refused (will retry)"),
+        ("fail:429", Reason::Throttled, "the server is overloaded, will retry"),
         ("fail:500", Reason::Other, "an error on the server"),
     ];
     for (failure, reason, words) in cases {
@@ -68,17 +68,17 @@ async fn cached_objects_are_mentioned_only_where_there_are_some() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_falls_silent_is_not_reported_as_refused() {
-    // First a list that has no answer, then a watch.
+    // First a list without a response, then a watch.
     let listing = Server::new().list("fail:refused").always_list("wait:1000 =>10");
     let watching = Server::new().list("=>10").watch("fail:refused").always_watch("wait:1000 open");
     for server in [listing, watching] {
         let running: Running = Running::start(server, plain());
         sleep(SECOND / 10).await;
         let text = running.status().to_string();
-        assert!(text.contains("trying again in") && text.contains("; cannot be read: "), "{text}");
+        assert!(text.contains("retrying in") && text.contains("; cannot be read: "), "{text}");
         sleep(100 * SECOND).await;
         let text = running.status().to_string();
-        let (now, before) = text.split_once("; the attempt before failed: ").unwrap_or_else(|| panic!("{text}"));
+        let (now, before) = text.split_once("; the previous attempt failed: ").unwrap_or_else(|| panic!("{text}"));
         assert!(now.starts_with("config maps: no response for 9"), "{text}");
         assert!(before.contains("connection refused"), "{text}");
         let waiting = running.status().no_response_for().unwrap();
@@ -109,7 +109,8 @@ async fn whatever_fails_it_is_tried_again_and_never_in_a_busy_loop() {
                 let _running: Running = Running::start(server.clone(), options);
                 let before = server.requests().len();
                 sleep(HOUR).await;
-                // Every 30 to 60 seconds, and then up to three requests; a kind that is not installed every 1.5 to 3 seconds.
+                // Up to three requests every 30 to 60 s; for a kind that is not installed, every
+                // 1.5 to 3 s.
                 let missing = failure == "fail:404" && what != "no watch";
                 let expected = if missing { 1200..2500 } else { 60..400 };
                 let requests = server.requests().len() - before;

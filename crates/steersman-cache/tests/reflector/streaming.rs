@@ -1,4 +1,4 @@
-//! Lists that come as the beginning of a watch.
+//! Streaming lists.
 
 use super::script::{HOUR, Running, Server, play, streaming};
 use tokio::time::sleep;
@@ -71,7 +71,7 @@ async fn a_server_that_cannot_is_not_asked_to_stream_again() {
 
 #[tokio::test(start_paused = true)]
 async fn without_an_end_bookmark_in_time_it_lists() {
-    // Nothing comes; something comes, then nothing; what comes are changes, which an old server sends for ever.
+    // No event; some events, then none; only changes, which an old server sends forever.
     for silent in ["open", "+a@5 wait:9 +b@6", "+a@5 wait:4 ~a@6 wait:4 ~a@7 wait:4 ~a@8 wait:4 ~a@9"] {
         let server = Server::new().watch(silent).list("b@6 =>10").watch("open");
         let (requests, log) = play(server.clone(), streaming()).await;
@@ -103,6 +103,6 @@ async fn what_changes_while_the_list_comes_is_in_it_as_it_is_at_the_end() {
     let server = Server::new().watch("+a@5 +b@6 +c@7 ~a@8 -b@9 -c@10 +c@11 $12");
     let running: Running = Running::start(server, streaming());
     sleep(HOUR).await;
-    // Of several states the store takes the last.
+    // Of several states, the store takes the last.
     assert_eq!(running.log(), ["[a@5 a@8 c@11]=>12"]);
 }

@@ -1,4 +1,4 @@
-//! Objects that cannot be read, and objects that are changed before they are kept.
+//! Objects that cannot be read, and transforms.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,12 +56,12 @@ async fn in_a_relist_they_keep_their_known_states() {
 #[tokio::test(start_paused = true)]
 async fn in_a_streaming_list_they_keep_the_last_state_that_could_be_read() {
     let cases = [
-        // What is known from before.
+        // The state from an earlier list.
         ("!a +b@12 $13", "[b@12 a@5]=>13"),
-        // What this list said before, not what is older.
+        // The earlier state in this list, not an older one.
         ("+a@11 !a +b@12 $13", "[a@11 b@12]=>13"),
         ("!a +b@12 ~a@12 $13", "[b@12 a@12]=>13"),
-        // None, when it has gone meanwhile.
+        // No state, if it was deleted during the list.
         ("!a +b@12 -a@13 $13", "[b@12]=>13"),
     ];
     for (stream, listed) in cases {
@@ -71,7 +71,7 @@ async fn in_a_streaming_list_they_keep_the_last_state_that_could_be_read() {
     }
 }
 
-/// How often a transform is called while an informer plays this script.
+/// Number of calls of a transform while an informer runs this script.
 async fn transforms(server: Server) -> usize {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&calls);

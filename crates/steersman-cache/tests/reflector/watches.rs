@@ -1,4 +1,4 @@
-//! How watches are started, ended and started again.
+//! Starts, ends and retries of watches.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn what_a_watch_from_nowhere_begins_with_is_no_place_to_go_on_from() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_within_a_second_with_nothing_backs_off() {
-    // Nor one with things that do not move us: it would come again and again.
+    // Nor a watch whose events do not move the version: it would be repeated in a busy loop.
     for nothing in ["open end", "! end", "!b end", "kind:Secret:a@11 end", "*10 end"] {
         let server = Server::new().always_list("=>10").always_watch(nothing);
         let running: Running = Running::start(server.clone(), plain());
@@ -68,13 +68,13 @@ async fn a_watch_that_ends_later_or_brought_something_is_started_again_at_once()
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_answer_came_late_is_not_a_short_one() {
-    // Some proxies hold back the head of the answer: `wait` comes before the watch is there.
+    // Some proxies hold back the response head: `wait` comes before the watch begins.
     let server = Server::new().list("=>10").watch("wait:5 open end").watch("open");
     play(server.clone(), plain()).await;
     assert_eq!(server.times()[2], Duration::from_secs(5));
 }
 
-/// A list, then as many watches as stall, then a list again, and so on.
+/// A list, the stalled watches that cause the next list, and so on.
 fn is_listed_after_each_five_watches(requests: &[String]) -> bool {
     requests
         .chunks(6)
@@ -83,8 +83,9 @@ fn is_listed_after_each_five_watches(requests: &[String]) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn five_watches_without_an_event_are_followed_by_a_list() {
-    // A proxy that holds back the head until its timeout or the client's, a server that ends each watch empty, early or late, one
-    // whose connection is closed without an answer, and one whose answers are no events, as a list is none.
+    // A proxy that holds back the head until a timeout; a server that ends each watch empty, early
+    // or late; one that closes the connection without a response; and one that responds with a
+    // list instead of events.
     let stalled = [
         "wait:30 fail:timeout",
         "wait:30 fail:closed",
@@ -101,7 +102,7 @@ async fn five_watches_without_an_event_are_followed_by_a_list() {
         assert!(is_listed_after_each_five_watches(&requests), "{watch}: {requests:?}");
         assert_eq!(log[..2], ["[a@5]=>10", "[a@11]=>12"], "{watch}");
         let times = server.times();
-        // At least the time of the watches, and the first back-off before the list.
+        // At least the duration of the watches, and the first back-off before the list.
         let waited = (times[6] - times[5]).as_millis();
         assert!(waited >= 800, "{watch}: a list {waited} ms after the watch before it began");
         assert!(requests.len() < 200, "{watch}: {} requests in an hour", requests.len());

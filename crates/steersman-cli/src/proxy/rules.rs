@@ -1,19 +1,20 @@
-//! Which requests are forwarded.
+//! The rules by which requests are forwarded.
 //!
-//! The proxy adds credentials to each request, so it refuses what a web page can send by itself. The rules include the
-//! defaults of `kubectl proxy`: hosts of this machine only, no shells and ports of Pods. Beyond those, requests that a
-//! browser sends for a page of another origin are refused, and bodies without a type, which a browser sends without
-//! asking the server first.
+//! The proxy adds credentials to each request, so it refuses what a web page can send. The rules
+//! include the defaults of `kubectl proxy`: host names of this machine only, no exec, attach and
+//! port-forward to Pods. The proxy also refuses requests from pages of other origins, and bodies
+//! without a content type, which a browser sends without a preflight request.
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN, TRANSFER_ENCODING, UPGRADE};
 use http::uri::Authority;
 use http::{Method, Request};
+use percent_encoding::percent_decode_str;
 
 use super::refusal::Refusal;
 
-/// What a page in a browser must not get: a shell in a Pod, or a way to its ports.
+/// Shells in Pods and ways to their ports, which a web page must not reach.
 const REFUSED_SUBRESOURCES: [&str; 3] = ["exec", "attach", "portforward"];
-/// By which browsers state the relation between the page that starts a request and its target.
+/// The relation between the page that starts a request and its target, as browsers state it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Whether a request is forwarded.
@@ -23,11 +24,11 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {
     if let Some(subresource) = refused_subresource(request.uri().path()) {
         return Err(Refusal::forbidden(format!(
             "{subresource} is not forwarded: use kubectl {}",
-            command(subresource)
+            kubectl_command(subresource)
         )));
     }
     if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
-        return Err(Refusal::forbidden("connections that change their protocol are not forwarded".to_owned()));
+        return Err(Refusal::forbidden("protocol upgrades are not forwarded".to_owned()));
     }
     if has_body(request.headers()) && !request.headers().contains_key(CONTENT_TYPE) {
         let message = "a body needs a Content-Type, for example application/json".to_owned();
@@ -36,7 +37,7 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A name server of an attacker may point any name to this machine. The Host header then holds that name.
+/// DNS of an attacker can point any name to this machine. The `Host` header then has that name.
 fn check_host<B>(request: &Request<B>) -> Result<(), Refusal> {
     let hosts = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
     let mut names: Vec<_> = hosts.chain(request.uri().authority().map(|authority| Some(authority.as_str()))).collect();
@@ -44,13 +45,12 @@ fn check_host<B>(request: &Request<B>) -> Result<(), Refusal> {
         names.push(None);
     }
     let Some(name) = names.into_iter().find(|name| !name.is_some_and(is_this_machine)) else { return Ok(()) };
-    let message =
-        format!("{:?} is not a name of this machine: ask for localhost or 127.0.0.1", name.unwrap_or_default());
+    let message = format!("{:?} is not a name of this machine: use localhost or 127.0.0.1", name.unwrap_or_default());
     Err(Refusal::forbidden(message))
 }
 
-/// A page of another origin must not use the credentials of the proxy, not even with a GET: a GET to a Service or a Pod
-/// may have effects. Clients that are no browsers send neither header.
+/// A page of another origin must not use the proxy's credentials, not even with a GET: a GET to a
+/// Service or a Pod may have effects. Clients other than browsers send neither header.
 fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let ours = format!("http://{host}");
@@ -61,7 +61,7 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
         }
     }
     for site in headers.get_all(&SEC_FETCH_SITE) {
-        // "none" is an address that the user typed. "same-site" includes pages of other ports of this machine.
+        // "none": the user typed the address. "same-site" includes other ports of this machine.
         if !matches!(site.as_bytes(), b"same-origin" | b"none") {
             let message =
                 "a page of another origin must not use this proxy: to follow a link, open its address in a new tab";
@@ -75,46 +75,25 @@ fn has_body(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING) || headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
 }
 
-fn command(subresource: &str) -> &str {
+fn kubectl_command(subresource: &str) -> &str {
     if subresource == "portforward" { "port-forward" } else { subresource }
 }
 
-/// Whether a Host header names this machine, with any port.
+/// Whether a `Host` header names this machine, with any port.
 fn is_this_machine(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     matches!(authority.host().to_ascii_lowercase().as_str(), "localhost" | "127.0.0.1" | "[::1]")
 }
 
-/// The part of a Pod that is asked for, if it is one that is refused.
+/// The subresource of a Pod in the path, if it is refused.
 fn refused_subresource(path: &str) -> Option<&'static str> {
-    let path = decoded(path);
+    // The path as the server decodes it.
+    let path: Vec<u8> = percent_decode_str(path).collect();
     let mut segments = path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
     segments.find(|segment| *segment == b"pods")?;
     // The name of the Pod.
     segments.next()?;
     segments.find_map(|segment| REFUSED_SUBRESOURCES.into_iter().find(|refused| refused.as_bytes() == segment))
-}
-
-/// A path as the server reads it.
-fn decoded(path: &str) -> Vec<u8> {
-    let mut bytes = path.bytes();
-    let mut decoded = Vec::with_capacity(path.len());
-    while let Some(byte) = bytes.next() {
-        let mut ahead = bytes.clone();
-        let digits = (ahead.next().and_then(hex), ahead.next().and_then(hex));
-        match (byte, digits) {
-            (b'%', (Some(high), Some(low))) => {
-                decoded.push(high << 4 | low);
-                bytes = ahead;
-            }
-            _ => decoded.push(byte),
-        }
-    }
-    decoded
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -144,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_and_ports_of_pods_are_not_forwarded_however_they_are_written() {
+    fn exec_attach_and_port_forward_are_not_forwarded_in_any_spelling() {
         for path in [
             "/api/v1/namespaces/default/pods/web/exec",
             "/api/v1/namespaces/default/pods/web/exec?command=sh",
@@ -173,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_change_their_protocol_are_not_forwarded() {
+    fn protocol_upgrades_are_not_forwarded() {
         let upgrade = get("/api/v1/namespaces/default/services/web/proxy").header(UPGRADE, "websocket");
         assert_eq!(check(&upgrade.body(()).unwrap()).unwrap_err().status, 403);
         let connect = Request::connect("localhost:443").header(HOST, "localhost").body(()).unwrap();
@@ -204,7 +183,7 @@ mod tests {
         }
         assert_eq!(status(get("/api").header(ORIGIN, "http://localhost:8001")), 200);
         assert_eq!(status(get("/api").header(ORIGIN, "http://LOCALHOST:8001")), 200);
-        // Port 80 is not written, neither as a host nor as an origin.
+        // Browsers leave out port 80, in the host and in the origin.
         let plain = Request::get("/api").header(HOST, "localhost").header(ORIGIN, "http://localhost");
         assert_eq!(status(plain), 200);
         let two = get("/api").header(ORIGIN, "http://localhost:8001").header(ORIGIN, "http://evil.test");
@@ -225,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_a_type() {
+    fn a_body_needs_a_content_type() {
         for method in ["POST", "PUT", "PATCH", "DELETE"] {
             assert_eq!(status(get("/api").method(method).header(CONTENT_LENGTH, "2")), 415, "{method}");
             assert_eq!(status(get("/api").method(method).header(TRANSFER_ENCODING, "chunked")), 415, "{method}");
             let typed = get("/api").method(method).header(CONTENT_LENGTH, "2");
             assert_eq!(status(typed.header(CONTENT_TYPE, "application/json")), 200, "{method}");
-            // Nothing to have a type.
+            // Without a body there is no content type.
             assert_eq!(status(get("/api").method(method).header(CONTENT_LENGTH, "0")), 200, "{method}");
             assert_eq!(status(get("/api").method(method)), 200, "{method}");
         }

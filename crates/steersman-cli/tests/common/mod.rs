@@ -8,14 +8,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// What must happen happens within this time, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The deadline of each step, even on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) fn steersman() -> Command {
     Command::new(env!("CARGO_BIN_EXE_steersman"))
 }
 
-/// The lines that a process prints. Nobody waits for one without end.
+/// The lines that a process prints, each with a deadline.
 pub(crate) struct Lines(Receiver<String>);
 
 impl Lines {
@@ -23,16 +23,16 @@ impl Lines {
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines() {
-                // A test that has ended reads no more.
+                // The test may have ended.
                 let _ = sender.send(line.unwrap());
             }
         });
         Self(receiver)
     }
 
-    /// The next line, or that there is none because the process has ended.
+    /// The next line, or `None` if the process has ended.
     pub(crate) fn next(&self) -> Option<String> {
-        match self.0.recv_timeout(PATIENCE) {
+        match self.0.recv_timeout(DEADLINE) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("it prints nothing and does not end"),
@@ -40,7 +40,7 @@ impl Lines {
     }
 }
 
-/// A server that runs, and is killed when a test fails.
+/// A running server, killed when a test fails.
 pub(crate) struct Running {
     child: Child,
     lines: Lines,
@@ -58,17 +58,17 @@ impl Running {
         running
     }
 
-    /// The next line that it prints.
+    /// The next line of output.
     pub(crate) fn line(&self) -> String {
         self.lines.next().expect("it ended without another line")
     }
 
-    /// Its process id.
+    /// The process id.
     pub(crate) fn pid(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap())
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         while self.lines.next().is_some() {}
         self.child.wait().unwrap()

@@ -1,4 +1,5 @@
-//! A kubeconfig: what it chooses, and what is wrong with it. No text holds any of its contents but names and addresses.
+//! Kubeconfigs: the current context, and the errors in a file. An error text holds nothing of the
+//! contents but names and addresses.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +9,17 @@ use secrecy::ExposeSecret;
 use steersman_wire::base64;
 
 use super::config_error;
+use super::file::{self, FileError, read_bounded};
 use crate::Error;
-use crate::file::{self, Problem, read_bounded};
 
 /// Why a file was not read.
-pub(super) enum Unread {
-    /// It does not exist.
+pub(super) enum ReadError {
+    /// The file does not exist.
     Missing(Error),
     Invalid(Error),
 }
 
-impl Unread {
+impl ReadError {
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::Missing(error) | Self::Invalid(error) => error,
@@ -26,14 +27,14 @@ impl Unread {
     }
 }
 
-/// Reads a file.
-pub(super) fn read(path: &Path) -> Result<Kubeconfig, Unread> {
+/// Reads a kubeconfig.
+pub(super) fn read(path: &Path) -> Result<Kubeconfig, ReadError> {
     match file::check(path) {
-        // Reading it names the fault.
-        Ok(()) | Err(Problem::Io(_)) => {}
+        // Reading the file below names the fault.
+        Ok(()) | Err(FileError::Io(_)) => {}
         Err(problem) => {
             let text = format!("cannot use {} as kubeconfig: {problem}", path.display());
-            return Err(Unread::Invalid(config_error(text)));
+            return Err(ReadError::Invalid(config_error(text)));
         }
     }
     Kubeconfig::read_from(path).map_err(|error| {
@@ -42,27 +43,27 @@ pub(super) fn read(path: &Path) -> Result<Kubeconfig, Unread> {
             KubeconfigError::ReadConfig(error, _) => {
                 let text = config_error(format!("cannot read kubeconfig {}: {error}", path.display()));
                 match error.kind() {
-                    std::io::ErrorKind::NotFound => Unread::Missing(text),
-                    _ => Unread::Invalid(text),
+                    std::io::ErrorKind::NotFound => ReadError::Missing(text),
+                    _ => ReadError::Invalid(text),
                 }
             }
             KubeconfigError::Parse(error) => {
-                // Below the first line the text shows the place in the file.
+                // The first line of the text is the problem. The others quote the file.
                 let text = error.to_string();
                 let first = text.lines().next().unwrap_or_default();
-                Unread::Invalid(invalid(first.trim_start_matches("error: ")))
+                ReadError::Invalid(invalid(first.trim_start_matches("error: ")))
             }
-            error => Unread::Invalid(invalid(&error.to_string())),
+            error => ReadError::Invalid(invalid(&error.to_string())),
         }
     })
 }
 
-/// The configuration that the current context of these files gives.
+/// The configuration of the current context in these files.
 pub(super) async fn config(kubeconfig: Kubeconfig, paths: &[PathBuf]) -> Result<Config, Error> {
     let files = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let chosen =
-        Chosen::of(&kubeconfig, &files, if paths.len() > 1 { "their" } else { "its" }).map_err(config_error)?;
-    let Chosen { cluster_name, cluster, user } = &chosen;
+    let current =
+        CurrentContext::of(&kubeconfig, &files, if paths.len() > 1 { "their" } else { "its" }).map_err(config_error)?;
+    let CurrentContext { cluster_name, cluster, user } = &current;
     if let Some((name, user)) = user {
         check_identity(user).map_err(|problem| config_error(format!("user {name:?} in {files}{problem}")))?;
     }
@@ -82,7 +83,7 @@ pub(super) async fn config(kubeconfig: Kubeconfig, paths: &[PathBuf]) -> Result<
             KubeconfigError::ParseClusterUrl(error) => {
                 format!(": invalid server {:?}: {error}", cluster.server.as_deref().unwrap_or_default())
             }
-            // Without the address, in which there may be a password.
+            // Without the address, which may hold a password.
             KubeconfigError::ParseProxyUrl(error) => format!(": invalid proxy-url, or HTTPS_PROXY: {error}"),
             KubeconfigError::LoadCertificateAuthority(LoadDataError::ReadFile(error, _)) => {
                 format!(": cannot read {authority}: {error}")
@@ -98,14 +99,14 @@ pub(super) async fn config(kubeconfig: Kubeconfig, paths: &[PathBuf]) -> Result<
     Ok(config)
 }
 
-/// What the current context refers to.
-struct Chosen<'f> {
+/// The cluster and the user of the current context.
+struct CurrentContext<'f> {
     cluster_name: &'f str,
     cluster: &'f Cluster,
     user: Option<(&'f str, &'f AuthInfo)>,
 }
 
-impl<'f> Chosen<'f> {
+impl<'f> CurrentContext<'f> {
     fn of(file: &'f Kubeconfig, files: &str, their: &str) -> Result<Self, String> {
         let contexts = file.contexts.iter().map(|context| &*context.name).collect::<Vec<_>>();
         let choices = || match &*contexts {
@@ -146,7 +147,8 @@ fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether the certificate and the key of a user can be read. What they hold is checked when the client is built.
+/// Checks that the certificate and the key of a user can be read. Building the client checks their
+/// contents.
 fn check_identity(user: &AuthInfo) -> Result<(), String> {
     const PEM: &[u8] = b"-----BEGIN ";
     let read = |name: &str, data: Option<&str>, file: Option<&str>| {

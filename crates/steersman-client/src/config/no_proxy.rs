@@ -1,12 +1,13 @@
-//! Which servers are reached without the proxy that the environment names.
+//! `NO_PROXY`: the servers that are reached without the environment's proxy.
 
 use std::net::IpAddr;
 
 use http::Uri;
 
-/// Whether `server` is reached directly although `HTTPS_PROXY` is set: it is not encrypted, is this machine, or is named in
-/// `no_proxy`. The rules are those of Go's programs: names with their subdomains, `.name` for the subdomains alone, addresses,
-/// networks like `10.0.0.0/8`, each with a port or without, and `*` for all.
+/// Whether `server` is reached directly although `HTTPS_PROXY` is set: it has no TLS, is this
+/// machine, or matches an entry of `no_proxy`. The rules are those of Go: a name with its
+/// subdomains, `.name` for the subdomains alone, an address, a network like `10.0.0.0/8`, each with
+/// or without a port, and `*` for all.
 pub(super) fn is_exempt(server: &Uri, no_proxy: &str) -> bool {
     let Some(host) = server.host() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
@@ -18,19 +19,19 @@ pub(super) fn is_exempt(server: &Uri, no_proxy: &str) -> bool {
     let port = server.port_u16().unwrap_or(443);
     no_proxy.split(',').map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {
         let entry = entry.to_ascii_lowercase();
-        entry == "*" || names(&entry, &host, address, port)
+        entry == "*" || matches_entry(&entry, &host, address, port)
     })
 }
 
-/// Whether an entry names a host.
-fn names(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
+/// Whether an entry matches a host.
+fn matches_entry(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
     if let Some((network, length)) = entry.split_once('/')
         && let (Ok(network), Ok(length)) = (network.parse(), length.parse())
     {
-        return address.is_some_and(|address| is_within(address, network, length));
+        return address.is_some_and(|address| is_in_network(address, network, length));
     }
     let (entry, wanted) = match entry.rsplit_once(':') {
-        // More colons than one are an address.
+        // More than one colon: an IPv6 address.
         Some((name, wanted)) if !name.contains(':') || name.ends_with(']') => (name, Some(wanted)),
         _ => (entry, None),
     };
@@ -43,18 +44,18 @@ fn names(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
     }
     let entry = entry.strip_prefix('*').unwrap_or(entry);
     match entry.strip_prefix('.') {
-        Some(parent) => is_below(host, parent),
-        None => host == entry || is_below(host, entry),
+        Some(parent) => is_subdomain(host, parent),
+        None => host == entry || is_subdomain(host, entry),
     }
 }
 
-/// Whether `host` is a subdomain.
-fn is_below(host: &str, parent: &str) -> bool {
+/// Whether `host` is a subdomain of `parent`.
+fn is_subdomain(host: &str, parent: &str) -> bool {
     !parent.is_empty() && host.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'))
 }
 
 /// Whether the first `length` bits of two addresses are the same.
-fn is_within(address: IpAddr, network: IpAddr, length: u32) -> bool {
+fn is_in_network(address: IpAddr, network: IpAddr, length: u32) -> bool {
     match (address, network) {
         (IpAddr::V4(address), IpAddr::V4(network)) if length <= 32 => {
             (address.to_bits() ^ network.to_bits()).checked_shr(32 - length).unwrap_or(0) == 0

@@ -1,4 +1,4 @@
-//! The service account of a Pod: the files that the kubelet mounts, and the two variables that it sets.
+//! The service account of a Pod: the files that the kubelet mounts, and the variables that it sets.
 
 use std::path::Path;
 
@@ -8,36 +8,37 @@ use kube_client::config::{
 };
 
 use super::config_error;
+use super::file::read_text_bounded;
 use crate::Error;
-use crate::file::read_text_bounded;
 use crate::layers::token_file;
 
-/// Where the kubelet mounts them.
+/// Where the kubelet mounts the files.
 const FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const HOST: &str = "KUBERNETES_SERVICE_HOST";
 const PORT: &str = "KUBERNETES_SERVICE_PORT";
 
 const NO_CERTIFICATE: &str = "it holds no PEM certificate";
 
-/// The configuration of a Pod's service account: what Go's `rest.InClusterConfig` gives.
+/// The configuration of a Pod's service account, as Go's `rest.InClusterConfig` returns it.
 ///
-/// The server is that of `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`; the files are those in
-/// `/var/run/secrets/kubernetes.io/serviceaccount`, see [`config_from_service_account`].
+/// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT` name the server. The files are in
+/// `/var/run/secrets/kubernetes.io/serviceaccount`: see [`config_from_service_account`].
 pub fn config_in_cluster() -> Result<Config, Error> {
-    of_this_pod().map_err(|problem| match problem {
-        Problem::NotInCluster(variable) => config_error(format!("not in a cluster: {variable} is not set")),
-        Problem::Other(error) => error,
+    from_pod_environment().map_err(|problem| match problem {
+        InClusterError::NotInCluster(variable) => config_error(format!("not in a cluster: {variable} is not set")),
+        InClusterError::Other(error) => error,
     })
 }
 
-/// The configuration of a service account whose files are mounted in another folder than usual, such as a projected volume.
+/// The configuration of a service account whose files are mounted in another folder, such as a
+/// projected volume.
 ///
-/// - `token` is sent with each request. A client reads it again after 50 s, and after a request that was answered with
-///   401, so a token that the kubelet rotates is used within a minute.
-/// - `ca.crt` is what the server's certificate is checked against. It is read again once a minute.
+/// - `token` authenticates each request. A client reads the file again after 50 s, and after a
+///   response 401, so it uses a rotated token within a minute.
+/// - `ca.crt` verifies the server's certificate. It is read again once a minute.
 /// - `namespace` is the client's [default namespace](crate::Client::default_namespace).
 ///
-/// A file that is missing or cannot be used is an error.
+/// A file that is missing or unusable is an error.
 pub fn config_from_service_account(folder: &Path, host: &str, port: &str) -> Result<Config, Error> {
     let port: u16 =
         port.parse().map_err(|_| config_error(format!("invalid {PORT} {port:?}: expected a port number")))?;
@@ -95,19 +96,20 @@ pub fn config_from_service_account(folder: &Path, host: &str, port: &str) -> Res
         return Err(unusable(&authority, NO_CERTIFICATE));
     }
     config.root_cert_file = Some(authority);
-    // A proxy of the environment is for what is outside the cluster.
+    // The environment's proxy is for traffic that leaves the cluster.
     config.proxy_url = None;
     Ok(config)
 }
 
-/// Why there is no configuration.
-pub(super) enum Problem {
+/// Why there is no in-cluster configuration.
+pub(super) enum InClusterError {
     /// This variable is not set.
     NotInCluster(&'static str),
     Other(Error),
 }
 
-pub(super) fn of_this_pod() -> Result<Config, Problem> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty()).ok_or(Problem::NotInCluster(name));
-    config_from_service_account(Path::new(FOLDER), &variable(HOST)?, &variable(PORT)?).map_err(Problem::Other)
+pub(super) fn from_pod_environment() -> Result<Config, InClusterError> {
+    let variable =
+        |name| std::env::var(name).ok().filter(|value| !value.is_empty()).ok_or(InClusterError::NotInCluster(name));
+    config_from_service_account(Path::new(FOLDER), &variable(HOST)?, &variable(PORT)?).map_err(InClusterError::Other)
 }

@@ -1,16 +1,16 @@
-//! The documents as servers send them. What is null or missing is empty, as for Go.
+//! The documents of discovery. Null and missing are empty, as in Go.
 
 use kube_core::{GroupVersionKind, discovery::ApiResource};
 use serde::{Deserialize, Deserializer};
 
-use super::snapshot::{Cause, ServedGroup, ServedResource, ServedSubresource, ServedVersion};
+use super::snapshot::{DiscoveryCause, ServedGroup, ServedResource, ServedSubresource, ServedVersion};
 
-/// What `/api` and `/apis` answer with, in whichever form: each form has fields of its own.
+/// The document at `/api` and `/apis`, in any of its forms. Each form has its own fields.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Root {
     pub(super) kind: RootKind,
-    /// Of an `APIGroupDiscoveryList`: groups with all that is in them.
+    /// Of an `APIGroupDiscoveryList`: groups with their contents.
     #[serde(default, deserialize_with = "null_is_empty")]
     pub(super) items: Vec<AggregatedGroup>,
     /// Of `APIVersions`: the versions of the core group.
@@ -21,7 +21,7 @@ pub(super) struct Root {
     pub(super) groups: Vec<PlainGroup>,
 }
 
-/// Which of the forms it is. Anything else, such as the page of a proxy, is not what was asked for.
+/// The form. Any other kind, such as the page of a proxy, is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum RootKind {
     #[serde(rename = "APIGroupDiscoveryList")]
@@ -30,7 +30,7 @@ pub(super) enum RootKind {
     Plain,
 }
 
-/// A group of an `APIGroupDiscoveryList`; v2beta1 and v2 do not differ in what is read here.
+/// A group of an `APIGroupDiscoveryList`. v2beta1 and v2 do not differ in these fields.
 #[derive(Debug, Deserialize)]
 pub(super) struct AggregatedGroup {
     #[serde(default)]
@@ -82,7 +82,7 @@ struct AggregatedSubresource {
     verbs: Vec<String>,
 }
 
-/// The kind of the answers.
+/// The kind of the responses.
 #[derive(Debug, Default, Deserialize)]
 struct ResponseKind {
     #[serde(default)]
@@ -94,7 +94,8 @@ struct ResponseKind {
 }
 
 impl ResponseKind {
-    /// `None` if there is no kind. Without a version it is of the group version that it is served in.
+    /// `None` if there is no kind. Without a version, the kind is in the group version that serves
+    /// it.
     fn within(self, group: &str, version: &str) -> Option<GroupVersionKind> {
         match self {
             Self { kind, .. } if kind.is_empty() => None,
@@ -105,13 +106,16 @@ impl ResponseKind {
 }
 
 impl AggregatedGroup {
-    /// The group as the rest of the client knows it. A stale version is one that failed: what it holds may be long
-    /// gone.
+    /// A stale version is one that failed: its contents may be long out of date.
     pub(super) fn served(self) -> ServedGroup {
         let name = self.metadata.name;
         let version = |found: AggregatedVersion| {
             if found.freshness == "Stale" {
-                return ServedVersion { version: found.version, resources: Vec::new(), failure: Some(Cause::Stale) };
+                return ServedVersion {
+                    version: found.version,
+                    resources: Vec::new(),
+                    failure: Some(DiscoveryCause::Stale),
+                };
             }
             let resources = found.resources.into_iter();
             let resources = resources.filter_map(|resource| resource.served(&name, &found.version)).collect();
@@ -125,7 +129,7 @@ impl AggregatedGroup {
 }
 
 impl AggregatedResource {
-    /// `None` for one without a kind: there is nothing to read or write but its parts.
+    /// `None` for a resource without a kind: only its subresources can be read and written.
     fn served(self, group: &str, version: &str) -> Option<ServedResource> {
         let kind = self.response_kind?.within(group, version)?.kind;
         let subresources = self.subresources.into_iter().filter_map(|part| {
@@ -161,7 +165,7 @@ pub(super) struct PlainVersion {
     pub(super) version: String,
 }
 
-/// An `APIResourceList`: what is in one version of a group.
+/// An `APIResourceList`: the contents of one version of a group.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResourceList {
     #[serde(default, deserialize_with = "null_is_empty")]
@@ -191,7 +195,7 @@ struct PlainResource {
 }
 
 impl ResourceList {
-    /// The resources, each with its parts, which the list has beside it as `pods/log`.
+    /// The resources, each with its subresources, which the list has as `pods/log`.
     pub(super) fn served(self, group: &str, version: &str) -> Vec<ServedResource> {
         let (parts, wholes): (Vec<_>, Vec<_>) =
             self.resources.into_iter().partition(|resource| resource.name.contains('/'));
@@ -199,7 +203,7 @@ impl ResourceList {
         for part in parts {
             let Some((of, name)) = part.name.split_once('/') else { continue };
             let Some(whole) = served.iter_mut().find(|resource| resource.resource.plural == of) else { continue };
-            // The group and version are given only where they are not those of the list.
+            // Group and version are set only if they are not those of the list.
             let elsewhere = !part.version.is_empty();
             let (group, version) = if elsewhere { (&*part.group, &*part.version) } else { (group, version) };
             let kind = GroupVersionKind::gvk(group, version, &part.kind);
@@ -227,9 +231,9 @@ fn api_resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiReso
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }
 
-/// Old servers do not say it.
-fn singular(told: String, kind: &str) -> String {
-    if told.is_empty() { kind.to_lowercase() } else { told }
+/// Old servers do not send the singular name.
+fn singular(name: String, kind: &str) -> String {
+    if name.is_empty() { kind.to_lowercase() } else { name }
 }
 
 fn null_is_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {

@@ -1,4 +1,4 @@
-//! Asking the server what it serves.
+//! The requests of discovery.
 
 use std::sync::Arc;
 
@@ -7,39 +7,42 @@ use http::StatusCode;
 use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH};
 
 use super::document::{AggregatedGroup, PlainGroup, PlainVersion, ResourceList, Root, RootKind};
-use super::snapshot::{Cause, Discovery, ServedGroup, ServedVersion};
+use super::snapshot::{Discovery, DiscoveryCause, ServedGroup, ServedVersion};
 use crate::{Client, DecodeError, Error};
 
-/// All that is in all groups in one document, else the old documents.
+/// Aggregated discovery: all groups with their contents in one document. Falls back to the old
+/// documents.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-/// The old documents.
+/// The documents before aggregated discovery.
 const PLAIN: &str = "application/json";
-/// How many of the old documents are asked for at once.
-const AT_ONCE: usize = 16;
+/// How many requests for the old documents run at the same time.
+const CONCURRENT_MAX: usize = 16;
 
-/// What a server answered with.
+/// The result of a fetch.
 pub(super) struct Fetched {
-    /// The core group first. One that cannot be had is there with the reason.
+    /// The core group first. A group that failed is here with the reason.
     pub(super) groups: Vec<ServedGroup>,
-    /// By which the server knows again what it told.
+    /// For conditional requests.
     pub(super) etags: Etags,
 }
 
-/// Of the document with the core group and of that with all others, if they came in the aggregated form: one of the old
-/// form does not change when what is in a group does.
+/// The etags of the core group's document and of the other groups' document, if they are
+/// aggregated. A document of the old form has none here: it does not change when the contents of a
+/// group do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Etags {
     core: Option<HeaderValue>,
     named: Option<HeaderValue>,
 }
 
-/// Asks for everything, or for what is different from `old`.
+/// Fetches all groups. With the etags of `old`, the server sends only the documents that changed.
 pub(super) async fn groups(client: &Client, old: Option<&Discovery>) -> Result<Fetched, Error> {
     let known = old.map(|old| old.etags.clone()).unwrap_or_default();
     let (core, named) = (root(client, "/api", known.core), root(client, "/apis", known.named));
     let (core, named) = match future::join(core, named).await {
-        // A server behind an aggregator has no core group, and one may have nothing else; but not neither.
+        // A server behind an aggregator has no core group, and another may have the core group
+        // alone. One of the two exists.
         (Err(core), Err(named)) if core.is_not_found() => return Err(named),
         (core, named) => (absent_is_empty(core)?, absent_is_empty(named)?),
     };
@@ -60,38 +63,38 @@ pub(super) async fn groups(client: &Client, old: Option<&Discovery>) -> Result<F
     Ok(Fetched { groups, etags })
 }
 
-/// One of the two documents where everything begins; with an etag alone, it has not changed.
+/// One of the two root documents. An etag without a document: it has not changed.
 #[derive(Default)]
-struct Answered {
+struct RootResponse {
     document: Option<Root>,
     etag: Option<HeaderValue>,
 }
 
-fn absent_is_empty(root: Result<Answered, Error>) -> Result<Answered, Error> {
+fn absent_is_empty(root: Result<RootResponse, Error>) -> Result<RootResponse, Error> {
     match root {
-        Err(error) if error.is_not_found() => Ok(Answered::default()),
+        Err(error) if error.is_not_found() => Ok(RootResponse::default()),
         root => root,
     }
 }
 
-async fn root(client: &Client, path: &str, known: Option<HeaderValue>) -> Result<Answered, Error> {
+async fn root(client: &Client, path: &str, known: Option<HeaderValue>) -> Result<RootResponse, Error> {
     let get = |accept| client.rest().get().abs_path(path).header(ACCEPT, HeaderValue::from_static(accept));
     let mut request = get(AGGREGATED);
     if let Some(etag) = &known {
         request = request.header(IF_NONE_MATCH, etag.clone());
     }
-    let answer = match request.send().await {
+    let response = match request.send().await {
         Err(Error::Decode { problem: DecodeError::Code(StatusCode::NOT_MODIFIED), .. }) if known.is_some() => {
-            return Ok(Answered { document: None, etag: known });
+            return Ok(RootResponse { document: None, etag: known });
         }
         Err(error) if error.status().is_some_and(|status| matches!(status.code, 404 | 406)) => {
             get(PLAIN).send().await?
         }
-        answer => answer?,
+        response => response?,
     };
-    let document: Root = answer.decode()?;
-    let etag = answer.headers().get(ETAG).filter(|_| document.kind == RootKind::Aggregated).cloned();
-    Ok(Answered { document: Some(document), etag })
+    let document: Root = response.decode()?;
+    let etag = response.headers().get(ETAG).filter(|_| document.kind == RootKind::Aggregated).cloned();
+    Ok(RootResponse { document: Some(document), etag })
 }
 
 /// The groups of the old documents: one request for each version of each group.
@@ -106,7 +109,7 @@ async fn plain_groups(client: &Client, root: Root) -> Vec<ServedGroup> {
     let wanted = groups.iter().flat_map(|group| group.versions.iter().map(|found| (&group.name, &found.version)));
     let wanted: Vec<(String, String)> = wanted.map(|(group, version)| (group.clone(), version.clone())).collect();
     let fetches = wanted.into_iter().map(|(group, version)| plain_version(client, group, version));
-    let mut versions = stream::iter(fetches).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter();
+    let mut versions = stream::iter(fetches).buffered(CONCURRENT_MAX).collect::<Vec<_>>().await.into_iter();
     let served = |group: PlainGroup| {
         let versions: Vec<ServedVersion> = versions.by_ref().take(group.versions.len()).collect();
         let mut preferred = group.preferred_version.version;
@@ -122,6 +125,8 @@ async fn plain_version(client: &Client, group: String, version: String) -> Serve
     let requests = client.rest_of(&group, &version);
     match requests.get().send_for::<ResourceList>().await {
         Ok(list) => ServedVersion { resources: list.served(&group, &version), version, failure: None },
-        Err(error) => ServedVersion { version, resources: Vec::new(), failure: Some(Cause::Failed(Arc::new(error))) },
+        Err(error) => {
+            ServedVersion { version, resources: Vec::new(), failure: Some(DiscoveryCause::Failed(Arc::new(error))) }
+        }
     }
 }

@@ -1,29 +1,29 @@
-//! What somebody may have meant.
+//! Suggestions for a misspelt name.
 
-/// At most so many are named.
-const MAX: usize = 5;
+/// How many names are suggested.
+const SUGGESTIONS_MAX: usize = 5;
 
-/// Those of `known` that look like `wanted`, the most similar first, each once.
+/// The names in `known` that are similar to `wanted`, the most similar first, each once.
 pub(crate) fn similar<'k>(wanted: &str, known: impl IntoIterator<Item = (&'k str, String)>) -> Vec<String> {
     let wanted: Vec<char> = wanted.to_lowercase().chars().collect();
     // A third of the letters may be wrong.
-    let tolerated = wanted.len().div_ceil(3).min(4);
+    let distance_max = wanted.len().div_ceil(3).min(4);
     let mut found: Vec<(usize, String)> = Vec::new();
     for (name, shown) in known {
         let name: Vec<char> = name.to_lowercase().chars().collect();
-        if name.len().abs_diff(wanted.len()) > tolerated {
+        if name.len().abs_diff(wanted.len()) > distance_max {
             continue;
         }
         let distance = distance(&wanted, &name);
-        if distance <= tolerated && distance < wanted.len() && !found.iter().any(|(_, other)| *other == shown) {
+        if distance <= distance_max && distance < wanted.len() && !found.iter().any(|(_, other)| *other == shown) {
             found.push((distance, shown));
         }
     }
     found.sort_by_key(|(distance, _)| *distance);
-    found.into_iter().take(MAX).map(|(_, shown)| shown).collect()
+    found.into_iter().take(SUGGESTIONS_MAX).map(|(_, shown)| shown).collect()
 }
 
-/// How many letters have to be added, left out or replaced to make one of the other.
+/// The Levenshtein distance.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (line, letter) in one.iter().enumerate() {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_counted() {
+    fn the_distance_counts_letters() {
         let cases = [("", "abc", 3), ("kitten", "sitting", 3), ("pod", "pod", 0), ("pod", "pods", 1)];
         for (one, other, expected) in cases {
             let letters = |text: &str| text.chars().collect::<Vec<_>>();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_come_first_and_strangers_not_at_all() {
+    fn the_most_similar_names_come_first_and_others_not_at_all() {
         let known = ["Deployment", "DaemonSet", "Pod", "deployments", "Pod"];
         assert_eq!(similar_to("Deploymnet", &known), ["Deployment", "deployments"]);
         assert_eq!(similar_to("pod", &known), ["Pod"]);

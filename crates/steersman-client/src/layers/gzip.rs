@@ -1,4 +1,4 @@
-//! Lists that come compressed.
+//! Compressed responses.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use http_body_util::BodyExt;
 use kube_client::client::Body;
 use tower::{BoxError, Service, ServiceExt};
 
-use super::{Answer, AnswerBody, Purpose, service};
+use super::{Purpose, ResponseBody, ResponseResult, service};
 
-/// Asks for compressed answers to reads, and unpacks them as they arrive. Watches ask for none: a server may compress each
-/// event by itself, and each would have to wait for the next.
+/// Accepts gzip for reads, and decompresses bodies as they arrive. Watches accept none: a server
+/// may compress each event by itself, and an event would wait for the next one.
 #[derive(Clone)]
 pub(crate) struct Gzip<S> {
     pub(crate) inner: S,
@@ -25,12 +25,12 @@ pub(crate) struct Gzip<S> {
 
 impl<S> Gzip<S>
 where
-    S: Service<Request<Body>, Response = http::Response<AnswerBody>, Error = BoxError> + Send + 'static,
+    S: Service<Request<Body>, Response = http::Response<ResponseBody>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
-    async fn answer(self, mut request: Request<Body>) -> Answer {
+    async fn handle(self, mut request: Request<Body>) -> ResponseResult {
         if request.headers().contains_key(ACCEPT_ENCODING) {
-            // The caller will see to it.
+            // The caller decompresses the body.
             return self.inner.oneshot(request).await;
         }
         let ordinary = request.method() == Method::GET && Purpose::of(&request) == Purpose::Ordinary;
@@ -43,55 +43,55 @@ where
         response.headers_mut().remove(CONTENT_ENCODING);
         response.headers_mut().remove(CONTENT_LENGTH);
         Ok(response.map(|body| {
-            Unpacked { body, packed: Bytes::new(), decoder: Some(MultiGzDecoder::new(Vec::new())) }.boxed_unsync()
+            GunzipBody { body, compressed: Bytes::new(), decoder: Some(MultiGzDecoder::new(Vec::new())) }.boxed_unsync()
         }))
     }
 }
 
 service!(Gzip);
 
-/// How much is unpacked at a time. Packed bytes become up to a thousand times as many.
-const STEP: usize = 16 << 10;
+/// How many compressed bytes one step takes. They may become a thousand times as many.
+const STEP_BYTES: usize = 16 << 10;
 
-/// A body that is unpacked part by part.
-struct Unpacked {
-    body: AnswerBody,
-    /// What has come and is not unpacked yet.
-    packed: Bytes,
-    /// `None` when the end has been handed out.
+/// A body that is decompressed step by step.
+struct GunzipBody {
+    body: ResponseBody,
+    /// Received and not decompressed yet.
+    compressed: Bytes,
+    /// `None` after the end.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
 }
 
-impl Unpacked {
-    /// What has been unpacked so far.
+impl GunzipBody {
+    /// Takes the output of the decoder.
     fn take(&mut self) -> Option<Bytes> {
-        let unpacked = std::mem::take(self.decoder.as_mut()?.get_mut());
-        (!unpacked.is_empty()).then(|| unpacked.into())
+        let decompressed = std::mem::take(self.decoder.as_mut()?.get_mut());
+        (!decompressed.is_empty()).then(|| decompressed.into())
     }
 }
 
-impl HttpBody for Unpacked {
+impl HttpBody for GunzipBody {
     type Data = Bytes;
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
-            let Self { body, packed, decoder } = &mut *self;
+            let Self { body, compressed, decoder } = &mut *self;
             let Some(decoder) = decoder else { return Poll::Ready(None) };
-            if !packed.is_empty() {
-                let step = packed.split_to(packed.len().min(STEP));
+            if !compressed.is_empty() {
+                let step = compressed.split_to(compressed.len().min(STEP_BYTES));
                 if let Err(error) = decoder.write_all(&step).and_then(|()| decoder.flush()) {
                     self.decoder = None;
                     return Poll::Ready(Some(Err(error.into())));
                 }
-                if let Some(unpacked) = self.take() {
-                    return Poll::Ready(Some(Ok(Frame::data(unpacked))));
+                if let Some(decompressed) = self.take() {
+                    return Poll::Ready(Some(Ok(Frame::data(decompressed))));
                 }
                 continue;
             }
             match std::task::ready!(Pin::new(body).poll_frame(context)) {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                Some(Ok(frame)) => *packed = frame.into_data().unwrap_or_default(),
+                Some(Ok(frame)) => *compressed = frame.into_data().unwrap_or_default(),
                 None => {
                     let finished = decoder.try_finish();
                     let last = self.take().map(|last| Ok(Frame::data(last)));

@@ -1,25 +1,25 @@
-//! What every request says of the client.
+//! Headers that every request has.
 
 use http::header::{ACCEPT, HeaderValue, USER_AGENT};
 use http::{HeaderMap, Request};
 use kube_client::client::Body;
 use tower::{BoxError, Service, ServiceExt};
 
-use super::{Answer, AnswerBody, service};
+use super::{ResponseBody, ResponseResult, service};
 
-/// Adds the user agent, and asks for JSON unless the request asks for something.
+/// Adds the user agent, and accepts JSON unless the request has an `Accept` header.
 #[derive(Clone)]
-pub(crate) struct Headers<S> {
+pub(crate) struct DefaultHeaders<S> {
     pub(crate) inner: S,
     pub(crate) user_agent: HeaderValue,
 }
 
-impl<S> Headers<S>
+impl<S> DefaultHeaders<S>
 where
-    S: Service<Request<Body>, Response = http::Response<AnswerBody>, Error = BoxError> + Send + 'static,
+    S: Service<Request<Body>, Response = http::Response<ResponseBody>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
-    async fn answer(self, mut request: Request<Body>) -> Answer {
+    async fn handle(self, mut request: Request<Body>) -> ResponseResult {
         default(request.headers_mut(), USER_AGENT, self.user_agent);
         default(request.headers_mut(), ACCEPT, HeaderValue::from_static("application/json"));
         self.inner.oneshot(request).await
@@ -30,4 +30,4 @@ fn default(headers: &mut HeaderMap, name: http::HeaderName, value: HeaderValue) 
     headers.entry(name).or_insert(value);
 }
 
-service!(Headers);
+service!(DefaultHeaders);

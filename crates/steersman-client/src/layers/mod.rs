@@ -1,12 +1,14 @@
-//! What a request goes through on its way to the server, and the answer on its way back. Outermost first:
+//! The layers that a request passes on its way to the server, and the response on its way back.
+//! Outermost first:
 //!
-//! - [`headers`]: what every request says of the client.
-//! - [`retry`]: asks again, where that is safe. All layers below see each attempt.
-//! - [`rate_limit`]: waits for its turn.
-//! - [`observe`]: counts, and hands on the server's warnings.
-//! - [`timeouts`]: gives up on a server that is silent.
-//! - [`gzip`]: lets lists come compressed.
-//! - [`token_file`]: says who asks, if a file does.
+//! - [`headers`]: the user agent and the default `Accept` header.
+//! - [`retry`]: sends a request again where that is safe. The layers below see each attempt.
+//! - [`rate_limit`]: delays requests.
+//! - [`observe`]: reports each attempt and each of the server's [warnings](warning).
+//! - [`timeouts`]: fails requests to a silent server.
+//! - [`gzip`]: decompresses responses.
+//! - [`gate`]: refuses writes of clients that may no longer write.
+//! - [`token_file`]: adds the credentials of a token file.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,6 +20,7 @@ use kube_client::client::Body;
 use tower::BoxError;
 use tower::util::BoxCloneSyncService;
 
+pub(crate) mod gate;
 pub(crate) mod gzip;
 pub(crate) mod headers;
 pub(crate) mod observe;
@@ -25,59 +28,60 @@ pub(crate) mod rate_limit;
 pub(crate) mod retry;
 pub(crate) mod timeouts;
 pub(crate) mod token_file;
+pub(crate) mod warning;
 
-/// The body of an answer as it arrives.
-pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
-/// An answer as it arrives.
-pub(crate) type Answer = Result<Response<AnswerBody>, BoxError>;
-/// What every layer's service returns.
-pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
-/// The whole way to the server.
-pub(crate) type Transport = BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>;
+/// The body of a response, as it arrives.
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+/// The response of a layer.
+pub(crate) type ResponseResult = Result<Response<ResponseBody>, BoxError>;
+/// The future of each layer.
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = ResponseResult> + Send>>;
+/// The stack of layers and the connections below, as one service.
+pub(crate) type Transport = BoxCloneSyncService<Request<Body>, Response<ResponseBody>, BoxError>;
 
-/// Implements `Service` for a layer's service by its `answer` method, which gets a service below that is ready.
+/// Implements `Service` for a layer by its `handle` method. The inner service is always ready.
 macro_rules! service {
     ($name:ident) => {
         impl<S> tower::Service<http::Request<kube_client::client::Body>> for $name<S>
         where
             S: tower::Service<
                     http::Request<kube_client::client::Body>,
-                    Response = http::Response<$crate::layers::AnswerBody>,
+                    Response = http::Response<$crate::layers::ResponseBody>,
                     Error = tower::BoxError,
                 > + Clone
                 + Send
                 + 'static,
             S::Future: Send,
         {
-            type Response = http::Response<$crate::layers::AnswerBody>;
+            type Response = http::Response<$crate::layers::ResponseBody>;
             type Error = tower::BoxError;
-            type Future = $crate::layers::AnswerFuture;
+            type Future = $crate::layers::ResponseFuture;
 
-            /// A layer is always ready: what has to be waited for is waited for in the future of each request, so that no
-            /// caller holds up another.
+            /// A layer is always ready and waits in the future of each request, so that no request
+            /// waits behind another.
             fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
                 std::task::Poll::Ready(Ok(()))
             }
 
             fn call(&mut self, request: http::Request<kube_client::client::Body>) -> Self::Future {
-                Box::pin(self.clone().answer(request))
+                Box::pin(self.clone().handle(request))
             }
         }
     };
 }
 pub(crate) use service;
 
-/// What kind of request it is, as far as layers treat them differently.
+/// The class of a request, as far as layers treat requests differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The answer is a stream of events that goes on until somebody ends it.
+    /// The response is a stream of events without an end of its own.
     Watch {
-        /// Whether the server was asked to send a sign of life now and then.
+        /// Whether the request asks for bookmarks.
         bookmarks: bool,
     },
-    /// Like a watch, but not of events: logs that are followed, proxied and upgraded connections.
+    /// Other responses without an end: followed logs, proxied and upgraded connections.
     LongRunning,
-    /// The answer comes and ends.
+    /// All others.
     Ordinary,
 }
 
@@ -90,7 +94,7 @@ impl Purpose {
         };
         let is_true = |name| parameter(name).is_some_and(|value| !matches!(value, "0" | "false" | "False" | "FALSE"));
         let path: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
-        // What follows the version.
+        // The path after the version.
         let path = match &path[..] {
             ["api", _, path @ ..] | ["apis", _, _, path @ ..] => path,
             _ => &[],

@@ -1,4 +1,4 @@
-//! Counting requests, and handing on what the server warns of.
+//! Reports for metrics and warnings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,29 +8,30 @@ use kube_client::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
-use super::{Answer, AnswerBody, service};
-use crate::warning::{Warning, WarningHandler};
+use super::warning::{Warning, WarningHandler};
+use super::{ResponseBody, ResponseResult, service};
 
-/// One attempt of a request, as [`RequestMetrics`] is told of it.
+/// One attempt of a request, for [`RequestMetrics`].
 #[derive(Clone, Debug)]
 pub struct RequestSample<'a> {
     /// The method.
     pub method: &'a Method,
-    /// The code of the answer; `None` if there was none.
+    /// The status code, or `None` without a response.
     pub code: Option<u16>,
     /// The server.
     pub host: &'a str,
-    /// How long it took until the head of the answer was there.
+    /// The time until the head of the response.
     pub duration: Duration,
 }
 
-/// Is told of every attempt of every request: what `rest_client_requests_total{code,method,host}` counts.
+/// Receives a sample for each attempt of each request: the counts of
+/// `rest_client_requests_total{code,method,host}`.
 pub trait RequestMetrics: Send + Sync {
-    /// An attempt was answered, or failed.
+    /// An attempt has a response, or has failed.
     fn request(&self, sample: RequestSample<'_>);
 }
 
-/// Tells of each attempt and of its warnings.
+/// Reports each attempt and its warnings.
 #[derive(Clone)]
 pub(crate) struct Observe<S> {
     pub(crate) inner: S,
@@ -41,23 +42,23 @@ pub(crate) struct Observe<S> {
 
 impl<S> Observe<S>
 where
-    S: Service<Request<Body>, Response = http::Response<AnswerBody>, Error = BoxError> + Send + 'static,
+    S: Service<Request<Body>, Response = http::Response<ResponseBody>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
-    async fn answer(self, request: Request<Body>) -> Answer {
+    async fn handle(self, request: Request<Body>) -> ResponseResult {
         let (method, started) = (request.method().clone(), Instant::now());
-        let answer = self.inner.oneshot(request).await;
+        let response = self.inner.oneshot(request).await;
         if let Some(metrics) = self.metrics {
-            let code = answer.as_ref().ok().map(|response| response.status().as_u16());
+            let code = response.as_ref().ok().map(|response| response.status().as_u16());
             let sample = RequestSample { method: &method, code, host: &self.host, duration: started.elapsed() };
             metrics.request(sample);
         }
-        if let Ok(response) = &answer {
+        if let Ok(response) = &response {
             for warning in Warning::of(response.headers()) {
                 self.warnings.warn(&warning);
             }
         }
-        answer
+        response
     }
 }
 

@@ -1,4 +1,4 @@
-//! Asking again.
+//! Retries.
 
 use std::time::Duration;
 
@@ -8,48 +8,49 @@ use kube_client::client::Body;
 use tower::{BoxError, Service, ServiceExt};
 
 use super::timeouts::{Deadline, after};
-use super::{Answer, AnswerBody, Purpose, service};
+use super::{Purpose, ResponseBody, ResponseResult, service};
 use crate::error::chain;
 
-/// Asks again when that cannot do any harm:
+/// Sends a request again where that does no harm:
 ///
-/// - whatever the method, when the server asked for it: 429, or 500 and above, with `Retry-After`;
-/// - a read, when the connection was lost before the answer came.
+/// - any method, if the server asks for it: 429, or 500 and above, with `Retry-After`;
+/// - a read, if the connection was lost before the response.
 ///
-/// So a write is sent once, unless the server says that it has not been done.
+/// So a write is sent once, unless the server states that it was not processed.
 ///
-/// A wait never outlasts the request's own timeout, nor [`RETRY_AFTER_MAX`]. If it would, it is not begun: the request
-/// ends at once with the server's answer, or with the lost connection.
+/// No wait is longer than the request's own timeout or [`RETRY_AFTER_MAX`]. A wait that would be
+/// longer is not begun: the request ends at once with the server's response or the lost connection.
 #[derive(Clone)]
 pub(crate) struct Retry<S> {
     pub(crate) inner: S,
-    /// How often at the most, after the first time.
+    /// The largest number of retries.
     pub(crate) retries: u32,
 }
 
-/// A longer `Retry-After` is left to the caller, who gets it with the server's answer.
+/// A longer `Retry-After` is left to the caller, in the server's response.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
-/// How long to wait before a read whose connection was lost is sent again.
+/// The delay before a read is repeated whose connection was lost.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
-/// An answer that is not wanted is read as far as this, so that its connection can be used again.
-const DISCARDED_MAX: usize = 1 << 16;
-const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
+/// How much of a discarded response is read, so that its connection can be reused.
+const DISCARD_BYTES_MAX: usize = 1 << 16;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl<S> Retry<S>
 where
-    S: Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<ResponseBody>, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send,
 {
-    async fn answer(self, request: Request<Body>) -> Answer {
+    async fn handle(self, request: Request<Body>) -> ResponseResult {
         let deadline = Deadline::of(&request);
         let fits = |until| deadline.is_none_or(|deadline| deadline.allows(until));
         let mut next = Some(request);
-        for _ in 0..self.retries {
-            let Some(again) = next.as_ref().and_then(copy) else { break };
+        let retries = if next.as_ref().is_some_and(is_sent_once) { 0 } else { self.retries };
+        for _ in 0..retries {
+            let Some(again) = next.as_ref().and_then(try_clone) else { break };
             let Some(request) = next.replace(again) else { break };
-            let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-            // A watch is started again by whoever knows from where.
-            let rereads = reads && Purpose::of(&request) == Purpose::Ordinary;
+            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+            // The caller restarts a watch: it knows the version to continue from.
+            let is_repeatable = is_read && Purpose::of(&request) == Purpose::Ordinary;
             match self.inner.clone().oneshot(request).await {
                 Ok(response) => {
                     let delay = retry_after(&response).filter(|delay| *delay <= RETRY_AFTER_MAX);
@@ -57,7 +58,7 @@ where
                     discard(response, deadline).await;
                     tokio::time::sleep_until(until).await;
                 }
-                Err(error) if rereads && is_lost(&error) && fits(after(RECONNECT_DELAY)) => {
+                Err(error) if is_repeatable && is_connection_lost(&error) && fits(after(RECONNECT_DELAY)) => {
                     tokio::time::sleep(RECONNECT_DELAY).await;
                 }
                 Err(error) => return Err(error),
@@ -72,8 +73,16 @@ where
 
 service!(Retry);
 
-/// The request once more, unless its body is a stream.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+/// In the extensions of a request that is not repeated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentOnce;
+
+fn is_sent_once(request: &Request<Body>) -> bool {
+    request.extensions().get::<SentOnce>().is_some()
+}
+
+/// A copy of the request, unless its body is a stream.
+fn try_clone(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
@@ -83,7 +92,7 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     Some(copy)
 }
 
-/// How long the server asks to wait before the request is sent again, if it asks for that.
+/// The delay after which the server asks for a retry.
 fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let status = response.status();
     if status.as_u16() != 429 && !status.is_server_error() {
@@ -93,8 +102,8 @@ fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     Some(Duration::from_secs(seconds.trim().parse().ok()?))
 }
 
-/// Whether the connection was lost, so that nobody knows whether the request arrived.
-fn is_lost(error: &BoxError) -> bool {
+/// Whether the connection was lost, so that the client cannot know whether the request arrived.
+fn is_connection_lost(error: &BoxError) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     chain(&**error).any(|error| {
         let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
@@ -103,17 +112,17 @@ fn is_lost(error: &BoxError) -> bool {
     })
 }
 
-async fn discard(response: Response<AnswerBody>, deadline: Option<Deadline>) {
+async fn discard(response: Response<ResponseBody>, deadline: Option<Deadline>) {
     let mut body = response.into_body();
     let read = async move {
         let mut read = 0;
         while let Some(Ok(frame)) = body.frame().await
-            && read < DISCARDED_MAX
+            && read < DISCARD_BYTES_MAX
         {
             read += frame.data_ref().map_or(0, bytes::Bytes::len);
         }
     };
-    let within = after(DISCARDED_WITHIN);
-    // Whatever happens to it, the next attempt decides.
+    let within = after(DISCARD_TIMEOUT);
+    // The next attempt decides, however this ends.
     let _ = tokio::time::timeout_at(deadline.map_or(within, |deadline| within.min(deadline.at)), read).await;
 }

@@ -1,4 +1,4 @@
-//! Giving up on a server that is silent.
+//! Timeouts.
 
 use std::io;
 use std::pin::Pin;
@@ -13,40 +13,43 @@ use kube_client::client::Body;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 use tower::{BoxError, Service, ServiceExt};
 
-use super::{Answer, AnswerBody, Purpose, service};
+use super::{Purpose, ResponseBody, ResponseResult, service};
 use crate::error::{TimeoutError, chain};
 
-/// How long a client waits for one attempt of a request. `None` means for ever, which is never a good idea: a connection
-/// can be dead without any sign of it. A request's own [timeout](crate::RestRequest::timeout) covers all attempts.
+/// How long a client waits in one attempt of a request. `None` means without a limit, which is
+/// never advisable: a connection can be dead without any sign of it. A request's own
+/// [timeout](crate::RestRequest::timeout) covers all attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// For a connection to be made: 30 s. This is for TCP; encryption and the answer's head share `answer`.
+    /// For the TCP connection. Default: 30 s. The TLS handshake counts towards `response`.
     pub connect: Option<Duration>,
-    /// For the head of the answer, from when the request is sent: 65 s. The API server itself gives up after 60 s.
-    pub answer: Option<Duration>,
-    /// For the next part of the body: 60 s. A list may take as long as it likes as long as it comes.
-    pub silence: Option<Duration>,
-    /// For the head of the answer to a watch, which comes at once: 30 s.
-    pub watch_start: Option<Duration>,
-    /// For the next part of a watch that has asked for bookmarks: 3 min. The server sends one a minute.
-    pub watch_silence: Option<Duration>,
+    /// From the request to the head of the response. Default: 65 s. The API server gives up after
+    /// 60 s.
+    pub response: Option<Duration>,
+    /// Between two parts of the body. Default: 60 s. A list may take any time as long as data
+    /// comes.
+    pub idle: Option<Duration>,
+    /// From the request to the head of a watch's response, which comes at once. Default: 30 s.
+    pub watch_response: Option<Duration>,
+    /// Between two parts of a watch with bookmarks. Default: 3 min. The server sends a bookmark
+    /// every minute.
+    pub watch_idle: Option<Duration>,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Some(Duration::from_secs(30)),
-            answer: Some(Duration::from_secs(65)),
-            silence: Some(Duration::from_secs(60)),
-            watch_start: Some(Duration::from_secs(30)),
-            watch_silence: Some(Duration::from_secs(180)),
+            response: Some(Duration::from_secs(65)),
+            idle: Some(Duration::from_secs(60)),
+            watch_response: Some(Duration::from_secs(30)),
+            watch_idle: Some(Duration::from_secs(180)),
         }
     }
 }
 
-/// A limit on the whole of one request, set by its caller in the request's extensions: all attempts, and the waits before
-/// and between them.
+/// The limit of one request, in its extensions: all attempts and the waits before and between them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     pub(crate) limit: Duration,
@@ -54,7 +57,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Begins now.
+    /// Starts now.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, at: after(limit) }
     }
@@ -63,22 +66,22 @@ impl Deadline {
         request.extensions().get().copied()
     }
 
-    /// Whether anything can be done after a wait until then.
+    /// Whether time is left after a wait until then.
     pub(crate) fn allows(&self, until: Instant) -> bool {
         until < self.at
     }
 }
 
-/// Longer than any process runs, and still a time everywhere.
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+/// Longer than any process runs, and still valid as an `Instant`.
+const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// The time after `duration`, however long that is.
+/// The time after `duration`, which may be of any length.
 pub(crate) fn after(duration: Duration) -> Instant {
     let now = Instant::now();
-    now.checked_add(duration).unwrap_or_else(|| now + FAR)
+    now.checked_add(duration).unwrap_or_else(|| now + FAR_FUTURE)
 }
 
-/// Waits no longer than [`Timeouts`] says.
+/// Applies [`Timeouts`].
 #[derive(Clone)]
 pub(crate) struct WithTimeouts<S> {
     pub(crate) inner: S,
@@ -87,55 +90,55 @@ pub(crate) struct WithTimeouts<S> {
 
 impl<S> WithTimeouts<S>
 where
-    S: Service<Request<Body>, Response = http::Response<AnswerBody>, Error = BoxError> + Send + 'static,
+    S: Service<Request<Body>, Response = http::Response<ResponseBody>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
-    async fn answer(self, request: Request<Body>) -> Answer {
-        let Timeouts { connect, answer, silence, watch_start, watch_silence } = self.timeouts;
+    async fn handle(self, request: Request<Body>) -> ResponseResult {
+        let Timeouts { connect, response, idle, watch_response, watch_idle } = self.timeouts;
         let (head, next) = match Purpose::of(&request) {
             Purpose::Watch { bookmarks } => {
-                (watch_start, watch_silence.filter(|_| bookmarks).map(TimeoutError::WatchSilence))
+                (watch_response, watch_idle.filter(|_| bookmarks).map(TimeoutError::WatchIdle))
             }
-            Purpose::LongRunning => (answer, None),
-            Purpose::Ordinary => (answer, silence.map(TimeoutError::Silence)),
+            Purpose::LongRunning => (response, None),
+            Purpose::Ordinary => (response, idle.map(TimeoutError::Idle)),
         };
         let head = Deadline::of(&request).or(head.map(Deadline::new));
-        let answer = self.inner.oneshot(request);
+        let response = self.inner.oneshot(request);
         let response = match head {
-            None => answer.await,
+            None => response.await,
             Some(Deadline { limit, at }) => {
-                timeout_at(at, answer).await.unwrap_or_else(|_| Err(TimeoutError::Answer(limit).into()))
+                timeout_at(at, response).await.unwrap_or_else(|_| Err(TimeoutError::Response(limit).into()))
             }
         };
         let response = response.map_err(|error| match connect {
-            Some(limit) if is_slow_connect(&error) => TimeoutError::Connect(limit).into(),
+            Some(limit) if is_connect_timeout(&error) => TimeoutError::Connect(limit).into(),
             _ => error,
         })?;
         let Some(error) = next else { return Ok(response) };
         let limit = error.limit();
-        Ok(response.map(|body| Impatient { body, limit, error, sleep: Box::pin(sleep(limit)) }.boxed_unsync()))
+        Ok(response.map(|body| IdleTimeoutBody { body, limit, error, sleep: Box::pin(sleep(limit)) }.boxed_unsync()))
     }
 }
 
 service!(WithTimeouts);
 
-/// Whether it was the connector that gave up, and not the system.
-fn is_slow_connect(error: &BoxError) -> bool {
+/// Whether the connector timed out, rather than the system.
+fn is_connect_timeout(error: &BoxError) -> bool {
     let is_connect = |error: &hyper_util::client::legacy::Error| error.is_connect();
     let is_own = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none();
     chain(&**error).any(|error| error.downcast_ref().is_some_and(is_connect))
         && chain(&**error).any(|error| error.downcast_ref().is_some_and(is_own))
 }
 
-/// A body that fails when it is silent for too long.
-struct Impatient {
-    body: AnswerBody,
+/// A body that fails if no frame comes for too long.
+struct IdleTimeoutBody {
+    body: ResponseBody,
     limit: Duration,
     error: TimeoutError,
     sleep: Pin<Box<Sleep>>,
 }
 
-impl HttpBody for Impatient {
+impl HttpBody for IdleTimeoutBody {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -1,4 +1,4 @@
-//! A token in a file that somebody renews.
+//! Token files that are rotated.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,17 @@ use kube_client::config::AuthInfo;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
-use super::{Answer, AnswerBody, service};
+use super::{ResponseBody, ResponseResult, service};
 use crate::Error;
-use crate::file::read_text_bounded;
+use crate::config::file::read_text_bounded;
 
-/// A token that was read so long ago is read again: so it is never older than a minute, even while a request is on its way.
+/// The age at which a token is read again. A token in use is never older than a minute, even while
+/// a request is in flight.
 const REREAD_AFTER: Duration = Duration::from_secs(50);
 
-/// The token in a file, read again now and then. A token that the server does not accept is read again for the next request.
-/// When the file cannot be read any more, the last token stays: some programs take it away after the start.
+/// The token in a file. It is read again from time to time, and after the server has rejected it.
+/// If the file can no longer be read, the last token stays: some programs remove the file after the
+/// start.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
@@ -28,14 +30,14 @@ pub(crate) struct TokenFile {
 
 #[derive(Debug)]
 struct Current {
-    /// Marked as sensitive, so that it is not printed.
+    /// Marked as sensitive, so it is not printed.
     header: HeaderValue,
-    reread: Instant,
+    reread_at: Instant,
 }
 
 impl TokenFile {
-    /// Takes the token file out of `auth`, if that is what says who asks. Basic authentication and a token that is given go
-    /// first, a program that gives one goes last.
+    /// Takes the token file out of `auth`, if it is the credential in use. Basic authentication and
+    /// an inline token take precedence over it; it takes precedence over a credential plugin.
     pub(crate) fn take(auth: &mut AuthInfo) -> Result<Option<Arc<Self>>, Error> {
         let basic = auth.username.is_some() && auth.password.is_some();
         if auth.auth_provider.is_some() || basic || auth.token.is_some() {
@@ -45,36 +47,36 @@ impl TokenFile {
         auth.exec = None;
         let path = PathBuf::from(path);
         let header = read(&path).map_err(|problem| {
-            Error::Config(format!("the token file {} cannot be used: {problem}", path.display()).into())
+            Error::Config(format!("cannot use the token file {}: {problem}", path.display()).into())
         })?;
-        let current = Current { header, reread: Instant::now() + REREAD_AFTER };
+        let current = Current { header, reread_at: Instant::now() + REREAD_AFTER };
         Ok(Some(Arc::new(Self { path, current: Mutex::new(current) })))
     }
 
     fn header(&self) -> HeaderValue {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if Instant::now() >= current.reread {
+        if Instant::now() >= current.reread_at {
             match read(&self.path) {
                 Ok(header) => current.header = header,
                 Err(problem) => {
-                    tracing::warn!("the token file {} cannot be read again: {problem}", self.path.display());
+                    tracing::warn!(file = %self.path.display(), error = problem, "cannot read the token file again");
                 }
             }
-            current.reread = Instant::now() + REREAD_AFTER;
+            current.reread_at = Instant::now() + REREAD_AFTER;
         }
         current.header.clone()
     }
 
-    /// The server did not accept `used`.
-    fn refused(&self, used: &HeaderValue) {
+    /// The server rejected the token `used`.
+    fn reject(&self, used: &HeaderValue) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.header == *used {
-            current.reread = Instant::now();
+            current.reread_at = Instant::now();
         }
     }
 }
 
-/// What is sent of the token in a file, or what is wrong with it, without a word of it.
+/// The header with the token of a file. The error holds nothing of the contents.
 pub(crate) fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
     let token = read_text_bounded(path).map_err(|problem| problem.to_string())?;
     let token = token.trim();
@@ -82,7 +84,7 @@ pub(crate) fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
         return Err("it is empty".to_owned());
     }
     let header = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut header = header.map_err(|_| "it holds characters that no token has".to_owned())?;
+    let mut header = header.map_err(|_| "it holds characters that are invalid in a token".to_owned())?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -96,15 +98,15 @@ pub(crate) struct WithTokenFile<S> {
 
 impl<S> WithTokenFile<S>
 where
-    S: Service<Request<Body>, Response = http::Response<AnswerBody>, Error = BoxError> + Send + 'static,
+    S: Service<Request<Body>, Response = http::Response<ResponseBody>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
-    async fn answer(self, mut request: Request<Body>) -> Answer {
+    async fn handle(self, mut request: Request<Body>) -> ResponseResult {
         let header = self.file.header();
         request.headers_mut().insert(AUTHORIZATION, header.clone());
         let response = self.inner.oneshot(request).await?;
         if response.status() == StatusCode::UNAUTHORIZED {
-            self.file.refused(&header);
+            self.file.reject(&header);
         }
         Ok(response)
     }

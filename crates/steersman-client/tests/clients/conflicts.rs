@@ -1,4 +1,4 @@
-//! Trying again after a conflict.
+//! Retries after a conflict.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn refusal(code: u16, reason: &str) -> Error {
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err()
 }
 
-/// How often, and when, an update is tried that fails `conflicts` times.
+/// When an update that fails `conflicts` times is tried.
 async fn tries(backoff: Backoff, conflicts: usize) -> (Result<usize, Error>, Vec<Duration>) {
     let (started, seen) = (Instant::now(), Seen::default());
     let result = retry_on_conflict(backoff, || async {
@@ -27,13 +27,13 @@ async fn tries(backoff: Backoff, conflicts: usize) -> (Result<usize, Error>, Vec
     (result, seen.all())
 }
 
-/// Whether the delays are those, in ms, or up to a tenth longer.
+/// Checks that the delays are these, in ms, or up to a tenth longer.
 fn apart(times: &[Duration], wanted: &[u64]) {
     let delays: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(delays.len(), wanted.len(), "{delays:?}");
     for (delay, wanted) in delays.iter().zip(wanted) {
         let least = Duration::from_millis(*wanted);
-        // The clock of these tests counts in ms.
+        // The clock of these tests has a resolution of 1 ms.
         assert!(*delay >= least && *delay <= least.mul_f64(1.1) + Duration::from_millis(1), "{delays:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Who asks: tokens, files with tokens, and programs that give tokens.
+//! Credentials: tokens, token files, and credential plugins.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,13 +12,13 @@ use super::{MAP, endless_files, in_time, make_fifo, no_timeouts};
 
 const REFUSAL: &str = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
 
-fn patient(config: Config) -> Client {
+fn without_timeouts(config: Config) -> Client {
     Client::builder(config).timeouts(no_timeouts()).build().unwrap()
 }
 
-/// Asks for something and returns the credentials that the server has seen.
+/// Sends a request and returns the credentials that the server has seen.
 async fn authorization(server: &mut Loopback, client: &Client) -> String {
-    // Refusals are of no interest here.
+    // The response does not matter here.
     let _ = client.rest().get().abs_path("/version").send().await;
     let request = server.request().await;
     header(&request, "authorization").unwrap_or("none").to_owned()
@@ -36,7 +36,7 @@ async fn a_token_file_that_changes_is_read_again_within_a_minute() {
     let path = folder.path().join("token");
     std::fs::write(&path, "first\n").unwrap();
     let mut server = Loopback::start([Then::json(MAP)]).await;
-    let client = patient(with_token_file(&server, &path));
+    let client = without_timeouts(with_token_file(&server, &path));
     assert_eq!(authorization(&mut server, &client).await, "Bearer first", "without the end of the line");
     std::fs::write(&path, "second").unwrap();
     tokio::time::advance(Duration::from_secs(20)).await;
@@ -52,7 +52,7 @@ async fn a_token_that_is_refused_is_read_again_for_the_next_request() {
     let path = folder.path().join("token");
     std::fs::write(&path, "first").unwrap();
     let mut server = Loopback::start([Then::json(MAP), Then::Say(REFUSAL.into()), Then::json(MAP)]).await;
-    let client = patient(with_token_file(&server, &path));
+    let client = without_timeouts(with_token_file(&server, &path));
     authorization(&mut server, &client).await;
     std::fs::write(&path, "second").unwrap();
     assert_eq!(authorization(&mut server, &client).await, "Bearer first");
@@ -65,7 +65,7 @@ async fn a_token_file_that_goes_away_or_breaks_leaves_the_last_token() {
     let path = folder.path().join("token");
     std::fs::write(&path, "first").unwrap();
     let mut server = Loopback::start([Then::json(MAP)]).await;
-    let client = patient(with_token_file(&server, &path));
+    let client = without_timeouts(with_token_file(&server, &path));
     for broken in [Some(""), Some("two\nlines"), None] {
         match broken {
             Some(text) => std::fs::write(&path, text).unwrap(),
@@ -96,7 +96,7 @@ async fn a_token_file_that_cannot_be_used_is_named_without_its_contents() {
     }
 }
 
-/// A client from a configuration that the program put together itself.
+/// A client with a configuration made in code.
 #[test]
 fn files_without_end_are_refused() {
     type Field = fn(&mut Config, String);
@@ -126,7 +126,7 @@ fn a_token_file_that_becomes_a_fifo_leaves_the_last_token() {
     let used = in_time(move || async move {
         tokio::time::pause();
         let mut server = Loopback::start([Then::json(MAP)]).await;
-        let client = patient(with_token_file(&server, &path));
+        let client = without_timeouts(with_token_file(&server, &path));
         std::fs::remove_file(&path).unwrap();
         make_fifo(&path);
         tokio::time::advance(Duration::from_secs(60)).await;
@@ -140,7 +140,7 @@ async fn a_token_that_is_given_goes_before_a_file() {
     let mut server = Loopback::start([Then::json(MAP)]).await;
     let mut config = with_token_file(&server, Path::new("/nonexistent/token"));
     config.auth_info.token = Some("given".to_owned().into());
-    let client = patient(config);
+    let client = without_timeouts(config);
     assert_eq!(authorization(&mut server, &client).await, "Bearer given");
 }
 
@@ -150,11 +150,11 @@ async fn a_name_and_a_password_are_sent_as_basic_authentication() {
     let mut config = server.config();
     config.auth_info.username = Some("user".to_owned());
     config.auth_info.password = Some("p@ss".to_owned().into());
-    let client = patient(config);
+    let client = without_timeouts(config);
     assert_eq!(authorization(&mut server, &client).await, "Basic dXNlcjpwQHNz");
 }
 
-/// Writes a program for the shell.
+/// Writes a shell script.
 pub(crate) fn script(path: &Path, text: &str) {
     std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -164,7 +164,8 @@ fn with_program(server: &Loopback, path: &Path) -> Config {
     let mut config = server.config();
     let exec = serde_json::json!({
         "apiVersion": "client.authentication.k8s.io/v1",
-        // Not the program itself: it cannot be run while a process that another test starts has it open for a moment.
+        // Not the script itself: it cannot be executed while another test's child process has it
+        // open.
         "command": "/bin/sh",
         "args": [path.display().to_string(), "an argument"],
         "env": [{"name": "PASSWORD", "value": "hidden"}],
@@ -186,7 +187,7 @@ async fn a_program_gives_the_token() {
 echo "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"$1 $PASSWORD\"}}""#,
     );
     let mut server = Loopback::start([Then::json(MAP)]).await;
-    let client = patient(with_program(&server, &path));
+    let client = without_timeouts(with_program(&server, &path));
     assert_eq!(authorization(&mut server, &client).await, "Bearer an argument hidden");
 }
 
@@ -201,12 +202,12 @@ year=2000; [ "$calls" -ge 2 ] && year=2999
 echo "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"token-$calls\",\"expirationTimestamp\":\"$year-01-01T00:00:00Z\"}}""#,
     );
     let mut server = Loopback::start([Then::json(MAP)]).await;
-    let client = patient(with_program(&server, &path));
+    let client = without_timeouts(with_program(&server, &path));
     let first = authorization(&mut server, &client).await;
     let second = authorization(&mut server, &client).await;
     let third = authorization(&mut server, &client).await;
     let number = |text: &str| text.rsplit('-').next().unwrap().parse::<u32>().unwrap();
-    // The first is asked for while the client is set up.
+    // Building the client runs the plugin for the first time.
     assert!(number(&first) >= 2, "an expired token is not sent: {first}");
     assert_eq!((&second, &third), (&first, &first), "one that holds is kept");
 }
@@ -229,7 +230,7 @@ async fn a_program_that_fails_is_an_error_without_what_it_holds() {
     assert!(error.to_string().contains("did not contain a status"), "{error}");
 }
 
-/// Also when it worked at first.
+/// The same if the plugin worked at first.
 #[tokio::test]
 async fn a_program_that_fails_later_is_an_error_without_what_it_holds() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +238,7 @@ async fn a_program_that_fails_later_is_an_error_without_what_it_holds() {
     let server = Loopback::start([Then::json(MAP)]).await;
     let status = r#"{\"token\":\"t\",\"expirationTimestamp\":\"2000-01-01T00:00:00Z\"}"#;
     script(&path, &format!(r#"echo "{{\"kind\":\"ExecCredential\",\"status\":{status}}}""#));
-    let client = patient(with_program(&server, &path));
+    let client = without_timeouts(with_program(&server, &path));
     script(&path, "echo token-of-mine; echo please log in >&2; exit 3");
     let error = client.rest().get().abs_path("/version").send().await.unwrap_err();
     let text = format!("{error} {error:?}");

@@ -1,4 +1,4 @@
-//! `Debug` of what holds credentials, requests and answers prints none of them.
+//! `Debug` prints no credentials and no bodies.
 
 use std::fmt::Debug;
 
@@ -36,7 +36,7 @@ async fn nothing_secret_is_printed() {
     let request = client.rest().get().abs_path("/api").header(http::header::AUTHORIZATION, header);
     let request = request.body("application/json", SECRETS);
     hides("RestRequest", &request);
-    hides("RestAnswer", &request.send().await.unwrap());
+    hides("RestResponse", &request.send().await.unwrap());
 
     let mut list = api.list_raw(&ListParams::default()).await.unwrap();
     hides("RawList", &list);

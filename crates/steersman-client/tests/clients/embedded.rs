@@ -1,4 +1,4 @@
-//! The clients on the embedded server: what it has of what the real one has. The same is done there by `real_clients.rs`.
+//! The clients on the embedded server. `real_clients.rs` does the same on a real one.
 
 use http::Request;
 use kube_client::client::Body;
@@ -9,7 +9,7 @@ use super::{builder, interop, objects};
 
 /// A client with all its layers.
 fn client(server: &Embedded) -> Client {
-    let kube = server.client();
+    let kube = server.kube_client();
     let service = tower::service_fn(move |request: Request<Body>| {
         let kube = kube.clone();
         async move { kube.send(request).await }
@@ -26,7 +26,7 @@ macro_rules! on_embedded {
     )*};
 }
 
-on_embedded!(typed, dynamic, metadata_only, status, scale, eviction, two_writers, watch);
+on_embedded!(typed, dynamic, merge_patches, metadata_only, status, scale, eviction, two_writers, watch);
 
 #[tokio::test]
 async fn into_kube() {
@@ -35,5 +35,5 @@ async fn into_kube() {
 
 #[tokio::test]
 async fn from_kube() {
-    interop::from_kube(Embedded::start().client(), "default").await;
+    interop::from_kube(Embedded::start().kube_client(), "default").await;
 }

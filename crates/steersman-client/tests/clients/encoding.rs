@@ -1,4 +1,4 @@
-//! Protobuf for what is built in, JSON for everything else.
+//! Protobuf for built-in kinds, JSON for all others.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::Resource;
 use serde_json::{Value, json};
 use steersman_client::{
-    ApiResource, Client, ListParams, ObjectMeta, Patch, PatchParams, Place, PostParams, WatchParams,
+    ApiResource, Client, ListParams, NamespaceScope, ObjectMeta, Patch, PatchParams, PostParams, WatchParams,
 };
 use steersman_wire::protobuf;
 
@@ -36,7 +36,7 @@ fn header(request: &Request<()>, name: &str) -> String {
     request.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
-/// Method, what is accepted and what is sent.
+/// The method, the `Accept` header and the content type.
 fn spoken(seen: &Seen<Request<()>>) -> Vec<(String, String, String)> {
     let words = |request: &Request<()>| {
         (request.method().to_string(), header(request, "accept"), header(request, "content-type"))
@@ -58,7 +58,7 @@ async fn built_in_kinds_are_asked_for_as_protobuf_and_others_as_json() {
     assert_eq!(accepted(&seen), both);
     maps.status().get::<ConfigMap>("a").await.unwrap();
     assert_eq!(accepted(&seen), both);
-    // Of another kind, and of whatever there is.
+    // Another kind, and an untyped object.
     let _ = maps.subresource("scale").get::<Scale>("a").await;
     assert_eq!(accepted(&seen), JSON);
     maps.subresource("scale").get::<Value>("a").await.unwrap();
@@ -71,12 +71,12 @@ async fn built_in_kinds_are_asked_for_as_protobuf_and_others_as_json() {
     maps.metadata().get("a").await.unwrap();
     let as_metadata = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     assert_eq!(accepted(&seen), format!("{PROTOBUF}{as_metadata},{JSON}{as_metadata}"));
-    // That is the whole object, of whatever kind.
+    // The subresource is a whole object of any type.
     maps.metadata().status().get::<Value>("a").await.unwrap();
     assert_eq!(accepted(&seen), JSON);
 
     let resource = ApiResource::erase::<ConfigMap>(&());
-    client.dynamic(&resource, Place::Namespace("default".to_owned())).get("a").await.unwrap();
+    client.dynamic(&resource, NamespaceScope::Namespace("default".to_owned())).get("a").await.unwrap();
     assert_eq!(accepted(&seen), JSON);
     let _ = client.cluster::<CustomResourceDefinition>().get("a").await;
     assert_eq!(accepted(&seen), JSON);
@@ -89,7 +89,7 @@ async fn built_in_kinds_are_asked_for_as_protobuf_and_others_as_json() {
     assert_eq!(accepted(&seen), JSON);
 }
 
-/// A type of a built-in kind for what only tomorrow's servers have.
+/// A type of a built-in kind with a field of a future release.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 struct MapOfTomorrow {
     metadata: ObjectMeta,
@@ -135,7 +135,7 @@ async fn a_type_that_reads_more_than_there_is_in_messages_is_asked_for_as_json()
 }
 
 #[tokio::test]
-async fn a_server_is_sent_protobuf_when_it_has_answered_with_it() {
+async fn protobuf_is_sent_after_the_server_has_responded_with_it() {
     let (service, seen) = server(|_, _| in_protobuf(200, &named()));
     let client: Client = builder().build_over(service).unwrap();
     let maps = client.namespaced::<ConfigMap>("default");
@@ -143,14 +143,14 @@ async fn a_server_is_sent_protobuf_when_it_has_answered_with_it() {
     let created = maps.create(&post, &map("a", "b")).await.unwrap();
     assert_eq!(created.metadata.name.as_deref(), Some("a"));
     maps.create(&post, &map("a", "b")).await.unwrap();
-    maps.replace("a", &post, &created).await.unwrap();
-    maps.status().replace::<_, ConfigMap>("a", &post, &created).await.unwrap();
-    // What no message has must not be lost.
+    maps.update("a", &post, &created).await.unwrap();
+    maps.status().update::<_, ConfigMap>("a", &post, &created).await.unwrap();
+    // A field that no message has must not be lost.
     let newer = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "mood": "good"});
-    maps.status().replace::<_, ConfigMap>("a", &post, &newer).await.unwrap();
+    maps.status().update::<_, ConfigMap>("a", &post, &newer).await.unwrap();
     let resource = ApiResource::erase::<ConfigMap>(&());
-    let dynamic = client.dynamic(&resource, Place::Namespace("default".to_owned()));
-    dynamic.replace("a", &post, &serde_json::from_value(named()).unwrap()).await.unwrap();
+    let dynamic = client.dynamic(&resource, NamespaceScope::Namespace("default".to_owned()));
+    dynamic.update("a", &post, &serde_json::from_value(named()).unwrap()).await.unwrap();
     let sent: Vec<String> = spoken(&seen).into_iter().map(|(_, _, sent)| sent).collect();
     assert_eq!(sent, [JSON, PROTOBUF, PROTOBUF, PROTOBUF, JSON, JSON]);
 }
@@ -188,7 +188,7 @@ async fn a_refusal_in_protobuf_is_read() {
 #[tokio::test]
 async fn protobuf_that_cannot_be_read_is_an_error_without_its_contents() {
     for (body, expected) in [
-        (&b"k8s\0\x0a\x10\x0a\x02v1\x12\x0aConfigMap!\x12\x08HIDDEN!!"[..], "came as protobuf"),
+        (&b"k8s\0\x0a\x10\x0a\x02v1\x12\x0aConfigMap!\x12\x08HIDDEN!!"[..], "arrived as protobuf"),
         (b"HIDDEN", "expected the envelope of an object"),
         (b"", "expected the envelope of an object"),
     ] {

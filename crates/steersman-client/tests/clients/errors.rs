@@ -1,4 +1,4 @@
-//! What errors say, and what they keep to themselves.
+//! The texts of errors, and what they must not contain.
 
 use bytes::Bytes;
 use http::Response;
@@ -9,7 +9,7 @@ use steersman_client::{Client, DecodeError, Error, ListParams, PostParams};
 
 use super::{SERVER, builder, server};
 
-/// What no text may hold: part of a Secret's data.
+/// Part of a Secret's data, which no text may contain.
 const HIDDEN: &str = "aGlkZGVu";
 const PATH: &str = "/api/v1/namespaces/default/secrets/a";
 
@@ -25,7 +25,7 @@ async fn get(client: &Client) -> Error {
     client.namespaced::<Secret>("default").get("a").await.unwrap_err()
 }
 
-/// All that can be printed of an error, with its causes.
+/// Every text of an error and its causes.
 fn texts(error: &Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut cause = std::error::Error::source(error);
@@ -57,10 +57,10 @@ async fn an_object_that_cannot_be_decoded_stays_out_of_the_error() {
         assert!(matches!(error, Error::Decode { .. }), "{error}");
         assert!(!texts(&error).contains(HIDDEN), "{}", texts(&error));
         assert!(
-            error.to_string().starts_with(&format!("GET {SERVER}{PATH}: the answer is not k8s_openapi")),
+            error.to_string().starts_with(&format!("GET {SERVER}{PATH}: the response is not k8s_openapi")),
             "{error}"
         );
-        // Also in a list, as metadata alone, and as what a write is answered with.
+        // The same in a list, as metadata only, and in the response to a write.
         let secrets = client.namespaced::<Secret>("default");
         let list = secrets.list(&ListParams::default()).await.unwrap_err();
         let create = secrets.create(&PostParams::default(), &Secret::default()).await.unwrap_err();
@@ -71,11 +71,13 @@ async fn an_object_that_cannot_be_decoded_stays_out_of_the_error() {
 }
 
 #[tokio::test]
-async fn a_decoding_error_says_what_and_where() {
+async fn a_decoding_error_has_the_problem_and_its_position() {
     let error = get(&over(200, "application/json", "{\n  \"data\": 5}".into())).await;
-    let Error::Decode { problem: DecodeError::Json { line, what, wanted, .. }, .. } = &error else { panic!("{error}") };
-    assert_eq!((*line, *what), (2, "a value has another type than expected, or is missing"));
-    assert!(wanted.ends_with("::Secret"), "{wanted}");
+    let Error::Decode { problem: DecodeError::Json { line, problem, expected, .. }, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((*line, *problem), (2, "a value is missing or has another type"));
+    assert!(expected.ends_with("::Secret"), "{expected}");
     let error = get(&over(200, "application/json", "{".into())).await;
     assert!(error.to_string().contains("it ends too early at line 1, column 1"), "{error}");
 }
@@ -99,11 +101,11 @@ async fn an_error_without_status_hides_what_may_be_an_object() {
 }
 
 #[tokio::test]
-async fn what_a_proxy_says_to_people_is_shown_as_far_as_it_is_short() {
+async fn the_beginning_of_a_proxy_s_plain_text_is_shown() {
     let error = get(&over(503, "text/plain; charset=utf-8", "no healthy upstream\n".into())).await;
     let wanted = format!("GET {SERVER}{PATH}: the server answered 503 ServiceUnavailable: no healthy upstream");
     assert_eq!(error.to_string(), wanted);
-    // Cut wherever it is, also in the middle of a letter.
+    // Cut anywhere, even in the middle of a character.
     let error = get(&over(502, "text/html", format!("a{}", "ä".repeat(10_000)))).await;
     assert!(error.to_string().len() < 700, "{error}");
     assert_eq!(error.status().unwrap().code, 502);
@@ -122,12 +124,12 @@ async fn a_refusal_names_method_server_path_code_and_reason() {
     let error = client.namespaced::<Secret>("default").create(&params, &Secret::default()).await.unwrap_err();
     let url = format!("{SERVER}/api/v1/namespaces/default/secrets?dryRun=All");
     assert_eq!(error.to_string(), format!("POST {url}: the server answered 422 Invalid: a: bad name"));
-    let Error::Api { asked, status } = error else { panic!() };
-    assert_eq!((asked.method, asked.url, status.code), (http::Method::POST, url, 422));
+    let Error::Api { request, status } = error else { panic!() };
+    assert_eq!((request.method, request.url, status.code), (http::Method::POST, url, 422));
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart() {
+async fn refusals_are_classified() {
     type Is = fn(&Error) -> bool;
     let all: [(&str, Is); 7] = [
         ("not found", Error::is_not_found),
@@ -156,10 +158,10 @@ async fn refusals_are_told_apart() {
         let found: Vec<_> = all.iter().filter(|(_, is)| is(&error)).map(|(name, _)| *name).collect();
         assert_eq!(found, wanted, "{code} {reason}");
     }
-    // The code alone says enough when something else than the API server has answered.
+    // The status code suffices if something other than the API server responded.
     assert!(get(&over(404, "text/plain", "404 page not found".into())).await.is_not_found());
     assert!(get(&over(403, "text/plain", "no".into())).await.is_forbidden());
-    // A Status without code has that of the answer.
+    // A Status without a code gets the status code of the response.
     assert_eq!(get(&over(418, "application/json", status("x", "", 0, ""))).await.status().unwrap().code, 418);
 }
 
@@ -214,7 +216,7 @@ async fn the_server_s_delay_is_in_the_error() {
 }
 
 #[tokio::test]
-async fn a_code_that_says_neither_success_nor_failure_is_an_error() {
+async fn a_status_code_that_is_neither_success_nor_failure_is_an_error() {
     let error = get(&over(302, "text/plain", HIDDEN.into())).await;
     assert!(matches!(error, Error::Decode { problem: DecodeError::Code(_), .. }), "{error}");
     assert!(error.to_string().contains("302 Found") && !texts(&error).contains(HIDDEN), "{error}");

@@ -1,4 +1,4 @@
-//! Lists that come compressed.
+//! Compressed responses.
 
 use std::io::Write;
 
@@ -61,7 +61,7 @@ async fn reads_ask_for_gzip_and_everything_else_for_none() {
 }
 
 #[tokio::test]
-async fn a_list_is_unpacked() {
+async fn a_list_is_decompressed() {
     assert_eq!(first_name(&over(packed(&list("one")))).await.unwrap(), "one");
     let answer = over(packed("text")).rest().get().abs_path("/version").send().await.unwrap();
     assert_eq!(answer.body(), "text");
@@ -77,7 +77,7 @@ async fn several_members_are_one_answer() {
 }
 
 #[tokio::test]
-async fn what_arrives_is_unpacked_as_it_arrives() {
+async fn data_is_decompressed_as_it_arrives() {
     let (send, parts) = mpsc::unbounded::<Result<Frame<Bytes>, std::io::Error>>();
     let parts = std::sync::Arc::new(std::sync::Mutex::new(Some(parts)));
     let service = tower::service_fn(move |_| {
@@ -99,9 +99,9 @@ async fn what_arrives_is_unpacked_as_it_arrives() {
     assert_eq!(body.try_next().await.unwrap(), None);
 }
 
-/// One byte at a time: no part of the format may be taken for whole.
+/// One byte at a time: the decoder must handle every part of the format in pieces.
 #[tokio::test]
-async fn parts_of_any_size_are_unpacked() {
+async fn parts_of_any_size_are_decompressed() {
     let bytes = [packed("one"), packed("two")].concat();
     let service = tower::service_fn(move |_| {
         let parts: Vec<_> =
@@ -132,7 +132,7 @@ async fn a_broken_body_is_an_error() {
     ];
     for (what, body) in cases {
         let error = first_name(&over(body)).await.expect_err(what);
-        // A list is read as it is unpacked: what was changed may make no sense before the sum is there.
+        // A list is decoded as it is decompressed: a change may break it before the checksum comes.
         let decoded = what == "changed" && matches!(error, Error::Decode { .. });
         assert!(decoded || matches!(error, Error::Transport { .. }), "{what}: {error}");
     }

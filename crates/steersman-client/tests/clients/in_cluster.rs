@@ -1,4 +1,4 @@
-//! A client in a Pod, with the files of its service account in a folder that stands for the mounted one.
+//! A client in a Pod, with the files of its service account in another folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::loopback::{Loopback, Then, header};
 use super::mounted::ServiceAccount;
 use super::{MAP, endless_files, in_time, no_timeouts};
 
-/// A certificate as far as its file goes. No connection of these tests depends on what is in it.
+/// A PEM block. No connection in these tests depends on its contents.
 const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nYXV0aG9yaXR5\n-----END CERTIFICATE-----\n";
 
 fn config(account: &ServiceAccount) -> Config {
@@ -58,9 +58,9 @@ fn files_without_end_are_refused() {
     }
 }
 
-/// Asks for something over a server without TLS, and returns the credentials that it has seen.
+/// Sends a request to a server without TLS, and returns the credentials that the server has seen.
 async fn authorization(server: &mut Loopback, client: &Client) -> String {
-    // Refusals are of no interest here.
+    // The response does not matter here.
     let _ = client.rest().get().abs_path("/version").send().await;
     header(&server.request().await, "authorization").unwrap_or("none").to_owned()
 }
@@ -97,7 +97,7 @@ async fn a_token_that_is_refused_is_read_again_for_the_next_request() {
     assert_eq!(authorization(&mut server, &client).await, "Bearer second");
 }
 
-/// Host and port of an address such as `https://127.0.0.1:6443`.
+/// The host and port of an address such as `https://127.0.0.1:6443`.
 fn host_and_port(url: &str) -> (String, String) {
     let url: http::Uri = url.parse().unwrap();
     (url.host().unwrap().to_owned(), url.port_u16().unwrap().to_string())
@@ -130,7 +130,7 @@ fn a_file_that_is_missing_or_broken_is_named_without_its_contents() {
     let cases = [
         ("token", None, no_file),
         ("token", Some(""), "it is empty"),
-        ("token", Some("hidden\nhidden"), "it holds characters that no token has"),
+        ("token", Some("hidden\nhidden"), "it holds characters that are invalid in a token"),
         ("ca.crt", None, no_file),
         ("ca.crt", Some("hidden"), "it holds no PEM certificate"),
         ("namespace", None, no_file),

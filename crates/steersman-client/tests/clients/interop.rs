@@ -1,4 +1,4 @@
-//! From kube's client and into it, on any server.
+//! Conversions from and to kube's client, on any server.
 
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -7,7 +7,7 @@ use steersman_client::Client;
 
 use crate::objects::map;
 
-/// kube's own client, over our connection.
+/// kube's client over our connection.
 pub(crate) async fn into_kube(client: &Client, namespace: &str) {
     let kube = kube_client::Client::from(client.clone());
     assert_eq!(kube.default_namespace(), client.default_namespace());
@@ -28,7 +28,7 @@ pub(crate) async fn into_kube(client: &Client, namespace: &str) {
     }
 }
 
-/// Our clients, over a connection of kube's.
+/// Our client over kube's connection.
 pub(crate) async fn from_kube(kube: kube_client::Client, namespace: &str) {
     let client = Client::from(kube.clone());
     assert_eq!(client.default_namespace(), kube.default_namespace());

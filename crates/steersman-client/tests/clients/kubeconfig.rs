@@ -1,5 +1,5 @@
-//! Where the server is and who asks, as files and the environment say. The environment belongs to the process: each of these
-//! tests runs in one of its own.
+//! The configuration from files and from the environment. The environment belongs to the process,
+//! so each of these tests runs in a process of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,11 +10,12 @@ use steersman_client::{Client, Config, Error, config_from_environment, config_fr
 use super::loopback::{Loopback, Then, header};
 use super::{MAP, endless_files, in_time, make_fifo, no_timeouts};
 
-/// The folder of a test that runs in a process of its own.
+/// The folder of a test in its own process.
 const FOLDER: &str = "STEERSMAN_TEST_FOLDER";
 
-/// In the first process: runs the test of this name in a second one, with a home of its own and `environment`, in which
-/// `FOLDER/` stands for the folder that `prepare` is given. In the second: returns that folder.
+/// In the first process: runs the test of this name in a second one, with its own home folder and
+/// `environment`, where `FOLDER/` stands for the folder that `prepare` gets. In the second process:
+/// returns that folder.
 fn alone(test: &str, environment: &[(&str, &str)], prepare: impl FnOnce(&Path)) -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return Some(folder.into());
@@ -96,7 +97,7 @@ async fn of_several_files_the_first_wins_and_paths_are_beside_their_own_file() {
     assert_eq!(authorization(config).await.unwrap(), "Bearer token-two");
 }
 
-/// As kube's own reading of the environment does, which knows nothing of files that do not exist.
+/// As kube's own configuration from the environment, which fails for files that do not exist.
 #[tokio::test]
 async fn kube_s_own_configuration_serves_as_well() {
     let environment = [("KUBECONFIG", "FOLDER/one/config:FOLDER/two/config")];
@@ -116,12 +117,15 @@ async fn kube_s_own_configuration_serves_as_well() {
 }
 
 #[tokio::test]
-async fn without_kubeconfig_the_home_is_looked_into() {
+async fn without_kubeconfig_the_file_in_the_home_folder_is_used() {
     let prepare = |folder: &Path| {
         write(&folder.join("home/.kube/config"), &kubeconfig("home", "http://home:1", "token"));
         write(&folder.join("home/.kube/token"), "token-of-home");
     };
-    let Some(_) = alone("without_kubeconfig_the_home_is_looked_into", &[("KUBECONFIG", "")], prepare) else { return };
+    let Some(_) = alone("without_kubeconfig_the_file_in_the_home_folder_is_used", &[("KUBECONFIG", "")], prepare)
+    else {
+        return;
+    };
     let config = config_from_flags(None, None).await.unwrap();
     assert_eq!(config.cluster_url, "http://home:1");
     assert_eq!(authorization(config).await.unwrap(), "Bearer token-of-home");
@@ -129,7 +133,7 @@ async fn without_kubeconfig_the_home_is_looked_into() {
     assert_eq!((client.server(), client.default_namespace()), ("http://home:1", "home-space"));
 }
 
-/// What `fn main() -> Result<(), Box<dyn std::error::Error>>` prints, which is the same as what a log shows.
+/// What `fn main() -> Result<(), Box<dyn std::error::Error>>` prints, and what a log shows.
 fn printed(error: Error) -> String {
     let shown = error.to_string();
     let boxed: Box<dyn std::error::Error> = error.into();
@@ -140,8 +144,10 @@ fn printed(error: Error) -> String {
 }
 
 #[tokio::test]
-async fn without_anything_the_error_names_what_was_looked_at() {
-    let Some(folder) = alone("without_anything_the_error_names_what_was_looked_at", &[], |_| {}) else { return };
+async fn without_any_configuration_the_error_names_what_was_searched() {
+    let Some(folder) = alone("without_any_configuration_the_error_names_what_was_searched", &[], |_| {}) else {
+        return;
+    };
     let wanted = format!(
         "cannot set up the client: no configuration found: {} does not exist, and KUBERNETES_SERVICE_HOST is not set, as \
          it is in a Pod; set KUBECONFIG to the path of a kubeconfig",
@@ -175,7 +181,7 @@ async fn without_any_of_the_files_in_the_environment_the_error_names_them() {
     assert_eq!(printed(config_from_environment().await.unwrap_err()), wanted);
 }
 
-/// The folder of the service account cannot be another one here: most machines have none at that place.
+/// The test cannot choose the folder of the service account: most machines have none there.
 #[tokio::test]
 async fn in_a_pod_the_service_account_is_used() {
     let environment = [("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
@@ -307,7 +313,7 @@ async fn a_name_that_is_in_none_of_several_files_is_named_with_the_choices_of_al
     assert_eq!(printed(config_from_environment().await.unwrap_err()), wanted);
 }
 
-/// What a PEM block holds is known when the client is set up.
+/// The contents of a PEM block are checked when the client is built.
 #[tokio::test]
 async fn certificates_that_are_broken_inside_are_named_with_the_server() {
     let prepare = |folder: &Path| {
@@ -334,7 +340,7 @@ async fn certificates_that_are_broken_inside_are_named_with_the_server() {
     }
 }
 
-/// As in kubectl: some servers need none. A warning is logged.
+/// As in kubectl: some servers need no credentials. A warning is logged.
 #[tokio::test]
 async fn a_context_whose_user_does_not_exist_has_no_credentials() {
     let prepare = |folder: &Path| write(&folder.join("config"), &changed(|file| file["users"] = serde_json::json!([])));
@@ -352,7 +358,7 @@ async fn a_file_that_a_flag_names_has_to_exist() {
     assert_eq!(error, format!("{wanted} {}: No such file or directory (os error 2)", path.display()));
 }
 
-/// The service account of a Pod is no substitute for a file that somebody has broken.
+/// The service account of a Pod does not replace a broken file.
 #[tokio::test]
 async fn a_broken_file_is_an_error_without_its_contents() {
     let environment =
@@ -430,7 +436,7 @@ async fn a_program_in_a_kubeconfig_is_found_beside_it() {
 }
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_is_not_for_everybody() {
+async fn no_proxy_exempts_servers_from_the_proxy_of_the_environment() {
     let environment =
         [("KUBECONFIG", "FOLDER/inside"), ("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", "10.0.0.0/8,.svc")];
     let prepare = |folder: &Path| {
@@ -438,7 +444,10 @@ async fn a_proxy_of_the_environment_is_not_for_everybody() {
         let named = kubeconfig("a", "https://10.1.2.3:6443", "token");
         write(&folder.join("named"), &named.replace(r#""server""#, r#""proxy-url":"http://own:3128","server""#));
     };
-    let Some(folder) = alone("a_proxy_of_the_environment_is_not_for_everybody", &environment, prepare) else { return };
+    let Some(folder) = alone("no_proxy_exempts_servers_from_the_proxy_of_the_environment", &environment, prepare)
+    else {
+        return;
+    };
     let proxy = |config: Config| config.proxy_url.map(|proxy| proxy.to_string());
     assert_eq!(proxy(config_from_environment().await.unwrap()), None);
     let flags = |url: &'static str, file: &'static str| {
@@ -455,7 +464,7 @@ async fn a_proxy_of_the_environment_is_not_for_everybody() {
     );
 }
 
-/// The error of a configuration that is read in time.
+/// The error of a configuration that must be read in time.
 fn error_in_time<F: Future<Output = Result<Config, Error>>>(read: impl FnOnce() -> F + Send + 'static) -> String {
     in_time(|| async { read().await.unwrap_err().to_string() })
 }
@@ -467,7 +476,7 @@ fn only_regular_files_of_a_sane_size_are_read() {
     let prepare = |folder: &Path| {
         write(&folder.join("config"), &kubeconfig("first", "http://one:1", "token"));
         make_fifo(&folder.join("fifo"));
-        // Sparse: it takes no room on the disk.
+        // Sparse: it takes no space on the disk.
         std::fs::File::create(folder.join("huge")).unwrap().set_len(1 << 40).unwrap();
     };
     let Some(folder) = alone("only_regular_files_of_a_sane_size_are_read", &environment, prepare) else { return };
@@ -484,7 +493,7 @@ fn only_regular_files_of_a_sane_size_are_read() {
     assert!(error.contains("has 1099511627776 bytes, and at most 8388608 are read"), "{error}");
 }
 
-/// What holds for the kubeconfig holds for the files that it names.
+/// The files that a kubeconfig names have the same limits as the kubeconfig.
 #[test]
 fn certificates_and_keys_are_regular_files_of_a_sane_size() {
     let folder = tempfile::tempdir().unwrap();
@@ -511,7 +520,7 @@ fn certificates_and_keys_are_regular_files_of_a_sane_size() {
     }
 }
 
-/// `KUBECONFIG=/dev/null` is how scripts leave the user's own configuration out.
+/// Scripts set `KUBECONFIG=/dev/null` to disable the user's own configuration.
 #[test]
 fn the_null_device_in_the_environment_is_no_file() {
     let environment = [("KUBECONFIG", "/dev/null")];

@@ -1,4 +1,4 @@
-//! Servers on loopback sockets that say what they are told to, byte by byte.
+//! Servers on loopback sockets with scripted bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::no_timeouts;
 /// What a server does after it has read a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Then {
-    /// It says that, and listens for the next request.
+    /// Sends these bytes, and reads the next request.
     Say(Vec<u8>),
-    /// It says that, and then nothing, but keeps the connection.
+    /// Sends these bytes, and keeps the connection open.
     Hang(Vec<u8>),
-    /// It says that and closes the connection.
+    /// Sends these bytes and closes the connection.
     Close(Vec<u8>),
-    /// It drops the connection with a reset.
+    /// Resets the connection.
     Reset,
 }
 
@@ -33,7 +33,7 @@ impl Then {
         Self::Close(text.into())
     }
 
-    /// An answer with a body of JSON.
+    /// A response with a JSON body.
     pub(crate) fn json(body: &str) -> Self {
         let length = body.len();
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
@@ -41,7 +41,7 @@ impl Then {
     }
 }
 
-/// A server that does one thing after each request, and the last for ever.
+/// A server that does one step after each request, and repeats the last.
 pub(crate) struct Loopback {
     pub(crate) address: SocketAddr,
     requests: UnboundedReceiver<String>,
@@ -61,13 +61,13 @@ impl Loopback {
         Self { address, requests }
     }
 
-    /// A client of it.
+    /// A client of the server.
     pub(crate) fn client(&self) -> ClientBuilder {
         Client::builder(self.config())
     }
 
-    /// A client of it that waits for ever.
-    pub(crate) fn patient(&self) -> Client {
+    /// A client of the server without timeouts.
+    pub(crate) fn without_timeouts(&self) -> Client {
         self.client().timeouts(no_timeouts()).build().unwrap()
     }
 
@@ -75,12 +75,12 @@ impl Loopback {
         Config::new(format!("http://{}", self.address).parse().unwrap())
     }
 
-    /// The head and the body of the next request, when it has come.
+    /// Waits for the head and the body of the next request.
     pub(crate) async fn request(&mut self) -> String {
         self.requests.recv().await.unwrap()
     }
 
-    /// How many requests have come that nobody has asked for.
+    /// How many further requests have come.
     pub(crate) fn more(&self) -> usize {
         self.requests.len()
     }
@@ -89,7 +89,7 @@ impl Loopback {
 async fn serve(mut stream: TcpStream, script: Arc<Vec<Then>>, next: Arc<AtomicUsize>, tell: UnboundedSender<String>) {
     while let Some(request) = read_request(&mut stream).await {
         let at = next.fetch_add(1, Ordering::SeqCst).min(script.len() - 1);
-        // Whoever hears of the request may be gone.
+        // The test may have ended.
         let _ = tell.send(request);
         match &script[at] {
             Then::Say(text) => stream.write_all(text).await.unwrap(),
@@ -103,7 +103,7 @@ async fn serve(mut stream: TcpStream, script: Arc<Vec<Then>>, next: Arc<AtomicUs
     }
 }
 
-/// The head of a message, up to and with the empty line. `None` at the end of the stream.
+/// The head of a message, including the empty line. `None` at the end of the stream.
 pub(crate) async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! The clients: what each promises, with servers in this process.
+//! The promises of the clients, with servers in this process.
 
 mod conflicts;
 mod credentials;
@@ -6,6 +6,7 @@ mod debug;
 mod embedded;
 mod encoding;
 mod errors;
+mod gate;
 mod gzip;
 mod in_cluster;
 mod interop;
@@ -31,14 +32,14 @@ use steersman_client::{Client, ClientBuilder, Config, Timeouts};
 use tower::BoxError;
 use tower::util::BoxCloneSyncService;
 
-/// Where the servers of these tests are said to be.
+/// The address of the servers in these tests.
 const SERVER: &str = "http://server.test:8080";
 
 fn builder() -> ClientBuilder {
     Client::builder(Config::new(SERVER.parse().unwrap()))
 }
 
-/// What `work` gives, done on a thread and a runtime of its own: a read that does not end fails the test.
+/// The result of `work` on a thread and a runtime of its own. A read without end fails the test.
 fn in_time<T: Send + 'static, F: Future<Output = T>>(work: impl FnOnce() -> F + Send + 'static) -> T {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -52,12 +53,12 @@ fn make_fifo(path: &std::path::Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Files that may take all time or all memory to read, each with what an error states of it. The FIFO is the first: code that
-/// reads it stops there, and does not go on to fill the memory with zeros.
+/// Files that take all time or all memory to read, each with the text of its error. The FIFO is the
+/// first: code that reads it stops there, before it fills the memory with zeros.
 fn endless_files(folder: &std::path::Path) -> [(std::path::PathBuf, &'static str); 3] {
     let (fifo, huge) = (folder.join("fifo"), folder.join("huge"));
     make_fifo(&fifo);
-    // Sparse: it takes no room on the disk.
+    // Sparse: it takes no space on the disk.
     std::fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
     let not_regular = "is not a regular file";
     [(fifo, not_regular), ("/dev/zero".into(), not_regular), (huge, "has 1099511627776 bytes, and at most ")]
@@ -89,7 +90,7 @@ impl<T: Clone> Seen<T> {
 
 type Server = BoxCloneSyncService<Request<Body>, Response<Full<Bytes>>, BoxError>;
 
-/// A server that gives `answer` to the request that comes after so many others, and the requests that it has seen.
+/// A server that sends `answer(n, request)` to its nth request, and the requests that it has seen.
 fn server(
     answer: impl Fn(usize, &Request<()>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
 ) -> (Server, Seen<Request<()>>) {
@@ -115,13 +116,13 @@ fn answer(code: u16, body: &'static str) -> Response<Full<Bytes>> {
 /// A ConfigMap in JSON.
 const MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}"#;
 
-/// For tests in which time stands still until nothing else happens: a limit might be reached while bytes are on their way.
+/// For tests with paused time: a limit might be reached while bytes are in flight.
 fn no_timeouts() -> Timeouts {
     let mut timeouts = Timeouts::default();
     timeouts.connect = None;
-    timeouts.answer = None;
-    timeouts.silence = None;
-    timeouts.watch_start = None;
-    timeouts.watch_silence = None;
+    timeouts.response = None;
+    timeouts.idle = None;
+    timeouts.watch_response = None;
+    timeouts.watch_idle = None;
     timeouts
 }

@@ -1,9 +1,9 @@
-//! A folder such as the kubelet mounts for a service account.
+//! A folder as the kubelet mounts it for a service account.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// The files are links into a folder that is itself a link, which the kubelet replaces as a whole.
+/// The files are links into a folder that is itself a link, which the kubelet replaces.
 pub(crate) struct ServiceAccount {
     folder: tempfile::TempDir,
     authority: String,

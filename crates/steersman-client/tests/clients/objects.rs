@@ -1,4 +1,5 @@
-//! What can be done with objects, on any server: the embedded one here, the real one in `real_clients.rs`.
+//! The requests for objects, on any server: the embedded one here, the real one in
+//! `real_clients.rs`.
 
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt};
@@ -8,8 +9,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
 use serde_json::json;
 use steersman_client::{
-    Api, ApiResource, Backoff, Client, DeleteParams, Deleted, DynamicObject, Event, GetParams, ListParams, ObjectMeta,
-    Patch, PatchParams, Place, PostParams, Preconditions, Status, WatchParams, retry_on_conflict,
+    Api, ApiResource, Backoff, Client, DeleteParams, Deleted, DynamicObject, Event, GetParams, ListParams,
+    NamespaceScope, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, Status, WatchParams, merge_from,
+    merge_from_with_optimistic_lock, retry_on_conflict,
 };
 
 pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
@@ -49,9 +51,9 @@ pub(crate) async fn typed(client: &Client, namespace: &str) {
 
     let mut changed = created.clone();
     changed.data = map("", "second").data;
-    let replaced = maps.replace("one", &post, &changed).await.unwrap();
-    assert_eq!(value(&replaced), "second");
-    assert!(maps.replace("one", &post, &created).await.unwrap_err().is_conflict(), "it has changed");
+    let updated = maps.update("one", &post, &changed).await.unwrap();
+    assert_eq!(value(&updated), "second");
+    assert!(maps.update("one", &post, &created).await.unwrap_err().is_conflict(), "it has changed");
 
     let merge = Patch::Merge(json!({"data": {"key": "third"}}));
     assert_eq!(value(&maps.patch("one", &PatchParams::default(), &merge).await.unwrap()), "third");
@@ -104,7 +106,7 @@ pub(crate) async fn typed(client: &Client, namespace: &str) {
 /// Objects of a kind that is known at run time only.
 pub(crate) async fn dynamic(client: &Client, namespace: &str) {
     let resource = ApiResource::erase::<ConfigMap>(&());
-    let maps = client.dynamic(&resource, Place::Namespace(namespace.to_owned()));
+    let maps = client.dynamic(&resource, NamespaceScope::Namespace(namespace.to_owned()));
     let post = PostParams::default();
     let mut object = DynamicObject::new("dynamic", &resource).data(json!({"data": {"key": "first"}}));
     object.metadata.labels = Some([("app".to_owned(), "dynamic".to_owned())].into());
@@ -112,20 +114,21 @@ pub(crate) async fn dynamic(client: &Client, namespace: &str) {
     assert_eq!(created.data["data"]["key"], "first");
     assert_eq!(created.types.as_ref().unwrap().kind, "ConfigMap");
     created.data["data"]["key"] = json!("second");
-    let replaced = maps.replace("dynamic", &post, &created).await.unwrap();
-    assert_eq!(replaced.data["data"]["key"], "second");
-    assert!(maps.replace("dynamic", &post, &created).await.unwrap_err().is_conflict());
+    let updated = maps.update("dynamic", &post, &created).await.unwrap();
+    assert_eq!(updated.data["data"]["key"], "second");
+    assert!(maps.update("dynamic", &post, &created).await.unwrap_err().is_conflict());
     let merge = Patch::Merge(json!({"data": {"key": "third"}}));
     maps.patch("dynamic", &PatchParams::default(), &merge).await.unwrap();
     assert_eq!(maps.get("dynamic").await.unwrap().data["data"]["key"], "third");
     let list = maps.list(&ListParams::default().labels("app=dynamic")).await.unwrap();
     assert_eq!(names(&list.items), ["dynamic"]);
-    let everywhere = client.dynamic(&resource, Place::AllNamespaces).list(&ListParams::default()).await.unwrap();
+    let everywhere =
+        client.dynamic(&resource, NamespaceScope::AllNamespaces).list(&ListParams::default()).await.unwrap();
     assert!(names(&everywhere.items).contains(&"dynamic".to_owned()));
     maps.delete_collection(&DeleteParams::default(), &ListParams::default().labels("app=dynamic")).await.unwrap();
     assert!(maps.get_opt("dynamic").await.unwrap().is_none());
 
-    let namespaces = client.dynamic(&ApiResource::erase::<Namespace>(&()), Place::Cluster);
+    let namespaces = client.dynamic(&ApiResource::erase::<Namespace>(&()), NamespaceScope::Cluster);
     assert_eq!(namespaces.get(namespace).await.unwrap().metadata.name.as_deref(), Some(namespace));
     let typed = client.cluster::<Namespace>();
     assert_eq!(typed.get(namespace).await.unwrap().metadata.name.as_deref(), Some(namespace));
@@ -146,7 +149,7 @@ pub(crate) async fn metadata_only(client: &Client, namespace: &str) {
     assert_eq!(patched.metadata.annotations.unwrap()["a"], "b");
     assert_eq!(value(&maps.get("meta").await.unwrap()), "meta", "the rest is as it was");
     let resource = ApiResource::erase::<ConfigMap>(&());
-    let dynamic = client.dynamic(&resource, Place::Namespace(namespace.to_owned())).metadata();
+    let dynamic = client.dynamic(&resource, NamespaceScope::Namespace(namespace.to_owned())).metadata();
     assert_eq!(dynamic.get("meta").await.unwrap().metadata.uid, created.metadata.uid);
     metadata.delete("meta", &DeleteParams::default()).await.unwrap();
     assert!(metadata.get_opt("meta").await.unwrap().is_none());
@@ -166,24 +169,49 @@ pub(crate) async fn deployment(client: &Client, namespace: &str, name: &str) -> 
     deployments
 }
 
-/// The status is written by itself.
+/// The subresource `status`.
 pub(crate) async fn status(client: &Client, namespace: &str) {
     let deployments = deployment(client, namespace, "with-status").await;
     let post = PostParams::default();
-    let mut object: Deployment = deployments.status().get("with-status").await.unwrap();
+    let mut object = deployments.get_status("with-status").await.unwrap();
     object.spec.as_mut().unwrap().replicas = Some(7);
     object.status.get_or_insert_default().observed_generation = Some(1);
-    let written: Deployment = deployments.status().replace("with-status", &post, &object).await.unwrap();
+    let written = deployments.update_status("with-status", &post, &object).await.unwrap();
     assert_eq!(written.status.as_ref().unwrap().observed_generation, Some(1));
     assert_eq!(written.spec.unwrap().replicas, Some(1), "nothing but the status is written");
     let merge = Patch::Merge(json!({"status": {"observedGeneration": 2}}));
-    let patched: Deployment = deployments.status().patch("with-status", &PatchParams::default(), &merge).await.unwrap();
-    assert_eq!(patched.status.unwrap().observed_generation, Some(2));
-    let stale: Result<Deployment, _> = deployments.status().replace("with-status", &post, &object).await;
-    assert!(stale.unwrap_err().is_conflict());
+    let patched = deployments.patch_status("with-status", &PatchParams::default(), &merge).await.unwrap();
+    assert_eq!(patched.status.as_ref().unwrap().observed_generation, Some(2));
+    assert!(deployments.update_status("with-status", &post, &object).await.unwrap_err().is_conflict());
+    let untyped: serde_json::Value = deployments.status().update("with-status", &post, &patched).await.unwrap();
+    assert_eq!(untyped["status"]["observedGeneration"], 2);
 }
 
-/// A Pod is evicted.
+/// A patch made from two states of an object, with and without the version as a precondition.
+pub(crate) async fn merge_patches(client: &Client, namespace: &str) {
+    let maps = client.namespaced::<ConfigMap>(namespace);
+    let old = maps.create(&PostParams::default(), &map("merged", "old")).await.unwrap();
+    let mut new = old.clone();
+    new.metadata.labels = None;
+    new.data.as_mut().unwrap().insert("more".to_owned(), "m".to_owned());
+    let elsewhere = Patch::Merge(json!({"data": {"other": "o"}}));
+    maps.patch("merged", &PatchParams::default(), &elsewhere).await.unwrap();
+
+    let locked = merge_from_with_optimistic_lock(&old, &new).unwrap();
+    let conflict = maps.patch("merged", &PatchParams::default(), &locked).await.unwrap_err();
+    assert!(conflict.is_conflict(), "the object has changed since it was read: {conflict}");
+    let patched = maps.patch("merged", &PatchParams::default(), &merge_from(&old, &new).unwrap()).await.unwrap();
+    assert_eq!(patched.metadata.labels, None);
+    let expected = [("key", "old"), ("more", "m"), ("other", "o")];
+    assert_eq!(patched.data.as_ref().unwrap(), &expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+
+    let mut newer = patched.clone();
+    newer.data = None;
+    let locked = merge_from_with_optimistic_lock(&patched, &newer).unwrap();
+    assert_eq!(maps.patch("merged", &PatchParams::default(), &locked).await.unwrap().data, None);
+}
+
+/// The subresource `eviction`.
 pub(crate) async fn eviction(client: &Client, namespace: &str) {
     let pods = client.namespaced::<Pod>(namespace);
     let pod = json!({"metadata": {"name": "evicted"}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
@@ -200,14 +228,14 @@ pub(crate) async fn eviction(client: &Client, namespace: &str) {
     assert!(again.unwrap_err().is_not_found());
 }
 
-/// How many replicas there are to be is read and written by itself.
+/// The subresource `scale`.
 pub(crate) async fn scale(client: &Client, namespace: &str) {
     let deployments = deployment(client, namespace, "scaled").await;
     let scale = deployments.subresource("scale");
     let mut object: Scale = scale.get("scaled").await.unwrap();
     assert_eq!(object.spec.as_ref().unwrap().replicas, Some(1));
     object.spec.as_mut().unwrap().replicas = Some(3);
-    let written: Scale = scale.replace("scaled", &PostParams::default(), &object).await.unwrap();
+    let written: Scale = scale.update("scaled", &PostParams::default(), &object).await.unwrap();
     assert_eq!(written.spec.unwrap().replicas, Some(3));
     assert_eq!(deployments.get("scaled").await.unwrap().spec.unwrap().replicas, Some(3));
     let merge = Patch::Merge(json!({"spec": {"replicas": 4}}));
@@ -215,7 +243,7 @@ pub(crate) async fn scale(client: &Client, namespace: &str) {
     assert_eq!(patched.spec.unwrap().replicas, Some(4));
 }
 
-/// A watch tells of every change since a list.
+/// A watch sends every change since a list.
 pub(crate) async fn watch(client: &Client, namespace: &str) {
     let maps = client.namespaced::<ConfigMap>(namespace);
     let mut first = maps.create(&PostParams::default(), &map("first", "0")).await.unwrap();
@@ -225,10 +253,10 @@ pub(crate) async fn watch(client: &Client, namespace: &str) {
 
     let events = maps.watch(&WatchParams::default().labels("app"), &version).await.unwrap();
     first.data = map("", "1").data;
-    maps.replace("first", &PostParams::default(), &first).await.unwrap();
+    maps.update("first", &PostParams::default(), &first).await.unwrap();
     maps.create(&PostParams::default(), &map("second", "0")).await.unwrap();
     maps.delete("first", &DeleteParams::default()).await.unwrap();
-    let told = events.try_filter_map(async |event| {
+    let changes = events.try_filter_map(async |event| {
         let name = |map: ConfigMap| map.metadata.name.unwrap();
         Ok(match event {
             Event::Added(map) => Some(format!("added {}", name(map))),
@@ -237,16 +265,16 @@ pub(crate) async fn watch(client: &Client, namespace: &str) {
             Event::Bookmark { .. } => None,
         })
     });
-    let told: Vec<String> = told.take(3).try_collect().await.unwrap();
-    assert_eq!(told, ["modified first", "added second", "deleted first"]);
+    let changes: Vec<String> = changes.take(3).try_collect().await.unwrap();
+    assert_eq!(changes, ["modified first", "added second", "deleted first"]);
 }
 
-/// Several write to one object, and nothing is lost.
+/// Two clients write to one object, and no write is lost.
 pub(crate) async fn two_writers(client: &Client, namespace: &str) {
     const EACH: usize = 5;
     let maps = client.namespaced::<ConfigMap>(namespace);
     maps.create(&PostParams::default(), &map("counter", "0")).await.unwrap();
-    // Enough for any order of events.
+    // Enough for any interleaving.
     let mut backoff = Backoff::RETRY;
     backoff.tries = 1000;
     let writers = (0..2).map(|_| async {
@@ -255,9 +283,9 @@ pub(crate) async fn two_writers(client: &Client, namespace: &str) {
                 let mut counter = maps.get("counter").await?;
                 let next = value(&counter).parse::<usize>().unwrap() + 1;
                 counter.data = map("", &next.to_string()).data;
-                // So that the other gets between.
+                // Lets the other writer in between.
                 tokio::task::yield_now().await;
-                maps.replace("counter", &PostParams::default(), &counter).await
+                maps.update("counter", &PostParams::default(), &counter).await
             })
             .await?;
         }

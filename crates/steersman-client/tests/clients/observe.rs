@@ -1,4 +1,4 @@
-//! What is told of requests: metrics, warnings, and what a request says of the client.
+//! Metrics, warnings, and the headers that describe the client.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ async fn each_attempt_is_counted_with_verb_code_and_host() {
 }
 
 #[tokio::test]
-async fn an_attempt_without_answer_is_counted_without_code() {
+async fn an_attempt_without_a_response_is_counted_without_a_code() {
     let fails = tower::service_fn(|_| async {
         Err::<http::Response<http_body_util::Full<bytes::Bytes>>, tower::BoxError>("no way".into())
     });
@@ -75,7 +75,7 @@ async fn warnings_go_to_the_handler_and_are_in_the_answer() {
     assert_eq!(texts(warnings.all()), wanted);
     assert_eq!(texts(answer.warnings()), wanted);
     assert_eq!(answer.warnings()[1], Warning { code: 299, agent: "agent".into(), text: "two".into() });
-    // Those that come with the crate take them as well.
+    // The handlers of this crate accept them, too.
     for client in [builder().warnings(NoWarnings), builder().warnings(LogWarnings::default())] {
         client.build_over(service.clone()).unwrap().rest().get().abs_path("/version").send().await.unwrap();
     }
@@ -133,7 +133,7 @@ async fn json_is_asked_for_unless_the_request_asks_for_something() {
     assert_eq!(accepts[3], "text/plain");
 }
 
-/// Handlers are shared by all clones.
+/// All clones share the handlers.
 #[test]
 fn handlers_may_be_shared() {
     fn is_shared<T: Send + Sync + ?Sized>() {}

@@ -1,4 +1,4 @@
-//! The way through a proxy.
+//! Connections through a proxy.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::loopback::{Loopback, Then, header, read_head};
 use super::{MAP, Seen, no_timeouts};
 
-/// A name that only the proxy knows, so that nothing reaches the server but through it.
+/// A name that the proxy alone can resolve, so that every request goes through it.
 const NAME: &str = "server.invalid";
 
 fn config(proxy: &str) -> Config {
@@ -26,7 +26,7 @@ async fn version(client: &Client) -> Result<(), Error> {
     client.rest().get().abs_path("/version").send().await.map(drop)
 }
 
-/// A proxy that connects everybody who asks by CONNECT with `server`, or refuses with `refusal`.
+/// A proxy that connects every CONNECT with `server`, or refuses it with `refusal`.
 async fn http_proxy(server: SocketAddr, refusal: Option<&'static str>) -> (SocketAddr, Seen<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
@@ -45,11 +45,11 @@ async fn http_proxy(server: SocketAddr, refusal: Option<&'static str>) -> (Socke
     (address, seen)
 }
 
-/// Hands everything on between a stream and a server.
+/// Copies everything between a stream and a server.
 fn join(mut stream: TcpStream, server: SocketAddr) {
     tokio::spawn(async move {
         let mut other = TcpStream::connect(server).await.unwrap();
-        // It ends when one side goes.
+        // Ends when one side closes.
         let _ = copy_bidirectional(&mut stream, &mut other).await;
     });
 }
@@ -69,7 +69,7 @@ async fn an_http_proxy_is_asked_to_connect() {
 }
 
 #[tokio::test]
-async fn an_http_proxy_is_told_who_asks_and_the_server_is_not() {
+async fn an_http_proxy_gets_the_credentials_and_the_server_does_not() {
     let mut server = Loopback::start([Then::json(MAP)]).await;
     let (proxy, seen) = http_proxy(server.address, None).await;
     version(&client(&format!("http://user:p%40ss@{proxy}"))).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_proxy_that_refuses_is_an_error() {
     assert_eq!(server.more(), 0);
 }
 
-/// A proxy that speaks SOCKS 5 and writes down where it was asked to connect to, and as whom.
+/// A SOCKS5 proxy that records the target and the credentials of each request.
 async fn socks_proxy(server: SocketAddr, wants_password: bool) -> (SocketAddr, Seen<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
@@ -142,7 +142,7 @@ async fn a_socks_proxy_is_asked_to_connect_by_name() {
 }
 
 #[tokio::test]
-async fn a_socks_proxy_is_told_who_asks() {
+async fn a_socks_proxy_gets_the_credentials() {
     let server = Loopback::start([Then::json(MAP)]).await;
     let (proxy, seen) = socks_proxy(server.address, true).await;
     version(&client(&format!("socks5://user:p%40ss@{proxy}"))).await.unwrap();

@@ -1,4 +1,4 @@
-//! So many requests a second.
+//! The rate limit.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn near(took: Duration, wanted: f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_take_the_time_that_the_bucket_says() {
+async fn requests_wait_for_tokens() {
     let client = builder().rate_limit(5.0, 10).build_over(server(|_, _| answer(200, MAP)).0).unwrap();
     let started = Instant::now();
     for _ in 0..10 {
@@ -30,7 +30,7 @@ async fn requests_take_the_time_that_the_bucket_says() {
         get(&client).await;
     }
     near(started.elapsed(), 3.0);
-    // It fills again, but not beyond the burst.
+    // The bucket refills, but not beyond the burst.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let started = Instant::now();
     join_all((0..15).map(|_| get(&client))).await;
@@ -72,9 +72,9 @@ async fn watches_are_exempt() {
     near(started.elapsed(), 1000.0);
 }
 
-/// Also not through kube's client, which hands all requests through one buffer.
+/// Not even through kube's client, which passes all requests through one buffer.
 #[tokio::test(start_paused = true)]
-async fn one_that_waits_does_not_hold_up_another() {
+async fn a_waiting_request_does_not_block_others() {
     let seen = Seen::default();
     let (service, _) = server(|_, _| answer(200, MAP));
     let client = builder().rate_limit(0.001, 1).build_over(service).unwrap();
@@ -100,7 +100,7 @@ async fn one_that_waits_does_not_hold_up_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_stops_waiting_does_not_use_up_anything() {
+async fn a_cancelled_wait_returns_its_token() {
     let client = builder().rate_limit(1.0, 1).build_over(server(|_, _| answer(200, MAP)).0).unwrap();
     get(&client).await;
     let started = Instant::now();
@@ -109,7 +109,7 @@ async fn whoever_stops_waiting_does_not_use_up_anything() {
     }
     get(&client).await;
     near(started.elapsed(), 1.0);
-    // Those who still wait keep their times, and nobody comes at the same one.
+    // The remaining waits keep their times, and no two share one.
     let started = Instant::now();
     let mut first = Box::pin(get(&client));
     assert!((&mut first).now_or_never().is_none());
@@ -123,7 +123,7 @@ async fn whoever_stops_waiting_does_not_use_up_anything() {
     futures::future::join(second, third).await;
 }
 
-/// As Go's limiter does: a wait that cannot succeed is not begun, and takes no token.
+/// As Go's limiter: a wait that cannot succeed is not begun, and takes no token.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_comes_after_the_request_s_timeout_is_not_waited_for() {
     let (service, seen) = server(|_, _| answer(200, MAP));

@@ -1,4 +1,4 @@
-//! Answers that do not end: the client stops reading, and names the limit.
+//! Endless responses: the client stops reading and names the limit.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use tower::BoxError;
 use super::{MAP, answer, builder, server};
 
 const MEBIBYTE: usize = 1 << 20;
-/// No answer of these tests is longer: if the client reads all of it, it ends with an error.
+/// Longer than every limit here. A client that reads all of it ends with an error.
 const CHUNKS_MAX: usize = 600;
 
-/// A client of a server whose answer begins with `head` and goes on with `chunk`, and how many chunks were read.
+/// A client of a server whose response begins with `head` and repeats `chunk`, and the number of
+/// chunks that were read.
 fn endless(
     builder: ClientBuilder,
     code: u16,
@@ -68,7 +69,7 @@ async fn each_way_to_collect_an_answer_has_the_limit() {
     let limited = || builder().response_bytes_max(4 * MEBIBYTE);
     let too_large = |error: Error, read: &AtomicUsize| {
         assert!(matches!(error, Error::TooLarge { limit, .. } if limit == 4 * MEBIBYTE), "{error}");
-        // Discovery sends two requests at once.
+        // Discovery sends two requests at the same time.
         assert!(read.load(Ordering::SeqCst) <= 10, "{read:?} MiB were read");
     };
     let (client, read) = endless(limited(), 200, "{", spaces(), "");
@@ -81,7 +82,7 @@ async fn each_way_to_collect_an_answer_has_the_limit() {
     too_large(list.unwrap_err(), &read);
 }
 
-/// What is streamed is not kept, so its length is not limited.
+/// A stream is not kept, so its length has no limit.
 #[tokio::test]
 async fn what_is_streamed_has_no_limit() {
     use futures::TryStreamExt;
@@ -105,7 +106,7 @@ async fn an_answer_of_just_that_length_is_read() {
     }
 }
 
-/// The text of an error needs no more than its beginning.
+/// The text of an error needs the beginning of the body only.
 #[tokio::test]
 async fn a_refusal_without_end_is_known_by_its_code() {
     let (client, read) = endless(builder(), 403, "{", spaces(), "");
@@ -114,9 +115,9 @@ async fn a_refusal_without_end_is_known_by_its_code() {
     assert!(read.load(Ordering::SeqCst) <= 2, "{read:?} MiB were read");
 }
 
-/// A chunk of gzip becomes a thousand times as long: it is unpacked no further than the limit.
+/// A chunk of gzip grows a thousandfold: the client decompresses no further than the limit.
 #[tokio::test]
-async fn the_limit_is_one_of_unpacked_bytes() {
+async fn the_limit_counts_decompressed_bytes() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     for _ in 0..64 {
         encoder.write_all(&spaces()).unwrap();

@@ -1,4 +1,4 @@
-//! Requests of any path and verb, and what is refused before it is sent.
+//! Requests with any path and verb, and invalid requests that are not sent.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response};
@@ -6,13 +6,13 @@ use http_body_util::Full;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::client::Body;
 use steersman_client::{
-    Api, ApiResource, Client, DeleteParams, DynamicObject, Error, GetParams, ListParams, Patch, PatchParams, Place,
-    PostParams, RestRequest, WatchParams,
+    Api, ApiResource, Client, DeleteParams, DynamicObject, Error, GetParams, ListParams, NamespaceScope, Patch,
+    PatchParams, PostParams, RestRequest, WatchParams,
 };
 
 use super::{MAP, answer, builder, server};
 
-/// A client of a server to which nothing may be sent.
+/// A client of a server that must not receive anything.
 fn mute() -> Client {
     let service = tower::service_fn(|request: Request<Body>| async move {
         panic!("{} {} was sent", request.method(), request.uri());
@@ -90,7 +90,7 @@ async fn an_empty_namespace_is_refused_before_anything_is_sent() {
     let client = mute();
     let rest = client.rest_of("", "v1");
     let create = refused(rest.post().namespace("").resource("configmaps")).await;
-    assert!(create.contains("empty namespace") && create.contains("created"), "{create}");
+    assert!(create.contains("empty namespace") && create.contains("a create needs one"), "{create}");
     for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
         let named = refused(rest.verb(method).namespace("").resource("configmaps").name("a")).await;
         assert!(named.contains("empty namespace") && named.contains("by name"), "{named}");
@@ -100,12 +100,12 @@ async fn an_empty_namespace_is_refused_before_anything_is_sent() {
 #[tokio::test]
 async fn objects_in_no_namespace_are_refused_before_anything_is_sent() {
     let client = mute();
-    let dynamic = |place| client.dynamic(&ApiResource::erase::<ConfigMap>(&()), place);
+    let dynamic = |scope| client.dynamic(&ApiResource::erase::<ConfigMap>(&()), scope);
     for maps in [client.namespaced::<ConfigMap>(""), client.all_namespaces::<ConfigMap>()] {
         all_refused(&maps, &ConfigMap::default()).await;
     }
     let object = DynamicObject::new("a", &ApiResource::erase::<ConfigMap>(&()));
-    for maps in [dynamic(Place::Namespace(String::new())), dynamic(Place::AllNamespaces)] {
+    for maps in [dynamic(NamespaceScope::Namespace(String::new())), dynamic(NamespaceScope::AllNamespaces)] {
         all_refused(&maps, &object).await;
     }
 }
@@ -122,19 +122,23 @@ where
         maps.get_opt("a").await.map(drop),
         maps.metadata().get("a").await.map(drop),
         maps.create(&post, object).await.map(drop),
-        maps.replace("a", &post, object).await.map(drop),
+        maps.update("a", &post, object).await.map(drop),
         maps.patch("a", &patching, &patch).await.map(drop),
         maps.apply("a", "me", false, object).await.map(drop),
         maps.delete("a", &delete).await.map(drop),
         maps.delete_collection(&delete, &ListParams::default()).await,
+        maps.get_status("a").await.map(drop),
+        maps.update_status("a", &post, object).await.map(drop),
+        maps.patch_status("a", &patching, &patch).await.map(drop),
+        maps.apply_status("a", "me", false, object).await.map(drop),
         maps.status().get::<serde_json::Value>("a").await.map(drop),
         maps.status().create::<_, serde_json::Value>("a", &post, object).await.map(drop),
-        maps.status().replace::<_, serde_json::Value>("a", &post, object).await.map(drop),
+        maps.status().update::<_, serde_json::Value>("a", &post, object).await.map(drop),
         maps.status().patch::<_, serde_json::Value>("a", &patching, &patch).await.map(drop),
     ];
     for (at, result) in results.into_iter().enumerate() {
         let Err(Error::InvalidRequest(problem)) = result else { panic!("{at}: {result:?}") };
-        assert!(problem.contains("a ConfigMap the namespace has to be given"), "{at}: {problem}");
+        assert!(problem.contains("a ConfigMap without a namespace"), "{at}: {problem}");
     }
 }
 
@@ -166,7 +170,7 @@ async fn empty_names_are_refused_before_anything_is_sent() {
     let patch = Patch::Merge(serde_json::json!({}));
     let results = [
         maps.get("").await.map(drop),
-        maps.replace("", &PostParams::default(), &ConfigMap::default()).await.map(drop),
+        maps.update("", &PostParams::default(), &ConfigMap::default()).await.map(drop),
         maps.patch("", &PatchParams::default(), &patch).await.map(drop),
         maps.delete("", &DeleteParams::default()).await.map(drop),
         client.cluster::<Namespace>().get("").await.map(drop),
@@ -176,12 +180,12 @@ async fn empty_names_are_refused_before_anything_is_sent() {
     }
 }
 
-/// A map with keys that JSON does not have.
+/// A map whose keys JSON cannot have.
 #[tokio::test]
 async fn what_is_no_json_is_refused_before_anything_is_sent() {
     let strange = std::collections::BTreeMap::from([((1, 2), 3)]);
     let problem = refused(mute().rest().post().abs_path("/api").json(&strange)).await;
-    assert!(problem.contains("cannot be sent as JSON"), "{problem}");
+    assert!(problem.contains("cannot be encoded as JSON"), "{problem}");
 }
 
 #[tokio::test]
@@ -211,7 +215,7 @@ async fn a_query_has_no_empty_parameter_and_no_bare_question_mark() {
     let _ = maps.list(&labels).await;
     let _ = maps.create(&PostParams::default(), &ConfigMap::default()).await;
     let _ = maps.create(&dry, &ConfigMap::default()).await;
-    let _ = maps.replace("a", &PostParams::default(), &ConfigMap::default()).await;
+    let _ = maps.update("a", &PostParams::default(), &ConfigMap::default()).await;
     let _ = maps.patch("a", &PatchParams::default(), &patch).await;
     let _ = maps.delete("a", &DeleteParams::default()).await;
     let _ = maps.delete_collection(&DeleteParams::default(), &labels).await;

@@ -1,4 +1,4 @@
-//! What is sent again, and what is not.
+//! Which requests are sent again, and which are not.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn ask(client: &Client, method: &Method) -> Result<(), Error> {
 const ALL: [Method; 5] = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_wants_later_is_sent_later() {
+async fn a_request_is_retried_after_the_server_s_delay() {
     for code in [429, 500, 503, 504] {
         for method in ALL {
             let (service, seen) =
@@ -81,7 +81,7 @@ async fn other_codes_and_strange_delays_are_not_sent_again() {
     }
 }
 
-/// What is sent again is the same request, with its body.
+/// The retry is the same request, with its body.
 #[tokio::test(start_paused = true)]
 async fn the_body_is_sent_again_as_well() {
     use http_body_util::BodyExt;
@@ -110,7 +110,7 @@ async fn the_body_is_sent_again_as_well() {
 #[tokio::test(start_paused = true)]
 async fn a_read_whose_connection_is_reset_is_sent_again() {
     let mut server = Loopback::start([Then::Reset, Then::close(""), Then::json(MAP)]).await;
-    let maps = server.patient().namespaced::<ConfigMap>("default");
+    let maps = server.without_timeouts().namespaced::<ConfigMap>("default");
     let started = Instant::now();
     maps.get("a").await.unwrap();
     assert!(started.elapsed() >= Duration::from_secs(2), "one second before each");
@@ -125,7 +125,7 @@ async fn a_write_whose_connection_is_lost_is_sent_exactly_once() {
     for then in [Then::Reset, Then::close(""), Then::close("HTTP/1.1 201 Crea")] {
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
             let mut server = Loopback::start([then.clone()]).await;
-            let error = ask(&server.patient(), &method).await.unwrap_err();
+            let error = ask(&server.without_timeouts(), &method).await.unwrap_err();
             assert!(matches!(error, Error::Transport { .. }), "{error}");
             assert!(error.to_string().starts_with(&format!("{method} http://{}{PATH}: ", server.address)), "{error}");
             assert!(server.request().await.starts_with(method.as_str()));
@@ -137,7 +137,7 @@ async fn a_write_whose_connection_is_lost_is_sent_exactly_once() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_is_never_answered_is_sent_eleven_times() {
     let mut server = Loopback::start([Then::Reset]).await;
-    let maps = server.patient().namespaced::<ConfigMap>("default");
+    let maps = server.without_timeouts().namespaced::<ConfigMap>("default");
     maps.list(&ListParams::default()).await.unwrap_err();
     server.request().await;
     assert_eq!(server.more(), 10);
@@ -147,32 +147,33 @@ async fn a_read_that_is_never_answered_is_sent_eleven_times() {
 async fn an_answer_that_breaks_off_is_not_asked_for_again() {
     let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{\"kind\"";
     let mut server = Loopback::start([Then::close(half)]).await;
-    let maps = server.patient().namespaced::<ConfigMap>("default");
+    let maps = server.without_timeouts().namespaced::<ConfigMap>("default");
     let error = maps.list(&ListParams::default()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
     server.request().await;
     assert_eq!(server.more(), 0);
 }
 
-/// Whoever watches knows from which version to go on.
+/// The caller of a watch knows the version to continue from.
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_connection_is_lost_is_not_started_again() {
     let mut server = Loopback::start([Then::Reset]).await;
-    let watch = server.patient().rest().get().abs_path("/api/v1/configmaps?watch=true&resourceVersion=7").send().await;
+    let watch =
+        server.without_timeouts().rest().get().abs_path("/api/v1/configmaps?watch=true&resourceVersion=7").send().await;
     assert!(matches!(watch.unwrap_err(), Error::Transport { .. }));
     server.request().await;
     assert_eq!(server.more(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_the_server_wants_later_is_started_later() {
+async fn a_watch_is_retried_after_the_server_s_delay() {
     let (service, seen) = server(|before, _| if before == 0 { refusal(429, Some("3")) } else { answer(200, "") });
     let client = builder().build_over(service).unwrap();
     client.rest().get().abs_path("/api/v1/configmaps?watch=true").send().await.unwrap();
     assert_eq!(seen.len(), 2);
 }
 
-/// A silent server is not asked again: it may be busy with the first request.
+/// A request to a silent server is not repeated: the server may be busy with the first one.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_is_not_tried_again() {
     let seen = Seen::default();
@@ -188,12 +189,12 @@ async fn a_timeout_is_not_tried_again() {
     assert_eq!(seen.len(), 1);
 }
 
-/// The delay that the server asked for, as the caller of a failed request sees it.
+/// The server's delay, as the caller of a failed request gets it.
 fn delay_of(error: &Error) -> u32 {
     error.status().and_then(|status| status.details.as_ref()).map_or(0, |details| details.retry_after_seconds)
 }
 
-/// The caller learns at once that the server is busy, instead of after a wait that cannot succeed.
+/// The caller learns at once that the server is busy, not after a wait that cannot succeed.
 #[tokio::test(start_paused = true)]
 async fn a_delay_that_exceeds_the_request_s_timeout_is_not_waited_for() {
     for (code, delay) in [(429, "864000"), (503, "5"), (503, "18446744073709551615")] {
@@ -217,7 +218,7 @@ async fn a_request_s_timeout_covers_all_attempts_and_the_waits_between_them() {
     assert_eq!(send.await.unwrap_err().status().unwrap().code, 503);
     assert_eq!((seen.len(), started.elapsed().as_secs()), (3, 4), "a fourth attempt would begin after 6 s");
 
-    // The second attempt has only what the first and the wait left.
+    // The second attempt has the time that the first attempt and the wait have left.
     let seen = Seen::default();
     let slow = tower::service_fn({
         let seen = seen.clone();
@@ -234,7 +235,7 @@ async fn a_request_s_timeout_covers_all_attempts_and_the_waits_between_them() {
     let started = Instant::now();
     let error = client.rest().get().abs_path(PATH).timeout(Duration::from_secs(5)).send().await.unwrap_err();
     let Error::Timeout { timeout, .. } = error else { panic!("{error}") };
-    assert_eq!(timeout, TimeoutError::Answer(Duration::from_secs(5)));
+    assert_eq!(timeout, TimeoutError::Response(Duration::from_secs(5)));
     assert_eq!((seen.len(), started.elapsed().as_secs()), (2, 5));
 }
 
@@ -256,7 +257,7 @@ async fn a_lost_connection_is_not_retried_beyond_the_request_s_timeout() {
     assert_eq!((seen.len(), started.elapsed().as_secs()), (3, 2));
 }
 
-/// Without a timeout of its own, too, a request does not wait for days.
+/// A request without a timeout of its own does not wait for days, either.
 #[tokio::test(start_paused = true)]
 async fn a_delay_above_a_minute_is_left_to_the_caller() {
     let (service, seen) = server(|_, _| refusal(429, Some("61")));

@@ -1,4 +1,5 @@
-//! Servers that are silent, and how long a client waits for them. Time stands still as soon as nothing is to come any more.
+//! Silent servers, and how long a client waits for them. Time is paused, and advances when all
+//! tasks are idle.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 const EVENT: &str = "{\"type\":\"ADDED\",\"object\":{}}\n";
 
-/// A chunk of an answer whose length is not known in advance.
+/// A chunk of a response without a content length.
 fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
@@ -22,7 +23,7 @@ fn chunked(text: &str) -> String {
     format!("{HEAD}transfer-encoding: chunked\r\n\r\n{}", chunk(text))
 }
 
-/// Sends a GET, stops the clock when the server has read it, and returns the error and how long that took.
+/// Sends a GET, pauses time after the server has read it, and returns the error and the duration.
 async fn fails(mut server: Loopback, client: Client, path: &str) -> (Error, Duration) {
     let get = client.rest().get().abs_path(path).send();
     let get = tokio::spawn(get);
@@ -53,8 +54,8 @@ async fn a_server_that_never_answers_is_given_up_after_65_seconds() {
     let server = Loopback::start([Then::hang("")]).await;
     let (address, client) = (server.address, server.client().build().unwrap());
     let (error, took) = fails(server, client, MAPS).await;
-    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(65)));
-    assert_eq!(error.to_string(), format!("GET http://{address}{MAPS}: no answer within 65s"));
+    assert_eq!(timeout(&error), TimeoutError::Response(seconds(65)));
+    assert_eq!(error.to_string(), format!("GET http://{address}{MAPS}: no response within 65s"));
     about(65, took);
 }
 
@@ -63,7 +64,7 @@ async fn half_a_head_is_no_answer() {
     let server = Loopback::start([Then::hang("HTTP/1.1 200 OK\r\ncontent-ty")]).await;
     let client = server.client().build().unwrap();
     let (error, took) = fails(server, client, MAPS).await;
-    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(65)));
+    assert_eq!(timeout(&error), TimeoutError::Response(seconds(65)));
     about(65, took);
 }
 
@@ -72,7 +73,7 @@ async fn a_watch_that_does_not_start_is_given_up_sooner() {
     let server = Loopback::start([Then::hang("")]).await;
     let client = server.client().build().unwrap();
     let (error, took) = fails(server, client, "/api/v1/configmaps?watch=true").await;
-    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(30)));
+    assert_eq!(timeout(&error), TimeoutError::Response(seconds(30)));
     about(30, took);
 }
 
@@ -87,8 +88,8 @@ async fn an_answer_that_stops_in_the_middle_of_a_chunk_is_given_up() {
     pause();
     let started = Instant::now();
     let error = body.try_next().await.unwrap_err();
-    assert_eq!(timeout(&error), TimeoutError::Silence(seconds(60)));
-    let wanted = format!("GET http://{}{MAPS}: the answer stopped in the middle: nothing came for 60s", server.address);
+    assert_eq!(timeout(&error), TimeoutError::Idle(seconds(60)));
+    let wanted = format!("GET http://{}{MAPS}: the response stalled: no data for 60s", server.address);
     assert_eq!(error.to_string(), wanted);
     about(60, started.elapsed());
 }
@@ -97,10 +98,10 @@ async fn an_answer_that_stops_in_the_middle_of_a_chunk_is_given_up() {
 async fn a_whole_list_that_stops_in_the_middle_fails_too() {
     let server = Loopback::start([Then::hang(&chunked("{\"kind\":"))]).await;
     let mut timeouts = super::no_timeouts();
-    timeouts.silence = Some(Duration::from_millis(20));
+    timeouts.idle = Some(Duration::from_millis(20));
     let client = server.client().timeouts(timeouts).build().unwrap();
     let error = client.rest().get().abs_path(MAPS).send().await.unwrap_err();
-    assert_eq!(timeout(&error), TimeoutError::Silence(Duration::from_millis(20)));
+    assert_eq!(timeout(&error), TimeoutError::Idle(Duration::from_millis(20)));
 }
 
 #[tokio::test]
@@ -113,8 +114,8 @@ async fn a_watch_that_falls_silent_is_given_up() {
     pause();
     let started = Instant::now();
     let error = body.try_next().await.unwrap_err();
-    assert_eq!(timeout(&error), TimeoutError::WatchSilence(seconds(180)));
-    assert!(error.to_string().ends_with(": nothing came from the watch for 180s"), "{error}");
+    assert_eq!(timeout(&error), TimeoutError::WatchIdle(seconds(180)));
+    assert!(error.to_string().ends_with(": no data from the watch for 180s"), "{error}");
     about(180, started.elapsed());
 }
 
@@ -140,7 +141,7 @@ async fn a_log_that_is_followed_may_be_silent() {
     assert!(tokio::time::timeout(seconds(3600), body.next()).await.is_err());
 }
 
-/// A list may take as long as it likes as long as it comes.
+/// A list may take any time as long as data comes.
 #[tokio::test(start_paused = true)]
 async fn a_slow_list_is_not_silent() {
     let slow = tower::service_fn(|_| async {
@@ -158,7 +159,7 @@ async fn a_slow_list_is_not_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_has_its_own_limit_which_the_server_is_told() {
+async fn a_request_sends_its_own_timeout_to_the_server() {
     let (service, seen) = server(|_, _| answer(200, MAP));
     let slow = tower::service_fn(move |request| {
         let service = service.clone();
@@ -170,15 +171,15 @@ async fn a_request_has_its_own_limit_which_the_server_is_told() {
     let client = builder().build_over(slow).unwrap();
     let get = |limit| client.rest().get().abs_path("/version").timeout(limit).send();
     let error = get(seconds(2)).await.unwrap_err();
-    assert_eq!(timeout(&error), TimeoutError::Answer(seconds(2)));
+    assert_eq!(timeout(&error), TimeoutError::Response(seconds(2)));
     get(seconds(7)).await.unwrap();
     assert_eq!(seen.all()[0].uri(), "/version?timeout=7s");
-    // The longest that the server can read.
+    // The longest timeout that the server can read.
     get(Duration::MAX).await.unwrap();
     assert_eq!(seen.all()[1].uri(), "/version?timeout=9223372036s");
 }
 
-/// A body that comes a byte at a time, one each 3 s.
+/// A body of single bytes, one every 3 s.
 fn trickle() -> impl http_body::Body<Data = bytes::Bytes, Error = std::io::Error> + Send {
     http_body_util::StreamBody::new(futures::stream::unfold(0, |sent| async move {
         tokio::time::sleep(seconds(3)).await;
@@ -186,7 +187,7 @@ fn trickle() -> impl http_body::Body<Data = bytes::Bytes, Error = std::io::Error
     }))
 }
 
-/// That of a stream covers only its head, because a stream has no end that could be waited for.
+/// The timeout of a stream covers its head only: a stream has no end.
 #[tokio::test(start_paused = true)]
 async fn a_request_s_timeout_covers_the_body_of_an_answer_that_is_read_to_its_end() {
     for code in [200, 500] {
@@ -201,7 +202,7 @@ async fn a_request_s_timeout_covers_the_body_of_an_answer_that_is_read_to_its_en
         assert_eq!((timeout(&error), started.elapsed().as_secs()), (TimeoutError::Request(seconds(5)), 5));
         assert_eq!(
             error.to_string(),
-            format!("GET {}{MAPS}?timeout=5s: the answer was not complete within 5s", super::SERVER)
+            format!("GET {}{MAPS}?timeout=5s: the response was not complete within 5s", super::SERVER)
         );
         if code == 200 {
             let parts: Vec<_> = get().stream().await.unwrap().try_collect().await.unwrap();
@@ -210,16 +211,16 @@ async fn a_request_s_timeout_covers_the_body_of_an_answer_that_is_read_to_its_en
     }
 }
 
-/// The longest and the shortest of each limit, in every kind of request that it applies to.
+/// The longest and the shortest value of each limit, in every class of request that it applies to.
 #[tokio::test(start_paused = true)]
 async fn no_limit_is_too_long_or_too_short() {
     let all = |limit| {
         let mut timeouts = Timeouts::default();
         timeouts.connect = Some(limit);
-        timeouts.answer = Some(limit);
-        timeouts.silence = Some(limit);
-        timeouts.watch_start = Some(limit);
-        timeouts.watch_silence = Some(limit);
+        timeouts.response = Some(limit);
+        timeouts.idle = Some(limit);
+        timeouts.watch_response = Some(limit);
+        timeouts.watch_idle = Some(limit);
         timeouts
     };
     let paths = [MAPS, "/api/v1/configmaps?watch=true&allowWatchBookmarks=true"];
@@ -237,14 +238,14 @@ async fn no_limit_is_too_long_or_too_short() {
     for path in paths {
         let client = builder().timeouts(all(Duration::ZERO)).build_over(slow).unwrap();
         let error = client.rest().get().abs_path(path).send().await.unwrap_err();
-        assert_eq!(timeout(&error), TimeoutError::Answer(Duration::ZERO));
+        assert_eq!(timeout(&error), TimeoutError::Response(Duration::ZERO));
         let client = builder().build_over(slow).unwrap();
         let error = client.rest().get().abs_path(path).timeout(Duration::ZERO).send().await.unwrap_err();
-        assert_eq!(timeout(&error), TimeoutError::Answer(Duration::ZERO));
+        assert_eq!(timeout(&error), TimeoutError::Response(Duration::ZERO));
     }
 }
 
-/// Over a socket, where the connector has a timer of its own.
+/// Over a socket, where the connector has its own timer.
 #[tokio::test]
 async fn a_connection_may_be_waited_for_without_end() {
     let server = Loopback::start([Then::json(MAP)]).await;
@@ -257,7 +258,7 @@ async fn a_connection_may_be_waited_for_without_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_runs_is_a_refused_connection() {
+async fn a_closed_port_is_a_refused_connection() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -268,7 +269,7 @@ async fn a_server_that_nobody_runs_is_a_refused_connection() {
     assert!(text.contains(&format!("GET http://{address}{MAPS}")) && text.contains("refused"), "{text}");
 }
 
-/// A server whose queue of connections is full does not even say no.
+/// A server with a full backlog does not even refuse connections.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_not_made_is_given_up_after_30_seconds() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -287,7 +288,7 @@ async fn a_connection_that_is_not_made_is_given_up_after_30_seconds() {
     about(30, started.elapsed());
 }
 
-/// A server that begins its answer after `head`, and sends the only part of its body `silence` later.
+/// A server that sends the head of its response after `head`, and its body `silence` later.
 fn late(head: Duration, silence: Duration) -> Client {
     let late = tower::service_fn(move |_| async move {
         tokio::time::sleep(head).await;
@@ -300,7 +301,7 @@ fn late(head: Duration, silence: Duration) -> Client {
     builder().build_over(late).unwrap()
 }
 
-/// The limits that [`Timeouts`] documents, unless a client sets others. That of a connection has a test of its own above,
+/// The default limits that [`Timeouts`] documents. The one for connections has its own test above,
 /// over a socket.
 #[tokio::test(start_paused = true)]
 async fn what_comes_just_within_a_documented_limit_is_taken_and_what_comes_after_it_is_not() {
@@ -314,9 +315,9 @@ async fn what_comes_just_within_a_documented_limit_is_taken_and_what_comes_after
         get(limit - tick).await.unwrap();
         let started = Instant::now();
         let error = get(limit + tick).await.unwrap_err();
-        assert_eq!((timeout(&error), started.elapsed()), (TimeoutError::Answer(limit), limit), "{path}");
+        assert_eq!((timeout(&error), started.elapsed()), (TimeoutError::Response(limit), limit), "{path}");
     }
-    let bodies = [(MAPS, TimeoutError::Silence(seconds(60))), (watch, TimeoutError::WatchSilence(seconds(180)))];
+    let bodies = [(MAPS, TimeoutError::Idle(seconds(60))), (watch, TimeoutError::WatchIdle(seconds(180)))];
     for (path, wanted) in bodies {
         let get = |silence| async move { late(Duration::ZERO, silence).rest().get().abs_path(path).send().await };
         get(wanted.limit() - tick).await.unwrap();
@@ -326,7 +327,7 @@ async fn what_comes_just_within_a_documented_limit_is_taken_and_what_comes_after
     }
 }
 
-/// A connection is asked now and then whether it is still alive: the system says so of each socket.
+/// The system's table of sockets shows the keepalive timer of each connection.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn connections_are_kept_alive() {
@@ -336,7 +337,7 @@ async fn connections_are_kept_alive() {
         steersman_client::Client::builder(steersman_client::Config::new(url.parse().unwrap())).build().unwrap();
     let asking = tokio::spawn(async move { client.rest().get().abs_path("/version").send().await });
     let (mut stream, peer) = listener.accept().await.unwrap();
-    // So that nothing is left to be sent, for which there would be another timer.
+    // Nothing is left to send, which would have another timer.
     tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4096]).await.unwrap();
     let port = format!(":{:04X}", peer.port());
     let keepalive = async {
@@ -344,7 +345,7 @@ async fn connections_are_kept_alive() {
             let sockets = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
             let mut sockets = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
             let ours = sockets.find(|fields| fields.get(1).is_some_and(|local| local.ends_with(&port))).unwrap();
-            // 2 is the timer of keepalive.
+            // 2 is the keepalive timer.
             if ours[5].starts_with("02:") {
                 break;
             }

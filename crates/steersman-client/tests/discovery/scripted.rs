@@ -1,4 +1,4 @@
-//! A server that answers as it is told.
+//! A server with scripted responses.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, DefaultHasher};
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 use steersman_client::{Client, Config};
 use tokio::sync::Semaphore;
 
-/// Answers by path, 404 for all others.
+/// Responds by path, with 404 for all others.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     answers: Arc<Mutex<HashMap<String, (StatusCode, Value)>>>,
     asked: Arc<Mutex<Vec<(String, String)>>>,
-    /// A request takes one of these before it is answered.
+    /// A request takes a permit before it gets its response.
     turns: Arc<Semaphore>,
-    /// Whether a request for the aggregated form is answered with 406.
+    /// Whether a request for the aggregated form gets 406.
     refuses_aggregated: bool,
-    /// Whether it sends etags, and what they were compared with has not changed.
+    /// Whether the server sends etags, and responds 304 to one that has not changed.
     etags: bool,
     unchanged: Arc<AtomicUsize>,
 }
@@ -40,7 +40,7 @@ impl Scripted {
         }
     }
 
-    /// It lets so many requests through, until [`Self::allow`].
+    /// A server that lets `turns` requests through, until [`Self::allow`].
     pub(crate) fn with_turns(turns: usize) -> Self {
         Self { turns: Arc::new(Semaphore::new(turns)), ..Self::new() }
     }
@@ -55,7 +55,7 @@ impl Scripted {
         self
     }
 
-    /// How often it answered that nothing has changed.
+    /// How many responses were 304.
     pub(crate) fn unchanged(&self) -> usize {
         self.unchanged.load(Ordering::SeqCst)
     }
@@ -73,14 +73,14 @@ impl Scripted {
         self
     }
 
-    /// The paths that were asked for, in order of the alphabet, since this was called last.
+    /// The requested paths since the last call, in alphabetical order.
     pub(crate) fn asked(&self) -> Vec<String> {
         let mut asked: Vec<String> = self.asked.lock().unwrap().drain(..).map(|(path, _)| path).collect();
         asked.sort();
         asked
     }
 
-    /// What was accepted in answer to the last request for `path`.
+    /// The `Accept` header of the last request for `path`.
     pub(crate) fn accepted(&self, path: &str) -> String {
         let asked = self.asked.lock().unwrap();
         asked.iter().rev().find(|(asked, _)| asked == path).unwrap().1.clone()

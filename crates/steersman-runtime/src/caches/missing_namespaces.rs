@@ -1,7 +1,7 @@
 //! A hint for a declared namespace that does not exist: its cache is empty, and nothing else shows why.
 
 use steersman_cache::{Object, Subscription};
-use steersman_client::{ApiResource, Client, Place};
+use steersman_client::{ApiResource, Client, NamespaceScope};
 
 /// Logs, after the first list, which of the namespaces of a cache do not exist. Only empty ones are asked for, once each. A
 /// client that may not read namespaces gets no hint.
@@ -15,7 +15,7 @@ pub(super) async fn warn<K: Object>(
 ) {
     let Some(objects) = objects.changed().await else { return };
     let is_empty = |namespace: &&String| objects.iter().all(|object| object.meta().namespace() != namespace.as_str());
-    let api = client.dynamic(&resource(), Place::Cluster).metadata();
+    let api = client.dynamic(&resource(), NamespaceScope::Cluster).metadata();
     for namespace in namespaces.iter().filter(is_empty) {
         if let Ok(None) = api.get_opt(namespace).await {
             tracing::warn!(

@@ -9,20 +9,20 @@ use steersman_cache::ObjectKey;
 use steersman_client::ObjectMeta;
 use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, Operator};
 
-use super::{Declared, Scope};
+use super::{CacheEntry, Scope};
 use crate::error::{Error, NotCached};
-use crate::writes::Which;
+use crate::read_your_writes::ReadScope;
 
 /// Whether an informer keeps an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeps {
+pub(crate) enum Selected {
     Yes,
     No,
     /// The selector names a field or label that is not known here.
     Unknown,
 }
 
-impl Keeps {
+impl Selected {
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::No, _) | (_, Self::No) => Self::No,
@@ -32,7 +32,7 @@ impl Keeps {
     }
 }
 
-impl Declared {
+impl CacheEntry {
     /// Whether objects leave the cache only when they are deleted.
     pub(crate) fn is_unselective(&self) -> bool {
         self.labels.is_none() && self.fields.is_none()
@@ -45,77 +45,77 @@ impl Declared {
 
     /// Whether the cache keeps an object with these labels and fields. `None` stands for unknown labels, and for an
     /// unknown field.
-    pub(crate) fn keeps<'a>(
+    pub(crate) fn selects<'a>(
         &'a self,
         key: &'a ObjectKey,
         labels: Option<&BTreeMap<String, String>>,
         field: impl Fn(&str) -> Option<&'a str>,
-    ) -> Keeps {
+    ) -> Selected {
         let by_labels = match (&self.labels, labels) {
-            (None, _) => Keeps::Yes,
-            (Some(_), None) => Keeps::Unknown,
+            (None, _) => Selected::Yes,
+            (Some(_), None) => Selected::Unknown,
             (Some(selector), Some(labels)) if selector.matches(|label| labels.get(label).map(String::as_str)) => {
-                Keeps::Yes
+                Selected::Yes
             }
-            _ => Keeps::No,
+            _ => Selected::No,
         };
         let namespace = key.namespace().unwrap_or_default();
-        let by_fields = self.keeps_fields(|name| match name {
+        let by_fields = self.selects_fields(|name| match name {
             "metadata.name" => Some(key.name()),
             "metadata.namespace" => Some(namespace),
             name => field(name),
         });
-        self.keeps_namespace(namespace).and(by_labels).and(by_fields)
+        self.selects_namespace(namespace).and(by_labels).and(by_fields)
     }
 
     /// Whether the cache can hold an object with this key, now or later. Namespace and name never change.
     pub(crate) fn can_hold(&self, key: &ObjectKey) -> bool {
-        self.keeps(key, None, |_| None) != Keeps::No
+        self.selects(key, None, |_| None) != Selected::No
     }
 
     /// Whether the cache keeps a whole object.
-    pub(crate) fn keeps_object<K: Serialize>(&self, key: &ObjectKey, meta: &ObjectMeta, object: &K) -> Keeps {
+    pub(crate) fn selects_object<K: Serialize>(&self, key: &ObjectKey, meta: &ObjectMeta, object: &K) -> Selected {
         let fields = selected_values([self], object);
         let none = BTreeMap::new();
-        self.keeps(key, Some(meta.labels.as_ref().unwrap_or(&none)), |field| fields.get(field).map(String::as_str))
+        self.selects(key, Some(meta.labels.as_ref().unwrap_or(&none)), |field| fields.get(field).map(String::as_str))
     }
 
-    fn keeps_namespace(&self, namespace: &str) -> Keeps {
+    fn selects_namespace(&self, namespace: &str) -> Selected {
         let namespaces = &self.scope.namespaces;
         match namespaces.is_empty() || namespaces.iter().any(|ours| ours == namespace) {
-            true => Keeps::Yes,
-            false => Keeps::No,
+            true => Selected::Yes,
+            false => Selected::No,
         }
     }
 
-    fn keeps_fields<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> Keeps {
+    fn selects_fields<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> Selected {
         let requirements = self.fields.iter().flat_map(FieldSelector::requirements);
         let each = requirements.map(|requirement| match field(&requirement.field) {
-            None => Keeps::Unknown,
-            Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Keeps::Yes,
-            Some(_) => Keeps::No,
+            None => Selected::Unknown,
+            Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Selected::Yes,
+            Some(_) => Selected::No,
         });
-        each.fold(Keeps::Yes, Keeps::and)
+        each.fold(Selected::Yes, Selected::and)
     }
 
     /// An error if the cache can never hold what is read: an empty answer would be taken for "does not exist".
-    pub(crate) fn check_covers(&self, which: Which<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
+    pub(crate) fn check_covers(&self, which: ReadScope<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
         match which {
-            Which::One(key) if !self.can_hold(key) => {
+            ReadScope::One(key) if !self.can_hold(key) => {
                 return Err(self.outside(format!("{} {key}", self.identity.kind), key.namespace()));
             }
-            Which::Namespace(namespace) => {
-                let by_field = self.keeps_fields(|field| (field == "metadata.namespace").then_some(namespace));
-                if self.keeps_namespace(namespace).and(by_field) == Keeps::No {
+            ReadScope::Namespace(namespace) => {
+                let by_field = self.selects_fields(|field| (field == "metadata.namespace").then_some(namespace));
+                if self.selects_namespace(namespace).and(by_field) == Selected::No {
                     let what = format!("{} in namespace {namespace:?}", self.identity.kind);
                     return Err(self.outside(what, Some(namespace)));
                 }
             }
-            Which::One(_) | Which::All => {}
+            ReadScope::One(_) | ReadScope::All => {}
         }
         match (&self.labels, labels) {
             (Some(ours), Some(labels)) if are_disjoint(ours, labels) => {
-                let namespace = if let Which::Namespace(namespace) = which { Some(namespace) } else { None };
+                let namespace = if let ReadScope::Namespace(namespace) = which { Some(namespace) } else { None };
                 Err(self.outside(format!("{} with labels {labels}", self.identity.kind), namespace))
             }
             _ => Ok(()),
@@ -127,10 +127,10 @@ impl Declared {
         let selection = self.scope.describe();
         let mut fix = String::new();
         let call = &self.identity.call;
-        match namespace.filter(|namespace| self.keeps_namespace(namespace) == Keeps::No) {
+        match namespace.filter(|namespace| self.selects_namespace(namespace) == Selected::No) {
             Some(namespace) => {
-                let declared = self.scope.namespaces.iter().map(String::as_str).chain([namespace]);
-                let calls: String = declared.map(|namespace| format!(".namespace({namespace:?})")).collect();
+                let entry = self.scope.namespaces.iter().map(String::as_str).chain([namespace]);
+                let calls: String = entry.map(|namespace| format!(".namespace({namespace:?})")).collect();
                 let _ = write!(fix, "declare {call}{calls}, or {call} for all namespaces");
             }
             None => {
@@ -163,10 +163,10 @@ impl Scope {
 /// The values of all fields of an object by which any of these caches selects, as far as the object has them. An absent
 /// field may have a default that only the server knows.
 pub(crate) fn selected_values<'a, K: Serialize>(
-    caches: impl IntoIterator<Item = &'a Declared>,
+    caches: impl IntoIterator<Item = &'a CacheEntry>,
     object: &K,
 ) -> BTreeMap<String, String> {
-    let mut names = caches.into_iter().flat_map(Declared::selected_fields).peekable();
+    let mut names = caches.into_iter().flat_map(CacheEntry::selected_fields).peekable();
     if names.peek().is_none() {
         return BTreeMap::new();
     }

@@ -7,24 +7,24 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::layers::words;
-use crate::stop::{Stop, Stopper};
-use crate::{Error, Failure};
+use crate::layer::panic_message;
+use crate::stop::{StopSignal, Stopper};
+use crate::{Error, ReconcileError};
 
 /// What those have who are told to stop when the grace period is over already: enough to hear it.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
+const MIN_GRACE: Duration = Duration::from_millis(100);
 
-pub(super) type PartFuture = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+pub(super) type RunnableFuture = Pin<Box<dyn Future<Output = Result<(), ReconcileError>> + Send>>;
 
-pub(super) struct Part {
+pub(super) struct Runnable {
     pub(super) name: String,
     pub(super) group: Group,
-    pub(super) run: Box<dyn FnOnce(Launch) -> PartFuture + Send>,
+    pub(super) run: Box<dyn FnOnce(Launch) -> RunnableFuture + Send>,
 }
 
-/// What a part is started with.
+/// What a runnable is started with.
 pub(crate) struct Launch {
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopSignal,
     /// It was added after the caches of the manager had synced.
     pub(crate) late: bool,
 }
@@ -35,23 +35,26 @@ pub(super) enum Group {
     /// Started first, stopped last.
     Servers,
     Runnables,
+    /// Holds the lease until controllers and elected runnables have stopped.
+    Elector,
+    ElectedRunnables,
     Controllers,
 }
 
 /// The parts that run.
 #[derive(Default)]
 pub(super) struct Running {
-    tasks: JoinSet<Result<(), Failure>>,
-    parts: HashMap<Id, (Group, String, AbortHandle)>,
+    tasks: JoinSet<Result<(), ReconcileError>>,
+    runnables: HashMap<Id, (Group, String, AbortHandle)>,
     stoppers: HashMap<Group, Stopper>,
-    cut_off: Vec<String>,
+    aborted: Vec<String>,
 }
 
 impl Running {
-    pub(super) fn start(&mut self, part: Part, late: bool) {
-        let stop = self.stopper(part.group).token();
-        let task = self.tasks.spawn((part.run)(Launch { stop, late }));
-        self.parts.insert(task.id(), (part.group, part.name, task));
+    pub(super) fn start(&mut self, runnable: Runnable, late: bool) {
+        let stop = self.stopper(runnable.group).signal();
+        let task = self.tasks.spawn((runnable.run)(Launch { stop, late }));
+        self.runnables.insert(task.id(), (runnable.group, runnable.name, task));
     }
 
     fn stopper(&mut self, group: Group) -> &Stopper {
@@ -59,10 +62,10 @@ impl Running {
     }
 
     fn runs(&self, group: Group) -> bool {
-        self.parts.values().any(|(other, ..)| *other == group)
+        self.runnables.values().any(|(other, ..)| *other == group)
     }
 
-    /// Waits for a part to end; for ever if there is none. An error names the part that failed.
+    /// Waits for a runnable to end; for ever if there is none. An error names the runnable that failed.
     pub(super) async fn ended(&mut self) -> Result<(), Error> {
         let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
         let (id, problem) = match ended {
@@ -70,30 +73,30 @@ impl Running {
             Ok((id, Err(failure))) => (id, Some(failure.to_string())),
             Err(error) => {
                 let id = error.id();
-                (id, error.try_into_panic().ok().map(|panic| format!("it panicked: {}", words(&*panic))))
+                (id, error.try_into_panic().ok().map(|panic| format!("it panicked: {}", panic_message(&*panic))))
             }
         };
-        let part = self.parts.remove(&id).map_or_else(String::new, |(_, name, _)| name);
-        problem.map_or(Ok(()), |problem| Err(Error::Part { part, problem }))
+        let name = self.runnables.remove(&id).map_or_else(String::new, |(_, name, _)| name);
+        problem.map_or(Ok(()), |problem| Err(Error::Runnable { name, problem }))
     }
 
     /// Stops a group, and cuts off the parts that do not end in time.
     pub(super) async fn stop(&mut self, group: Group, deadline: Instant) {
         self.stopper(group).stop();
-        let deadline = at_least_a_moment(deadline);
+        let deadline = with_min_grace(deadline);
         while self.runs(group) {
             match timeout_at(deadline, self.ended()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "a part failed while the manager stopped"),
+                Ok(Err(error)) => tracing::error!(%error, "a runnable failed while the manager stopped"),
                 Err(_) => break,
             }
         }
-        for (_, name, task) in self.parts.values().filter(|(other, ..)| *other == group) {
+        for (_, name, task) in self.runnables.values().filter(|(other, ..)| *other == group) {
             task.abort();
-            self.cut_off.push(name.clone());
+            self.aborted.push(name.clone());
         }
         // One that never waits for anything cannot be cut off, and is not waited for either.
-        let _ = timeout(LAST_MOMENT, async {
+        let _ = timeout(MIN_GRACE, async {
             while self.runs(group) {
                 let _ = self.ended().await;
             }
@@ -101,14 +104,19 @@ impl Running {
         .await;
     }
 
+    /// Whether all that was stopped so far ended in time.
+    pub(super) fn ended_in_time(&self) -> bool {
+        self.aborted.is_empty()
+    }
+
     /// The names of those that did not end in time.
-    pub(super) fn cut_off(mut self) -> Vec<String> {
-        self.cut_off.sort();
-        self.cut_off
+    pub(super) fn aborted(mut self) -> Vec<String> {
+        self.aborted.sort();
+        self.aborted
     }
 }
 
 /// This time, or a moment from now if it has passed.
-pub(super) fn at_least_a_moment(deadline: Instant) -> Instant {
-    deadline.max(Instant::now() + LAST_MOMENT)
+pub(super) fn with_min_grace(deadline: Instant) -> Instant {
+    deadline.max(Instant::now() + MIN_GRACE)
 }

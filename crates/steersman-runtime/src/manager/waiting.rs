@@ -55,8 +55,8 @@ fn summary(waiting: &[ReflectorStatus]) -> String {
     for status in waiting {
         let (reason, why) = why(status);
         match groups.iter_mut().find(|(other, text, _)| (reason.is_some() && *other == reason) || *text == why) {
-            Some((_, _, names)) => names.push(&status.what),
-            None => groups.push((reason, why, vec![&status.what])),
+            Some((_, _, names)) => names.push(&status.resource),
+            None => groups.push((reason, why, vec![&status.resource])),
         }
     }
     let mut left = NAMED_MAX;
@@ -102,10 +102,10 @@ mod tests {
 
     use super::*;
 
-    fn status(what: &str, reason: Reason, cause: &str) -> ReflectorStatus {
+    fn status(resource: &str, reason: Reason, cause: &str) -> ReflectorStatus {
         let error = ReflectorError { reason, message: String::new(), cause: cause.to_owned(), at: Instant::now() };
         ReflectorStatus {
-            what: what.to_owned(),
+            resource: resource.to_owned(),
             phase: Phase::Starting,
             since: Instant::now(),
             last_error: Some(error),

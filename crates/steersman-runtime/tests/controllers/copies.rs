@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use steersman_client::{Client, ObjectMeta, PostParams};
-use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, kind, reconcile_fn, set_controller_reference};
+use steersman_client::{ObjectMeta, PostParams};
+use steersman_runtime::owner::set_controller_reference;
+use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 use steersman_testing::Embedded;
 
 fn named(name: &str) -> ObjectMeta {
@@ -13,7 +14,7 @@ fn named(name: &str) -> ObjectMeta {
 }
 
 /// Copies a ConfigMap into a Secret that it owns.
-async fn copy(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
+async fn copy(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
     let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
     if map.meta().label("copy") != Some("yes") {
         return Ok(Action::done());
@@ -36,7 +37,7 @@ async fn copy(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure
 #[tokio::test(start_paused = true)]
 async fn a_controller_makes_what_its_objects_want_and_repairs_it() {
     let embedded = Embedded::start();
-    let client = Client::from(embedded.client());
+    let client = embedded.client();
     let manager = Manager::new(client.clone());
     let controller = manager
         .controller(kind::<ConfigMap>())

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{
-    Action, Context, DynReconciler, Failure, Layer, Object, ObjectKey, ReconcileFuture, kind, reconcile_fn,
-};
+use steersman_runtime::layer::{Layer, Next, ReconcileFuture, layer_fn};
+use steersman_runtime::{Action, Context, Object, ObjectKey, ReconcileError, kind, reconcile_fn};
 
 use crate::support::*;
 
@@ -13,16 +12,11 @@ use crate::support::*;
 struct Note(&'static str, Log<String>);
 
 impl<K: Object> Layer<K> for Note {
-    fn around<'a>(
-        &'a self,
-        inner: &'a dyn DynReconciler<K>,
-        ctx: &'a Context<K>,
-        key: &'a ObjectKey,
-    ) -> ReconcileFuture<'a> {
+    fn around<'a>(&'a self, next: Next<'a, K>) -> ReconcileFuture<'a> {
         Box::pin(async move {
             let span = tracing::Span::current().metadata().map_or("none", tracing::Metadata::name);
             self.1.note(format!("{} before, in span {span}", self.0));
-            let result = inner.reconcile(ctx, key).await;
+            let result = next.reconcile().await;
             self.1.note(format!(
                 "{} after: {}",
                 self.0,
@@ -44,7 +38,7 @@ async fn layers_are_in_this_order() {
         let notes = notes.clone();
         async move {
             notes.note("reconcile");
-            std::future::pending::<Result<Action, Failure>>().await
+            std::future::pending::<Result<Action, ReconcileError>>().await
         }
     });
     manager
@@ -62,8 +56,8 @@ async fn layers_are_in_this_order() {
             "first before, in span reconcile",
             "second before, in span reconcile",
             "reconcile",
-            "second after: it took longer than 5s and was ended",
-            "first after: it took longer than 5s and was ended",
+            "second after: the reconcile did not end within 5s",
+            "first after: the reconcile did not end within 5s",
         ]
     );
     assert!(running.stop().await.is_ok());
@@ -76,7 +70,7 @@ async fn a_layer_sees_a_panic_as_a_failure() {
     let log = Log::new();
     let reconciler = reconcile_fn(|_: Context<ConfigMap>, key: ObjectKey| async move {
         assert_ne!(key.name(), "a", "this is the test");
-        Ok::<_, Failure>(Action::done())
+        Ok(Action::done())
     });
     manager
         .controller(kind::<ConfigMap>().namespace("default"))
@@ -86,7 +80,7 @@ async fn a_layer_sees_a_panic_as_a_failure() {
     let running = run(&manager).await;
     eventually("one is over", || log.len() >= 2).await;
     let after = &log.all()[1];
-    assert!(after.starts_with("mine after: it panicked: ") && after.contains("this is the test"), "{after}");
+    assert!(after.starts_with("mine after: the reconcile panicked: ") && after.contains("this is the test"), "{after}");
     running.stop().await.unwrap();
 }
 
@@ -94,16 +88,11 @@ async fn a_layer_sees_a_panic_as_a_failure() {
 struct Instead;
 
 impl<K: Object> Layer<K> for Instead {
-    fn around<'a>(
-        &'a self,
-        inner: &'a dyn DynReconciler<K>,
-        ctx: &'a Context<K>,
-        key: &'a ObjectKey,
-    ) -> ReconcileFuture<'a> {
-        match key.name() {
+    fn around<'a>(&'a self, next: Next<'a, K>) -> ReconcileFuture<'a> {
+        match next.key().name() {
             "skipped" => Box::pin(async { Ok(Action::done()) }),
             "broken" => panic!("the layer is broken"),
-            _ => inner.reconcile(ctx, key),
+            _ => next.reconcile(),
         }
     }
 }
@@ -126,7 +115,7 @@ async fn a_layer_can_answer_instead_and_one_that_panics_fails_its_reconcile_only
     eventually("it failed several times", || controller.failures(&key("broken")) > 3).await;
     assert_eq!(log.all(), ["a"]);
     let last = controller.last_error(&key("broken")).unwrap().to_string();
-    assert_eq!(last, "it panicked: the layer is broken");
+    assert_eq!(last, "the reconcile panicked: the layer is broken");
     let text = logged.text();
     let line = text.lines().find(|line| line.contains("the layer is broken")).unwrap_or_else(|| panic!("{text}"));
     assert!(line.contains("WARN") && line.contains("key=\"default/broken\""), "{line}");
@@ -146,7 +135,7 @@ async fn a_reconcile_runs_in_a_span_with_the_controller_and_the_key() {
         notes.note("called");
         async {
             tracing::info!("hello from the reconciler");
-            Err::<Action, _>(Failure::terminal("this cannot be"))
+            Err(ReconcileError::terminal("this cannot be"))
         }
     });
     manager.controller(kind::<ConfigMap>().namespace("default")).named("web-maker").complete(reconciler).unwrap();
@@ -168,11 +157,32 @@ async fn failures_are_logged_also_where_spans_are_not_wanted() {
     let (manager, client) = manager();
     Maps::new(&client).create("a").await;
     let (logged, _guard) = traced_at(tracing::Level::WARN);
-    let reconciler =
-        reconcile_fn(|_: Context<ConfigMap>, _| async { Err::<Action, _>(Failure::terminal("this cannot be")) });
+    let reconciler = reconcile_fn(|_: Context<ConfigMap>, _| async { Err(ReconcileError::terminal("this cannot be")) });
     manager.controller(kind::<ConfigMap>().namespace("default")).complete(reconciler).unwrap();
     let running = run(&manager).await;
     settle().await;
     assert!(logged.text().contains("this cannot be"), "{}", logged.text());
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_is_a_layer() {
+    let (manager, client) = manager();
+    Maps::new(&client).create("a").await;
+    let log = Log::new();
+    let notes = log.clone();
+    let note = layer_fn(move |next| {
+        let notes = notes.clone();
+        Box::pin(async move {
+            let (controller, key) = (next.context().controller(), next.key());
+            let result = next.reconcile().await;
+            notes.note(format!("{controller} {key}: {result:?}"));
+            result
+        })
+    });
+    manager.controller(kind::<ConfigMap>().namespace("default")).layer(note).complete(crate::noting(&log)).unwrap();
+    let running = run(&manager).await;
+    eventually("one is over", || log.len() >= 2).await;
+    assert_eq!(log.all(), ["a", "configmap default/a: Ok(Action { after: None })"]);
     running.stop().await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! What controllers do, on the embedded server in process.
 
+mod contexts;
 mod copies;
 mod layers;
 mod low_road;
@@ -13,7 +14,7 @@ mod support;
 mod workers;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Failure, ObjectKey, Reconciler, reconcile_fn};
+use steersman_runtime::{Action, Context, ObjectKey, Reconciler, reconcile_fn};
 
 use support::Log;
 
@@ -22,6 +23,6 @@ fn noting(log: &Log<String>) -> impl Reconciler<ConfigMap> + use<> {
     let log = log.clone();
     reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
         log.note(key.name());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Controller, Failure, Manager, ObjectKey, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, Controller, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 use steersman_workqueue::ItemFastSlowRateLimiter;
 use tokio::time::{Instant, sleep};
 
@@ -43,8 +43,8 @@ fn scripted(script: impl IntoIterator<Item = Do>) -> Scripted {
             match next.unwrap_or(Do::Done) {
                 Do::Done => Ok(Action::done()),
                 Do::Again(seconds) => Ok(Action::requeue_after(Duration::from_secs(seconds))),
-                Do::Fail => Err(Failure::message("it is not there yet")),
-                Do::FailForGood => Err(Failure::terminal("it never will be")),
+                Do::Fail => Err(ReconcileError::message("it is not there yet")),
+                Do::FailForGood => Err(ReconcileError::terminal("it never will be")),
                 Do::Panic => panic!("it is too much"),
                 Do::Hang => std::future::pending().await,
             }
@@ -110,7 +110,7 @@ async fn failures_of_one_key_do_not_slow_another() {
     let notes = log.clone();
     let reconciler = reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
         notes.note(key.name());
-        async move { if key.name() == "bad" { Err(Failure::message("bad")) } else { Ok(Action::done()) } }
+        async move { if key.name() == "bad" { Err(ReconcileError::message("bad")) } else { Ok(Action::done()) } }
     });
     let controller = manager.controller(kind::<ConfigMap>().namespace("default")).complete(reconciler).unwrap();
     let running = run(&manager).await;
@@ -195,10 +195,10 @@ async fn the_failures_and_the_last_error_of_a_key_can_be_asked_for() {
     let asked = |times| test.controller.failures(&key("a")) == times;
     eventually("it has panicked", || asked(2)).await;
     let last = test.controller.last_error(&key("a")).unwrap().to_string();
-    assert_eq!(last, "it panicked: it is too much");
+    assert_eq!(last, "the reconcile panicked: it is too much");
     eventually("it took too long", || asked(3)).await;
     let last = test.controller.last_error(&key("a")).unwrap().to_string();
-    assert!(last.contains("longer than 40s"), "{last}");
+    assert!(last.contains("did not end within 40s"), "{last}");
     eventually("it succeeded", || asked(0)).await;
     assert!(test.controller.last_error(&key("a")).is_none());
     assert!(test.controller.last_error(&key("never heard of")).is_none());
@@ -225,7 +225,7 @@ async fn another_rate_limiter_says_when() {
     let (notes, began) = (log.clone(), Instant::now());
     let reconciler = reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
         notes.push((key.name().to_owned(), began.elapsed()));
-        async { Err::<Action, _>(Failure::message("no")) }
+        async { Err(ReconcileError::message("no")) }
     });
     let limiter = ItemFastSlowRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60), 2);
     manager.controller(kind::<ConfigMap>().namespace("default")).rate_limiter(limiter).complete(reconciler).unwrap();

@@ -2,15 +2,15 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
 use steersman_client::{Api, ApiResource, Client, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use steersman_runtime::owner::{set_controller_reference, set_owner_reference};
 use steersman_runtime::{
-    Action, Context, Failure, Kind, Manager, Object, ObjectKey, dynamic, dynamic_metadata, kind, metadata,
-    reconcile_fn, set_controller_reference, set_owner_reference,
+    Action, Context, Kind, Manager, Object, ObjectKey, dynamic, dynamic_metadata, kind, metadata, reconcile_fn,
 };
 use steersman_testing::Embedded;
 
 use crate::noting;
-use crate::support::network::{Fault, Network};
 use crate::support::*;
+use crate::support::{Fault, faulty_network};
 
 /// Creates a Secret that belongs to these: the first controls it.
 async fn create_secret(client: &Client, name: &str, owners: &[&ConfigMap]) {
@@ -94,7 +94,7 @@ async fn an_object_that_changes_hands_has_both_owners_reconciled() {
     let mut secret = secrets(&client).get("s").await.unwrap();
     secret.metadata.owner_references = None;
     set_controller_reference(&b, &mut secret).unwrap();
-    secrets(&client).replace("s", &PostParams::default(), &secret).await.unwrap();
+    secrets(&client).update("s", &PostParams::default(), &secret).await.unwrap();
     settle().await;
     assert_eq!(sorted(log.take()), ["a", "b"]);
     running.stop().await.unwrap();
@@ -106,7 +106,7 @@ async fn an_owner_is_told_of_an_owned_object_that_was_deleted_unseen() {
     let client = client(&server);
     let owner = Maps::new(&client).create("a").await;
     create_secret(&client, "s", &[&owner]).await;
-    let (network, through) = Network::new(&server);
+    let (network, through) = faulty_network(&server);
     let manager = Manager::new(through);
     let log = Log::new();
     manager.controller(kind::<ConfigMap>()).owns(kind::<Secret>()).complete(noting(&log)).unwrap();
@@ -134,7 +134,7 @@ async fn owners_in_no_namespace_are_told() {
     let notes = log.clone();
     let reconciler = reconcile_fn(move |_: Context<Namespace>, key: ObjectKey| {
         notes.note(key.as_str());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(kind::<Namespace>()).owns(kind::<Secret>()).complete(reconciler).unwrap();
     let running = run(&manager).await;
@@ -163,7 +163,7 @@ async fn keys_of_nodes<K: Object>(manager: &Manager, client: &Client, nodes: Kin
     let notes = log.clone();
     let reconciler = reconcile_fn(move |_: Context<K>, key: ObjectKey| {
         notes.note(key.as_str());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(nodes).owns(kind::<Secret>()).complete(reconciler).unwrap();
     let running = run(manager).await;
@@ -193,7 +193,7 @@ async fn a_dynamic_owner_in_a_namespace_is_told() {
     let notes = log.clone();
     let reconciler = reconcile_fn(move |_: Context<DynamicObject>, key: ObjectKey| {
         notes.note(key.as_str());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     let maps = dynamic(&ApiResource::erase::<ConfigMap>(&()));
     manager.controller(maps.namespace("default")).owns(kind::<Secret>()).complete(reconciler).unwrap();
@@ -211,7 +211,7 @@ async fn without_discovery_a_dynamic_owner_is_taken_to_be_in_a_namespace_unless_
     let nodes = ApiResource::erase::<Node>(&());
     let undiscovered = || {
         let server = Embedded::start();
-        let (network, through) = Network::new(&server);
+        let (network, through) = faulty_network(&server);
         for path in ["/api", "/apis", "/api/v1"] {
             network.fail_path(path, Fault::Status(403));
         }
@@ -223,16 +223,16 @@ async fn without_discovery_a_dynamic_owner_is_taken_to_be_in_a_namespace_unless_
     assert!(keys.contains(&"default/n".to_owned()), "{keys:?}");
     let text = logged.text();
     let warning = text.lines().find(|line| line.contains("WARN") && line.contains("scope"));
-    assert!(warning.is_some_and(|line| line.contains("Node") && line.contains("in_no_namespace")), "{text}");
+    assert!(warning.is_some_and(|line| line.contains("Node") && line.contains("cluster_scoped")), "{text}");
     let (manager, network, client, _server) = undiscovered();
-    assert_eq!(keys_of_nodes(&manager, &client, dynamic(&nodes).in_no_namespace()).await, ["n"]);
-    assert!(!network.requests().iter().any(|request| request.ends_with("/apis")), "a statement needs no discovery");
+    assert_eq!(keys_of_nodes(&manager, &client, dynamic(&nodes).cluster_scoped()).await, ["n"]);
+    assert!(!network.requests().iter().any(|request| request.contains(" /apis ")), "a statement needs no discovery");
 }
 
 #[tokio::test(start_paused = true)]
 async fn discovery_that_answers_late_is_waited_for() {
     let server = Embedded::start();
-    let (network, through) = Network::new(&server);
+    let (network, through) = faulty_network(&server);
     for path in ["/api", "/apis", "/api/v1"] {
         network.fail_path(path, Fault::Status(503));
     }

@@ -4,8 +4,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 use steersman_cache::{InformerOptions, SharedInformerFactory, handler};
 use steersman_client::{DeleteParams, Patch, PatchParams, PostParams};
-use steersman_runtime::{
-    AnnotationsChanged, Change, ChangeKind, Event, GenerationChanged, LabelsChanged, LabelsMatch, Predicate,
+use steersman_runtime::Event;
+use steersman_runtime::predicate::{
+    AnnotationsChanged, Change, ChangeKind, GenerationChanged, LabelsChanged, LabelsMatch, Predicate,
     ResourceVersionChanged,
 };
 use steersman_testing::Embedded;

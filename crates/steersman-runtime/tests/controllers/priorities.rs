@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use steersman_client::PostParams;
-use steersman_runtime::{Action, Context, Failure, ObjectKey, Reconciler, controller_reference, kind, reconcile_fn};
+use steersman_runtime::owner::controller_reference;
+use steersman_runtime::{Action, Context, ObjectKey, Reconciler, kind, reconcile_fn};
 use tokio::time::sleep;
 
 use crate::support::*;
@@ -16,7 +17,7 @@ fn slow(log: &Log<String>) -> impl Reconciler<ConfigMap> + use<> {
         log.note(key.name());
         async {
             sleep(Duration::from_secs(1)).await;
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     })
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use steersman_client::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
-use steersman_runtime::{
-    Cached, Change, ChangeKind, Error, Event, GenerationChanged, Index, LabelsMatch, ObjectKey, Predicate,
-    ResourceVersionChanged, StorageMode, StorageOptions, kind, metadata,
+use steersman_runtime::predicate::{
+    Change, ChangeKind, GenerationChanged, LabelsMatch, Predicate, ResourceVersionChanged,
 };
+use steersman_runtime::{Cached, Error, Event, Index, ObjectKey, StorageMode, StorageOptions, kind, metadata};
 use tokio::sync::mpsc;
 
 use crate::noting;
@@ -222,7 +222,7 @@ async fn two_controllers_share_one_cache_and_have_a_queue_each() {
             notes.note(key.name());
             async move {
                 tokio::time::sleep(slow).await;
-                Ok::<_, steersman_runtime::Failure>(steersman_runtime::Action::done())
+                Ok::<_, steersman_runtime::ReconcileError>(steersman_runtime::Action::done())
             }
         });
     manager.controller(kind::<ConfigMap>().namespace("default")).named("one").complete(reconciler).unwrap();
@@ -398,12 +398,15 @@ async fn a_kind_that_nobody_watches_any_more_is_undeclared() {
     assert!(matches!(&error, Error::InUse { by, .. } if by == &["maps"]), "before it runs: {error}");
     let running = run(&manager).await;
     let error = manager.undeclare(maps()).await.unwrap_err().to_string();
-    assert!(error.contains("ConfigMap is watched by maps"), "while it runs: {error}");
+    assert!(error.contains("ConfigMap cannot be removed, because maps watches it"), "while it runs: {error}");
 
     let watch = controller.watch(kind::<Secret>(), by_label).unwrap();
     assert!(watch.wait_for_sync(LONG).await.is_ok());
     let error = manager.undeclare(kind::<Secret>()).await.unwrap_err().to_string();
-    assert!(error.contains("Secret is watched by maps") && error.contains("remove_and_wait()"), "{error}");
+    assert!(
+        error.contains("Secret cannot be removed, because maps watches it") && error.contains("remove_and_wait()"),
+        "{error}"
+    );
     assert_eq!(manager.status().len(), 2);
     watch.remove_and_wait().await.unwrap();
     manager.undeclare(kind::<Secret>()).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Failure, ObjectKey, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, ObjectKey, kind, reconcile_fn};
 use tokio::time::sleep;
 
 use crate::support::*;
@@ -49,7 +49,7 @@ async fn a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost() {
             desk.lock().unwrap().begin(&key);
             sleep(Duration::from_millis(70)).await;
             desk.lock().unwrap().end(key, seen);
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     let controller =
@@ -100,7 +100,7 @@ async fn parallel_workers_never_have_the_same_key_and_lose_no_change() {
                 tokio::task::yield_now().await;
             }
             desk.lock().unwrap().end(key, seen);
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     manager.controller(kind::<ConfigMap>().namespace("default")).max_concurrent(8).complete(reconciler).unwrap();
@@ -143,7 +143,7 @@ async fn one_key_at_a_time_unless_said_otherwise() {
     }
     let reconciler = reconcile_fn(|_: Context<ConfigMap>, _| async {
         sleep(Duration::from_secs(10)).await;
-        Ok::<_, Failure>(Action::done())
+        Ok(Action::done())
     });
     let controller = manager.controller(kind::<ConfigMap>().namespace("default")).complete(reconciler).unwrap();
     let running = run(&manager).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, ListQuery, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 use steersman_testing::Embedded;
 
 use crate::support::*;
@@ -22,7 +22,7 @@ fn with_times(time: Duration) -> (Manager, Log<String>) {
         async move {
             notes.note(key.name().to_owned());
             // Once at once, and then no more: a delay of none would come again and again.
-            Ok::<_, Failure>(if notes.len() < 3 { Action::requeue_after(time) } else { Action::done() })
+            Ok::<_, ReconcileError>(if notes.len() < 3 { Action::requeue_after(time) } else { Action::done() })
         }
     });
     let controller = manager.controller(kind::<ConfigMap>().resync(time)).reconcile_timeout(time);
@@ -36,7 +36,7 @@ async fn the_longest_times_are_no_reason_to_panic() {
         let (manager, log) = with_times(time);
         let running = run(&manager).await;
         manager.client().create(&map("a", "1")).await.unwrap();
-        assert_eq!(manager.client().objects::<ConfigMap>().list().await.unwrap().len(), 1, "{time:?}");
+        assert_eq!(manager.client().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap().len(), 1, "{time:?}");
         eventually("it is reconciled", || log.len() == 1).await;
         tokio::time::sleep(LONG).await;
         assert_eq!(log.len(), 1, "{time:?}");
@@ -49,8 +49,8 @@ async fn the_shortest_times_are_no_reason_to_panic() {
     let (manager, log) = with_times(Duration::ZERO);
     let running = run(&manager).await;
     manager.client().create(&map("a", "1")).await.unwrap();
-    eventually("it is reconciled", || log.len() >= 1).await;
-    let read = manager.client().objects::<ConfigMap>().list().await;
+    eventually("it is reconciled", || !log.is_empty()).await;
+    let read = manager.client().objects::<ConfigMap>().list(&ListQuery::all()).await;
     assert!(read.is_ok_and(|maps| maps.len() == 1), "it has been seen, so there is nothing to wait for");
     running.stop().await.unwrap();
     let late = Manager::builder(client(&Embedded::start())).cache_sync_timeout(Duration::ZERO).build();

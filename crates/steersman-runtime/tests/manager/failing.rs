@@ -3,18 +3,22 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Error, Failure, Manager, ObjectKey, Stop, kind, reconcile_fn};
+use steersman_runtime::{
+    Action, Context, Error, ListQuery, Manager, ObjectKey, ReconcileError, StopSignal, kind, reconcile_fn,
+};
 use steersman_testing::Embedded;
 use steersman_workqueue::RateLimiter;
 use tokio::time::{Instant, sleep};
 
-use crate::support::network::{Fault, Network};
 use crate::support::*;
+use crate::support::{Fault, FaultyNetwork, faulty_network};
 
 /// A runnable that notes when it has stopped in order.
-fn orderly(log: &Log<String>) -> impl FnOnce(Stop) -> futures::future::BoxFuture<'static, Result<(), Failure>> + use<> {
+fn orderly(
+    log: &Log<String>,
+) -> impl FnOnce(StopSignal) -> futures::future::BoxFuture<'static, Result<(), ReconcileError>> + use<> {
     let log = log.clone();
-    move |stop: Stop| {
+    move |stop: StopSignal| {
         Box::pin(async move {
             stop.stopped().await;
             log.note("stopped in order");
@@ -36,7 +40,7 @@ async fn a_part_that_fails_stops_all_and_is_named() {
         .unwrap();
     let error = start(&manager).ended().await.unwrap_err();
     let text = error.to_string();
-    assert!(matches!(&error, Error::Part { part, .. } if part == "mail server"), "{text}");
+    assert!(matches!(&error, Error::Runnable { name, .. } if name == "mail server"), "{text}");
     assert!(text.contains("mail server") && text.contains("the post office is closed"), "{text}");
     assert_eq!(log.all(), ["stopped in order"]);
 }
@@ -49,7 +53,7 @@ async fn a_part_that_panics_stops_all_and_is_named() {
     let panics = |_| async {
         sleep(Duration::from_secs(1)).await;
         assert!(log_is_dry(), "no more wood");
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     fn log_is_dry() -> bool {
         false
@@ -63,7 +67,7 @@ async fn a_part_that_panics_stops_all_and_is_named() {
 #[tokio::test(start_paused = true)]
 async fn a_part_that_ends_without_an_error_stops_nobody() {
     let (manager, _) = manager();
-    manager.add("short", |_| async { Ok::<_, Failure>(()) }).unwrap();
+    manager.add("short", |_| async { Ok::<_, ReconcileError>(()) }).unwrap();
     let running = run(&manager).await;
     sleep(LONG).await;
     assert!(manager.is_ready());
@@ -89,7 +93,7 @@ impl<T> RateLimiter<T> for Broken {
 async fn a_controller_whose_worker_dies_stops_all_and_is_named() {
     let (manager, client) = manager();
     Maps::new(&client).create("a").await;
-    let reconciler = reconcile_fn(|_: Context<ConfigMap>, _| async { Err::<Action, _>(Failure::message("no")) });
+    let reconciler = reconcile_fn(|_: Context<ConfigMap>, _| async { Err(ReconcileError::message("no")) });
     manager.controller(kind::<ConfigMap>()).named("unlucky").rate_limiter(Broken).complete(reconciler).unwrap();
     let text = start(&manager).ended().await.unwrap_err().to_string();
     assert!(text.contains("controller unlucky") && text.contains("panicked"), "{text}");
@@ -108,7 +112,7 @@ async fn a_worker_that_dies_lets_the_others_finish() {
         async move {
             notes.note(format!("{key} begins"));
             if key.name() == "b-bad" {
-                return Err(Failure::message("no"));
+                return Err(ReconcileError::message("no"));
             }
             sleep(Duration::from_secs(10)).await;
             notes.note(format!("{key} ends"));
@@ -125,8 +129,8 @@ async fn a_worker_that_dies_lets_the_others_finish() {
 #[tokio::test(start_paused = true)]
 async fn a_part_that_fails_while_others_overstay_is_the_one_that_is_named() {
     let (manager, _) = manager();
-    manager.add("deaf", |_| async { std::future::pending::<Result<(), Failure>>().await }).unwrap();
-    manager.add("broken", |_| async { Err::<(), _>(Failure::message("it broke")) }).unwrap();
+    manager.add("deaf", |_| async { std::future::pending::<Result<(), ReconcileError>>().await }).unwrap();
+    manager.add("broken", |_| async { Err::<(), _>(ReconcileError::message("it broke")) }).unwrap();
     let (log, _guard) = traced();
     let started = Instant::now();
     let text = start(&manager).ended().await.unwrap_err().to_string();
@@ -136,10 +140,10 @@ async fn a_part_that_fails_while_others_overstay_is_the_one_that_is_named() {
 }
 
 /// A manager whose requests can be made to panic, on a server that has the ConfigMap `a`.
-async fn fragile() -> (Manager, Network, Embedded) {
+async fn fragile() -> (Manager, FaultyNetwork, Embedded) {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a").await;
-    let (network, through) = Network::new(&server);
+    let (network, through) = faulty_network(&server);
     (Manager::new(through), network, server)
 }
 
@@ -151,7 +155,7 @@ async fn an_informer_that_panics_before_it_has_synced_stops_all_and_is_named() {
     let log = Log::new();
     manager.add("orderly", orderly(&log)).unwrap();
     let text = start(&manager).ended().await.unwrap_err().to_string();
-    for part in ["ConfigMap", "/api/v1/configmaps in default where app=web", "the wire melted"] {
+    for part in ["ConfigMap", "/api/v1/configmaps in default where app=web", "planted panic while sending"] {
         assert!(text.contains(part), "{part:?} is missing: {text}");
     }
 }
@@ -162,16 +166,16 @@ async fn an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_
     manager.declare(kind::<ConfigMap>()).unwrap();
     let (log, reads) = (Log::new(), manager.client().clone());
     let notes = log.clone();
-    let reader = move |stop: Stop| async move {
+    let reader = move |stop: StopSignal| async move {
         notes.note(format!("{:?}", reads.get::<ConfigMap>(&key("a")).await.map(|found| found.key().to_string())));
         stop.stopped().await;
         for name in ["a", "new"] {
             let read = reads.objects::<ConfigMap>().get_opt(&key(name)).await;
             notes.note(format!("{:?}", read.map(|found| found.is_some())));
         }
-        let list = reads.objects::<ConfigMap>().list().await;
+        let list = reads.objects::<ConfigMap>().list(&ListQuery::all()).await;
         notes.note(format!("{:?}", list.map(|found| found.len())));
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("reader", reader).unwrap();
     let running = run(&manager).await;
@@ -180,12 +184,12 @@ async fn an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_
     network.cut();
     Maps::new(&client(&server)).create("new").await;
     let error = running.ended().await.unwrap_err().to_string();
-    assert!(error.contains("/api/v1/configmaps") && error.contains("the wire melted"), "{error}");
+    assert!(error.contains("/api/v1/configmaps") && error.contains("planted panic while sending"), "{error}");
     assert!(!manager.is_ready());
     let notes = log.all();
     assert_eq!((notes.len(), &*notes[0]), (4, "Ok(\"default/a\")"));
     for read in &notes[1..] {
-        assert!(read.contains("/api/v1/configmaps") && read.contains("the wire melted"), "{read}");
+        assert!(read.contains("/api/v1/configmaps") && read.contains("planted panic while sending"), "{read}");
     }
 }
 
@@ -206,13 +210,14 @@ async fn a_read_that_waits_when_its_informer_panics_returns_the_panic() {
         network.mend();
         network.fail("watch=true", Fault::Panic);
     };
-    let (read, list, ()) = tokio::join!(maps.get_opt(&new), maps.list(), panic);
+    let all = ListQuery::all();
+    let (read, list, ()) = tokio::join!(maps.get_opt(&new), maps.list(&all), panic);
     let waited = started.elapsed();
     assert!(waited >= Duration::from_secs(1) && waited < Duration::from_secs(5), "the reads ended after {waited:?}");
     for error in [read.unwrap_err(), list.unwrap_err()] {
         assert!(!error.is_stale(), "{error}");
         let text = error.to_string();
-        assert!(text.contains("/api/v1/configmaps") && text.contains("the wire melted"), "{text}");
+        assert!(text.contains("/api/v1/configmaps") && text.contains("planted panic while sending"), "{text}");
     }
     running.ended().await.unwrap_err();
 }
@@ -226,6 +231,6 @@ async fn an_informer_that_is_declared_while_the_manager_runs_and_panics_stops_al
     network.fail("configmaps", Fault::Panic);
     manager.declare(kind::<ConfigMap>()).unwrap();
     let text = running.ended().await.unwrap_err().to_string();
-    assert!(text.contains("/api/v1/configmaps") && text.contains("the wire melted"), "{text}");
+    assert!(text.contains("/api/v1/configmaps") && text.contains("planted panic while sending"), "{text}");
     assert_eq!(log.all(), ["stopped in order"]);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
-use steersman_client::{ApiResource, Client, DynamicObject, Place, PostParams};
-use steersman_runtime::{Action, Context, Failure, Index, Manager, ObjectKey, dynamic, kind, reconcile_fn};
+use steersman_client::{ApiResource, Client, DynamicObject, NamespaceScope, PostParams};
+use steersman_runtime::{Action, Context, Index, Manager, ObjectKey, dynamic, kind, reconcile_fn};
 use steersman_testing::Embedded;
 use tokio::sync::Barrier;
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ pub(crate) async fn launch(client: &Client, name: &str) {
         "apiVersion": "harbour.test/v1", "kind": "Boat", "metadata": {"name": name, "namespace": "default"},
     }))
     .unwrap();
-    let api = client.dynamic(&boats(), Place::Namespace("default".to_owned()));
+    let api = client.dynamic(&boats(), NamespaceScope::Namespace("default".to_owned()));
     let started = Instant::now();
     // A kind is served a little after it was defined.
     while let Err(error) = api.create(&PostParams::default(), &boat).await {
@@ -62,7 +62,7 @@ async fn a_kind_that_is_not_installed_is_named_and_waited_for() {
     let notes = log.clone();
     let reconciler = reconcile_fn(move |_: Context<DynamicObject>, key: ObjectKey| {
         notes.note(key.as_str());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(dynamic(&boats())).complete(reconciler).unwrap();
     let running = start(&manager);
@@ -92,7 +92,7 @@ async fn a_controller_that_is_added_while_it_runs_waits_for_its_kind_and_disturb
     let notes = log.clone();
     let maps = reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
         notes.note(key.as_str());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(kind::<ConfigMap>()).complete(maps).unwrap();
     let running = run(&manager).await;
@@ -100,7 +100,7 @@ async fn a_controller_that_is_added_while_it_runs_waits_for_its_kind_and_disturb
     let notes = log.clone();
     let reconciler = reconcile_fn(move |_: Context<DynamicObject>, key: ObjectKey| {
         notes.note(key.as_str());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(dynamic(&boats())).named("harbour master").complete(reconciler).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;

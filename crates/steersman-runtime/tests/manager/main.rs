@@ -3,6 +3,7 @@
 mod durations;
 mod failing;
 mod kinds;
+mod leader_election;
 mod namespaces;
 mod outages;
 mod signals;

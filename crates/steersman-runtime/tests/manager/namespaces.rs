@@ -7,8 +7,8 @@ use steersman_runtime::{Manager, kind};
 use steersman_testing::Embedded;
 use tokio::time::sleep;
 
-use crate::support::network::{Fault, Network};
 use crate::support::*;
+use crate::support::{Fault, faulty_network};
 
 fn lines<'a>(text: &'a str, namespace: &str) -> Vec<&'a str> {
     text.lines().filter(|line| line.contains("WARN") && line.contains(&format!("{namespace:?}"))).collect()
@@ -37,7 +37,7 @@ async fn a_declared_namespace_that_does_not_exist_is_logged_once() {
 #[tokio::test(start_paused = true)]
 async fn the_look_for_missing_namespaces_leaves_the_back_off_as_it_is() {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     network.fail("configmaps", Fault::Refused);
     let manager = Manager::new(client);
     manager.declare(kind::<ConfigMap>().namespace("default")).unwrap();

@@ -5,13 +5,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde_json::{Value, json};
 use steersman_client::PostParams;
-use steersman_runtime::{Action, Context, Failure, Index, Manager, ObjectKey, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, Index, ListQuery, Manager, ObjectKey, kind, reconcile_fn};
 use steersman_testing::Embedded;
 use steersman_wire::LabelSelector;
 use tokio::time::{Instant, sleep};
 
-use crate::support::network::{Fault, Network};
 use crate::support::*;
+use crate::support::{Fault, FaultyNetwork, faulty_network};
 
 /// Long enough for the longest back-off.
 const OUTAGE: Duration = Duration::from_secs(90);
@@ -19,9 +19,9 @@ const OUTAGE: Duration = Duration::from_secs(90);
 const SOON: Duration = Duration::from_millis(2_100);
 
 /// A manager that runs, with ConfigMaps in its cache, and the way to its server.
-async fn running() -> (Manager, Running, Network) {
+async fn running() -> (Manager, Running, FaultyNetwork) {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     let manager = Manager::new(client);
     manager.declare(kind::<ConfigMap>()).unwrap();
     let running = run(&manager).await;
@@ -38,7 +38,7 @@ async fn a_list_after_a_write_succeeds_seconds_after_the_server_is_back() {
         network.mend();
         let back = Instant::now();
         manager.client().create(&map("a", "1")).await.unwrap();
-        let maps = manager.client().objects::<ConfigMap>().list().await.unwrap();
+        let maps = manager.client().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap();
         assert_eq!(maps.len(), 1);
         assert!(back.elapsed() <= SOON, "the list succeeded after {:?}", back.elapsed());
         running.stop().await.unwrap();
@@ -76,7 +76,7 @@ async fn a_subresource_that_is_created_shortens_the_back_off_of_all_caches() {
     sleep(OUTAGE).await;
     network.mend();
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
-    let _: Value = pods.create_subresource(&key("a"), "eviction", &eviction).await.unwrap();
+    let _: Value = pods.subresource("eviction").create(&key("a"), &eviction).await.unwrap();
     let back = Instant::now();
     eventually("the cache watches again", || {
         manager.status().iter().all(|status| status.phase == steersman_cache::Phase::Watching)
@@ -95,12 +95,12 @@ async fn a_read_that_waits_shortens_the_back_off() {
     manager.client().create(&map("a", "1")).await.unwrap();
     sleep(OUTAGE).await;
     let away = Instant::now();
-    let error = manager.client().objects::<ConfigMap>().list().await.unwrap_err();
+    let error = manager.client().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap_err();
     assert!(error.is_stale() && away.elapsed() >= Duration::from_secs(10), "{error}");
     sleep(OUTAGE).await;
     network.mend();
     let back = Instant::now();
-    manager.client().objects::<ConfigMap>().list().await.unwrap();
+    manager.client().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap();
     assert!(back.elapsed() <= SOON, "the list succeeded after {:?}", back.elapsed());
     running.stop().await.unwrap();
 }
@@ -113,7 +113,7 @@ async fn a_read_that_waits_for_the_first_list_shortens_the_back_off() {
     sleep(OUTAGE).await;
     network.mend();
     let back = Instant::now();
-    manager.client().objects::<Secret>().list().await.unwrap();
+    manager.client().objects::<Secret>().list(&ListQuery::all()).await.unwrap();
     assert!(back.elapsed() <= SOON, "the list succeeded after {:?}", back.elapsed());
     running.stop().await.unwrap();
 }
@@ -122,7 +122,7 @@ async fn a_read_that_waits_for_the_first_list_shortens_the_back_off() {
 #[tokio::test(start_paused = true)]
 async fn cached_reads_go_on_while_the_server_is_away() {
     let server = Embedded::start();
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     let manager = Manager::new(client);
     let log = Log::new();
     let notes = log.clone();
@@ -132,9 +132,9 @@ async fn cached_reads_go_on_while_the_server_is_away() {
         let notes = notes.clone();
         async move {
             let value = ctx.object(&key).await?.map(|map| map.meta().name().to_owned());
-            let listed = ctx.client().objects::<ConfigMap>().list().await?.len();
+            let listed = ctx.client().objects::<ConfigMap>().list(&ListQuery::all()).await?.len();
             notes.note(format!("{value:?} of {listed}"));
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     manager.controller(maps).complete(reconciler).unwrap();
@@ -154,10 +154,13 @@ async fn cached_reads_go_on_while_the_server_is_away() {
         let started = Instant::now();
         assert_eq!(maps.get(&key("a")).await.unwrap().meta().name(), "a");
         assert!(maps.get_opt(&key("none")).await.unwrap().is_none());
-        assert_eq!(maps.list().await.unwrap().len(), 1);
-        assert_eq!(maps.list_in("default").await.unwrap().len(), 1);
-        assert_eq!(maps.select(None, &LabelSelector::parse("app=web").unwrap()).await.unwrap().len(), 1);
-        assert_eq!(maps.by_index("app", "web").await.unwrap().len(), 1);
+        assert_eq!(maps.list(&ListQuery::all()).await.unwrap().len(), 1);
+        assert_eq!(maps.list(&ListQuery::all().namespace("default")).await.unwrap().len(), 1);
+        assert_eq!(
+            maps.list(&ListQuery::all().labels(LabelSelector::parse("app=web").unwrap())).await.unwrap().len(),
+            1
+        );
+        assert_eq!(maps.list(&ListQuery::all().index("app", "web")).await.unwrap().len(), 1);
         assert_eq!(started.elapsed(), Duration::ZERO, "nothing was waited for");
     }
     assert!(maps.live(Some("default")).get("a").await.is_err(), "the server is away");

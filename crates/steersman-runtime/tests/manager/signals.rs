@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use steersman_client::Client;
-use steersman_runtime::{Failure, Manager, Stop, shutdown_signal};
+use steersman_runtime::{Manager, ReconcileError, StopSignal, shutdown_signal};
 use steersman_testing::Embedded;
 
 use crate::support::eventually;
@@ -20,14 +19,14 @@ async fn the_program_that_is_sent_signals() {
     // It is a test like others when nobody has started it to be the program.
     let Some(takes) = std::env::var(TAKES).ok().and_then(|text| text.parse().ok()) else { return };
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
-    let manager = Manager::new(Client::from(Embedded::start().client()));
-    let runnable = move |stop: Stop| async move {
+    let manager = Manager::new(Embedded::start().client());
+    let runnable = move |stop: StopSignal| async move {
         println!("program: runs");
         stop.stopped().await;
         println!("program: is told to stop");
         let _ = tokio::time::timeout(Duration::from_secs(takes), std::future::pending::<()>()).await;
         println!("program: has cleaned up");
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("runnable", runnable).unwrap();
     manager.start(shutdown_signal()).await.unwrap();

@@ -1,17 +1,17 @@
 //! What is started when.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use steersman_runtime::{Action, Context, Error, Failure, Manager, ObjectKey, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, Error, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 use steersman_testing::Embedded;
 
-use crate::support::network::{Fault, Network};
 use crate::support::*;
+use crate::support::{Fault, faulty_network};
 
 #[tokio::test(start_paused = true)]
 async fn runnables_and_controllers_start_when_the_caches_have_synced() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a").await;
-    let (network, client) = Network::new(&server);
+    let (network, client) = faulty_network(&server);
     network.fail("configmaps", Fault::Refused);
     let manager = Manager::new(client);
     let log = Log::new();
@@ -20,14 +20,14 @@ async fn runnables_and_controllers_start_when_the_caches_have_synced() {
         let notes = notes.clone();
         async move {
             notes.note(format!("controller: {}", ctx.object(&key).await?.is_some()));
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
     let (notes, reads) = (log.clone(), manager.client().clone());
     let runnable = move |_| async move {
         notes.note(format!("runnable: {}", reads.get::<ConfigMap>(&key("a")).await.is_ok()));
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("runnable", runnable).unwrap();
     let running = start(&manager);
@@ -66,16 +66,16 @@ async fn controllers_and_runnables_are_added_while_it_runs() {
         let notes = notes.clone();
         async move {
             notes.note(format!("{key}: {}", ctx.object(&key).await?.is_some()));
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
     let notes = log.clone();
-    let runnable = move |stop: steersman_runtime::Stop| async move {
+    let runnable = move |stop: steersman_runtime::StopSignal| async move {
         notes.note("runnable");
         stop.stopped().await;
         notes.note("runnable stopped");
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("runnable", runnable).unwrap();
     eventually("both have run", || log.all().iter().any(|entry| entry == "default/a: true") && log.len() >= 2).await;
@@ -101,9 +101,9 @@ async fn a_kind_is_declared_while_it_runs() {
 async fn nothing_can_be_added_after_the_end() {
     let (manager, _) = manager();
     run(&manager).await.stop().await.unwrap();
-    let added = manager.add("late", |_| async { Ok::<_, Failure>(()) });
+    let added = manager.add("late", |_| async { Ok::<_, ReconcileError>(()) });
     assert!(matches!(added, Err(Error::Stopped)), "{added:?}");
-    let reconciler = reconcile_fn(|_: Context<Secret>, _| async { Ok::<_, Failure>(Action::done()) });
+    let reconciler = reconcile_fn(|_: Context<Secret>, _| async { Ok(Action::done()) });
     let added = manager.controller(kind::<Secret>()).complete(reconciler);
     assert!(matches!(added, Err(Error::Stopped)), "{added:?}");
     let declared = manager.declare(kind::<ConfigMap>());
@@ -113,7 +113,7 @@ async fn nothing_can_be_added_after_the_end() {
 #[tokio::test(start_paused = true)]
 async fn names_of_controllers_are_unique_in_a_manager_and_not_in_a_process() {
     let (manager, _) = manager();
-    let done = || reconcile_fn(|_: Context<ConfigMap>, _| async { Ok::<_, Failure>(Action::done()) });
+    let done = || reconcile_fn(|_: Context<ConfigMap>, _| async { Ok(Action::done()) });
     let first = manager.controller(kind::<ConfigMap>()).complete(done()).unwrap();
     assert_eq!(first.name(), "configmap");
     let second = manager.controller(kind::<ConfigMap>().labels("app=web")).complete(done()).unwrap_err();

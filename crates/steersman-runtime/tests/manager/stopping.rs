@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use steersman_runtime::{Action, CachedClient, Context, Error, Failure, Manager, ObjectKey, Stop, kind, reconcile_fn};
+use steersman_runtime::{
+    Action, CachedClient, Context, Error, Manager, ObjectKey, ReconcileError, StopSignal, kind, reconcile_fn,
+};
 use steersman_testing::Embedded;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::support::network::Network;
+use crate::support::faulty_network;
 use crate::support::*;
 
 /// Whether a cached read still works, which is so before the caches are stopped.
@@ -32,17 +34,17 @@ async fn it_stops_in_reverse() {
             notes.note("reconcile begins");
             sleep(Duration::from_secs(5)).await;
             notes.note(format!("reconcile ends, caches: {}", caches_work(ctx.client(), "reconciled").await));
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
     let (notes, reads) = (log.clone(), manager.client().clone());
-    let runnable = move |stop: Stop| async move {
+    let runnable = move |stop: StopSignal| async move {
         stop.stopped().await;
         notes.note("runnable is told");
         sleep(Duration::from_secs(5)).await;
         notes.note(format!("runnable ends, caches: {}", caches_work(&reads, "ended").await));
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("runnable", runnable).unwrap();
     let running = run(&manager).await;
@@ -73,7 +75,7 @@ async fn two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_i
                 begun.fetch_add(1, Ordering::Relaxed);
                 sleep(Duration::from_secs(20)).await;
                 ended.fetch_add(1, Ordering::Relaxed);
-                Ok::<_, Failure>(Action::done())
+                Ok(Action::done())
             }
         });
         manager.controller(kind::<ConfigMap>()).named(name).max_concurrent(4).complete(reconciler).unwrap();
@@ -81,11 +83,11 @@ async fn two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_i
     let runnables = Arc::<AtomicUsize>::default();
     for number in 0..50_u64 {
         let ended = Arc::clone(&runnables);
-        let runnable = move |stop: Stop| async move {
+        let runnable = move |stop: StopSignal| async move {
             stop.stopped().await;
             sleep(Duration::from_millis(number * 100)).await;
             ended.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, Failure>(())
+            Ok::<_, ReconcileError>(())
         };
         manager.add(&format!("runnable {number}"), runnable).unwrap();
     }
@@ -116,23 +118,23 @@ async fn what_overstays_the_grace_period_is_cut_off_and_named() {
         let cut = Cut(notes.clone());
         async move {
             let _cut = cut;
-            std::future::pending::<Result<Action, Failure>>().await
+            std::future::pending::<Result<Action, ReconcileError>>().await
         }
     });
     let controller = manager.controller(kind::<ConfigMap>()).named("stubborn").complete(reconciler).unwrap();
-    let deaf = |_| async { std::future::pending::<Result<(), Failure>>().await };
+    let deaf = |_| async { std::future::pending::<Result<(), ReconcileError>>().await };
     manager.add("deaf", deaf).unwrap();
-    let polite = |stop: Stop| async move {
+    let polite = |stop: StopSignal| async move {
         stop.stopped().await;
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("polite", polite).unwrap();
     let running = run(&manager).await;
     eventually("a reconcile is in flight", || controller.metrics().active == 1).await;
     let stopping = Instant::now();
     let error = running.stop().await.unwrap_err();
-    let Error::Grace { parts, .. } = &error else { panic!("{error}") };
-    assert_eq!(parts, &["controller stubborn", "deaf"], "the others ended");
+    let Error::Grace { names, .. } = &error else { panic!("{error}") };
+    assert_eq!(names, &["controller stubborn", "deaf"], "the others ended");
     assert!(error.to_string().contains("7s") && error.to_string().contains("controller stubborn, deaf"), "{error}");
     let took = stopping.elapsed();
     assert!(took >= Duration::from_secs(7) && took < Duration::from_secs(8), "{took:?}");
@@ -154,7 +156,7 @@ async fn no_reconcile_begins_after_the_word_to_stop() {
         async {
             sleep(Duration::from_secs(1)).await;
             // It would come back if the queue took it.
-            Err::<Action, _>(Failure::message("again"))
+            Err(ReconcileError::message("again"))
         }
     });
     let (keys, channel) = mpsc::channel(8);
@@ -174,7 +176,7 @@ async fn no_reconcile_begins_after_the_word_to_stop() {
 async fn dropping_the_start_future_ends_everything() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a").await;
-    let (network, through) = Network::new(&server);
+    let (network, through) = faulty_network(&server);
     let manager = Manager::new(through);
     let log = Log::new();
     let notes = log.clone();
@@ -184,7 +186,7 @@ async fn dropping_the_start_future_ends_everything() {
             notes.note("begins");
             sleep(Duration::from_secs(10)).await;
             notes.note("ends");
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     let (keys, channel) = mpsc::channel(8);
@@ -194,7 +196,7 @@ async fn dropping_the_start_future_ends_everything() {
         .add("runnable", move |_| async move {
             sleep(Duration::from_secs(20)).await;
             notes.note("runnable ends");
-            Ok::<_, Failure>(())
+            Ok::<_, ReconcileError>(())
         })
         .unwrap();
     let running = run(&manager).await;
@@ -214,7 +216,7 @@ async fn dropping_the_start_future_ends_everything() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_does_not_end_in_time_is_named() {
     let server = Embedded::start();
-    let (_network, client) = Network::new(&server);
+    let (_network, client) = faulty_network(&server);
     Maps::new(&client).create("a").await;
     let manager = Manager::builder(client).grace_period(Duration::from_millis(200)).build();
     let (go, gate) = std::sync::mpsc::channel::<()>();
@@ -225,7 +227,7 @@ async fn a_handler_that_does_not_end_in_time_is_named() {
         let _ = gate.lock().unwrap().recv();
         Vec::new()
     };
-    let reconciler = reconcile_fn(async |_: Context<Secret>, _: ObjectKey| Ok::<_, Failure>(Action::done()));
+    let reconciler = reconcile_fn(async |_: Context<Secret>, _: ObjectKey| Ok(Action::done()));
     manager.controller(kind::<Secret>()).watches(kind::<ConfigMap>(), stuck).complete(reconciler).unwrap();
     let error = manager.start(async move { is_entered.recv().await.unwrap() }).await.unwrap_err();
     drop(go);

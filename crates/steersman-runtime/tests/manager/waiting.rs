@@ -5,21 +5,21 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use steersman_client::DynamicObject;
 use steersman_runtime::{
-    Action, Context, Failure, Kind, Manager, Object, ObjectKey, Stop, dynamic, kind, reconcile_fn,
+    Action, Context, Kind, Manager, Object, ObjectKey, ReconcileError, StopSignal, dynamic, kind, reconcile_fn,
 };
 use steersman_testing::Embedded;
 use tokio::time::{Instant, sleep};
 
 use crate::kinds::{boats, install, launch};
-use crate::support::network::{Fault, Network};
 use crate::support::*;
+use crate::support::{Fault, faulty_network};
 
 /// A controller that notes its keys.
 fn noting<K: Object>(manager: &Manager, watched: Kind<K>, name: &str, log: &Log<String>) {
     let (log, controller) = (log.clone(), name.to_owned());
     let reconciler = reconcile_fn(move |_: Context<K>, key: ObjectKey| {
         log.note(format!("{controller}: {key}"));
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(watched).named(name).complete(reconciler).unwrap();
 }
@@ -27,10 +27,10 @@ fn noting<K: Object>(manager: &Manager, watched: Kind<K>, name: &str, log: &Log<
 /// A runnable that notes when it starts.
 fn noting_runnable(manager: &Manager, log: &Log<String>) {
     let log = log.clone();
-    let run = move |stop: Stop| async move {
+    let run = move |stop: StopSignal| async move {
         log.note("runnable");
         stop.stopped().await;
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("runnable", run).unwrap();
 }
@@ -68,7 +68,7 @@ async fn a_kind_that_is_not_installed_holds_up_its_own_controllers_only() {
 async fn a_kind_that_is_forbidden_holds_up_its_own_controllers_and_the_runnables() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a").await;
-    let (network, through) = Network::new(&server);
+    let (network, through) = faulty_network(&server);
     network.fail("secrets", Fault::Status(403));
     let manager = Manager::new(through);
     let log = Log::new();
@@ -141,7 +141,7 @@ async fn what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten(
 
 /// The first line that says what is waited for, where requests fail so.
 async fn first_warning(fault: Fault) -> String {
-    let (network, through) = Network::new(&Embedded::start());
+    let (network, through) = faulty_network(&Embedded::start());
     network.fail("", fault);
     let manager = Manager::new(through);
     for watched in ["a", "b", "c", "d", "e"] {
@@ -173,7 +173,7 @@ async fn the_log_shows_why_a_cache_is_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_falls_silent_after_it_has_refused_is_logged_as_silent() {
-    let (network, through) = Network::new(&Embedded::start());
+    let (network, through) = faulty_network(&Embedded::start());
     network.fail("", Fault::Refused);
     let manager = Manager::new(through);
     manager.declare(kind::<Secret>()).unwrap();
@@ -194,16 +194,16 @@ async fn a_server_that_falls_silent_after_it_has_refused_is_logged_as_silent() {
 async fn a_server_runs_while_caches_wait_and_stops_last() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a").await;
-    let (network, through) = Network::new(&server);
+    let (network, through) = faulty_network(&server);
     network.fail("configmaps", Fault::Refused);
     let manager = Manager::new(through);
     let log = Log::new();
     let (notes, probed) = (log.clone(), manager.clone());
-    let probes = move |stop: Stop| async move {
+    let probes = move |stop: StopSignal| async move {
         notes.note(format!("server starts, ready: {}", probed.is_ready()));
         stop.stopped().await;
         notes.note(format!("server stops, ready: {}, caches: {}", probed.is_ready(), probed.status().len()));
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add_server("probes", probes).unwrap();
     let notes = log.clone();
@@ -212,16 +212,16 @@ async fn a_server_runs_while_caches_wait_and_stops_last() {
         async move {
             sleep(Duration::from_secs(5)).await;
             notes.note("reconcile ends");
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     let controller = manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
     let notes = log.clone();
-    let runnable = move |stop: Stop| async move {
+    let runnable = move |stop: StopSignal| async move {
         stop.stopped().await;
         sleep(Duration::from_secs(5)).await;
         notes.note("runnable ends");
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("runnable", runnable).unwrap();
     let running = start(&manager);
@@ -229,10 +229,10 @@ async fn a_server_runs_while_caches_wait_and_stops_last() {
     assert_eq!(log.take(), ["server starts, ready: false"]);
     // One that is added now does not wait either.
     let notes = log.clone();
-    let metrics = move |stop: Stop| async move {
+    let metrics = move |stop: StopSignal| async move {
         notes.note("metrics start");
         stop.stopped().await;
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add_server("metrics", metrics).unwrap();
     settle().await;
@@ -257,7 +257,7 @@ async fn a_controller_that_waits_can_be_stopped() {
     let (manager, _) = manager();
     let log = Log::new();
     noting(&manager, dynamic(&boats()), "boats", &log);
-    let reconciler = reconcile_fn(|_: Context<DynamicObject>, _| async { Ok::<_, Failure>(Action::done()) });
+    let reconciler = reconcile_fn(|_: Context<DynamicObject>, _| async { Ok(Action::done()) });
     let controller = manager.controller(dynamic(&boats())).named("more").complete(reconciler).unwrap();
     let running = start(&manager);
     settle().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{Backoff, Client, ObjectMeta, PostParams, World};
-use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, kind, reconcile_fn};
+use steersman_runtime::{Action, Context, Manager, ObjectKey, kind, reconcile_fn};
 use steersman_testing::Embedded;
 use tokio::time::{Instant, advance};
 
@@ -17,7 +17,7 @@ fn seeded() -> World {
 }
 
 fn client(server: &Embedded, world: World) -> Client {
-    Client::from(server.client()).with_world(world)
+    server.client().with_world(world)
 }
 
 /// The metadata that a server with a seeded world gives to two objects, one with a generated name.
@@ -48,12 +48,12 @@ async fn a_seeded_server_gives_the_same_uids_names_and_times() {
 async fn a_reconcile_sees_the_time_of_the_managers_world() {
     let server = Embedded::start();
     let world = seeded();
-    let manager = Manager::builder(Client::from(server.client())).world(world.clone()).build();
-    let (times, maps) = (Log::new(), Maps::new(&Client::from(server.client())));
+    let manager = Manager::builder(server.client()).world(world.clone()).build();
+    let (times, maps) = (Log::new(), Maps::new(&server.client()));
     let noted = times.clone();
     let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, _: ObjectKey| {
         noted.push(ctx.now());
-        async { Ok::<_, Failure>(Action::done()) }
+        async { Ok(Action::done()) }
     });
     manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
     let running = run(&manager).await;
@@ -69,7 +69,7 @@ async fn a_reconcile_sees_the_time_of_the_managers_world() {
 /// The delays between tries that all end in a conflict.
 async fn delays(world: World) -> Vec<Duration> {
     let server = Embedded::start();
-    let (manager, maps) = (Manager::new(client(&server, world)), Maps::new(&Client::from(server.client())));
+    let (manager, maps) = (Manager::new(client(&server, world)), Maps::new(&server.client()));
     let outdated = maps.create("a").await;
     maps.set("a", "2").await;
     let (mut delays, mut last) = (Vec::new(), Instant::now());

@@ -36,7 +36,7 @@ async fn a_read_waits_for_the_version_that_was_written() {
     let read = tokio::spawn(async move { read_value(&client).await });
     settle().await;
     assert!(!read.is_finished(), "the cache does not have it yet");
-    world.network.let_go();
+    world.network.release();
     assert_eq!(read.await.unwrap(), "2");
 }
 
@@ -54,7 +54,7 @@ async fn a_read_that_waits_is_not_released_by_a_later_write() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         maps.patch(&key("a/m"), &Patch::Merge(set_value("2"))).await.unwrap();
         let reads = world.client.objects::<ConfigMap>();
-        let read = tokio::spawn(async move { reads.list().await });
+        let read = tokio::spawn(async move { reads.list(&ListQuery::all()).await });
         tokio::time::sleep(Duration::from_millis(100)).await;
         match later {
             "patch" => drop(maps.patch(&key("a/m"), &Patch::Merge(set_value("3"))).await.unwrap()),
@@ -71,19 +71,19 @@ async fn every_way_to_read_waits() {
     world.client.create(&map("a/n", "1")).await.unwrap();
     let maps = world.client.objects::<ConfigMap>();
     let selector = steersman_wire::LabelSelector::parse("!app").unwrap();
-    assert!(maps.list().await.unwrap_err().is_stale());
-    assert!(maps.list_in("a").await.unwrap_err().is_stale());
-    assert!(maps.select(None, &selector).await.unwrap_err().is_stale());
-    assert!(maps.select(Some("a"), &selector).await.unwrap_err().is_stale());
-    assert!(maps.by_index("namespace", "a").await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all()).await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all().namespace("a")).await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all().labels(selector.clone())).await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all().namespace("a").labels(selector.clone())).await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all().index("namespace", "a")).await.unwrap_err().is_stale());
     let query = ListQuery::all().namespace("a").labels(selector).index("namespace", "a");
-    assert!(maps.query(&query).await.unwrap_err().is_stale());
-    assert!(maps.query(&ListQuery::all().index("namespace", "b")).await.unwrap_err().is_stale());
+    assert!(maps.list(&query).await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all().index("namespace", "b")).await.unwrap_err().is_stale());
     assert!(maps.get(&key("a/n")).await.unwrap_err().is_stale());
     // What else there is, is not waited for.
     assert_eq!(read_value(&world.client).await, "1");
-    assert!(maps.list_in("b").await.unwrap().is_empty());
-    assert!(maps.query(&ListQuery::all().namespace("b")).await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all().namespace("b")).await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all().namespace("b")).await.unwrap().is_empty());
 }
 
 /// As in Go, the empty namespace means all of them.
@@ -101,21 +101,21 @@ async fn a_read_of_the_empty_namespace_waits_for_objects_in_any_or_in_none() {
     let (maps, nodes) = (world.client.objects::<ConfigMap>(), world.client.objects::<Node>());
     let selector = steersman_wire::LabelSelector::parse("!app").unwrap();
     let query = ListQuery::all().namespace("");
-    assert!(nodes.list_in("").await.unwrap_err().is_stale());
-    assert!(nodes.select(Some(""), &selector).await.unwrap_err().is_stale());
-    assert!(nodes.query(&query).await.unwrap_err().is_stale());
-    assert!(maps.list_in("").await.unwrap_err().is_stale());
-    assert!(maps.select(Some(""), &selector).await.unwrap_err().is_stale());
-    assert!(maps.query(&query).await.unwrap_err().is_stale());
-    world.network.let_go();
+    assert!(nodes.list(&ListQuery::all().namespace("")).await.unwrap_err().is_stale());
+    assert!(nodes.list(&ListQuery::all().namespace("").labels(selector.clone())).await.unwrap_err().is_stale());
+    assert!(nodes.list(&query).await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all().namespace("")).await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all().namespace("").labels(selector.clone())).await.unwrap_err().is_stale());
+    assert!(maps.list(&query).await.unwrap_err().is_stale());
+    world.network.release();
     settle().await;
     for query in [query.clone(), query.clone().labels(selector.clone()), query.index("namespace", "a")] {
-        assert_eq!(maps.query(&query).await.unwrap().len(), 1, "{query:?}");
+        assert_eq!(maps.list(&query).await.unwrap().len(), 1, "{query:?}");
     }
-    assert_eq!(maps.list_in("").await.unwrap().len(), 1);
-    assert_eq!(maps.select(Some(""), &selector).await.unwrap().len(), 1);
-    assert_eq!(nodes.list_in("").await.unwrap().len(), 1);
-    assert_eq!(nodes.select(Some(""), &selector).await.unwrap().len(), 1);
+    assert_eq!(maps.list(&ListQuery::all().namespace("")).await.unwrap().len(), 1);
+    assert_eq!(maps.list(&ListQuery::all().namespace("").labels(selector.clone())).await.unwrap().len(), 1);
+    assert_eq!(nodes.list(&ListQuery::all().namespace("")).await.unwrap().len(), 1);
+    assert_eq!(nodes.list(&ListQuery::all().namespace("").labels(selector.clone())).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +135,7 @@ async fn a_watch_that_is_down_is_an_error_that_names_kind_key_wanted_and_reached
     for part in ["ConfigMap", "a/m", &wanted, &before, "10s", "live()", "stale_ok()"] {
         assert!(text.contains(part), "{part} is not in: {text}");
     }
-    world.network.let_go();
+    world.network.release();
     assert_eq!(read_value(&world.client).await, "2");
 }
 
@@ -194,7 +194,7 @@ async fn subresources_that_are_created_promise_nothing() {
     pods.get(&key("a/p")).await.unwrap();
     world.network.hold("watch=true");
     let eviction = Eviction { metadata: crate::with_client::meta("a/p"), ..Eviction::default() };
-    let _: Status = pods.create_subresource(&key("a/p"), "eviction", &eviction).await.unwrap();
+    let _: Status = pods.subresource("eviction").create(&key("a/p"), &eviction).await.unwrap();
     assert!(pods.get(&key("a/p")).await.unwrap().meta().deletion_timestamp().is_none());
     assert!(pods.live(Some("a")).get_opt("p").await.unwrap().is_none());
 }
@@ -231,7 +231,7 @@ async fn typed_dynamic_and_metadata_caches_of_a_kind_each_wait() {
     assert_eq!(value(&typed.get(&key("a/m")).await.unwrap()), "1");
     assert_eq!(dynamic.get(&key("a/m")).await.unwrap().get().unwrap().data["data"]["value"], "1");
     assert!(metadata.get(&key("a/m")).await.unwrap_err().is_stale());
-    world.network.let_go();
+    world.network.release();
     metadata.get(&key("a/m")).await.unwrap();
 
     // Whichever it is written through.
@@ -274,10 +274,10 @@ async fn a_subresource_that_is_written_is_seen_in_its_object() {
     let replicas = async || deployments.get(&key("a/d")).await.unwrap().get().unwrap().spec.clone().unwrap().replicas;
     let mut scale: Scale = deployments.live(Some("a")).subresource("scale").get("d").await.unwrap();
     scale.spec.get_or_insert_default().replicas = Some(3);
-    deployments.update_subresource(&key("a/d"), "scale", &scale).await.unwrap();
+    deployments.subresource("scale").update(&key("a/d"), &scale).await.unwrap();
     assert_eq!(replicas().await, Some(3));
     let patch = Patch::Merge(json!({"spec": {"replicas": 5}}));
-    let _: Scale = deployments.patch_subresource(&key("a/d"), "scale", &patch).await.unwrap();
+    let _: Scale = deployments.subresource("scale").patch(&key("a/d"), &patch).await.unwrap();
     assert_eq!(replicas().await, Some(5));
 }
 
@@ -295,7 +295,7 @@ async fn a_read_does_not_wait_for_what_is_written_after_it_began() {
     settle().await;
     // There are always ten that have not arrived.
     let started = Instant::now();
-    let found = world.client.objects::<ConfigMap>().list().await.unwrap();
+    let found = world.client.objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap();
     assert!(found.len() >= 40, "{}", found.len());
     assert!(started.elapsed() <= Duration::from_millis(500), "{:?}", started.elapsed());
     writer.abort();

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use serde_json::json;
 use steersman_client::{ApiResource, ObjectMeta, Patch, PostParams};
+use steersman_runtime::predicate::Change;
 use steersman_runtime::{
-    Action, Change, Context, Failure, Kind, Object, ObjectKey, dynamic, dynamic_metadata, kind, metadata, reconcile_fn,
+    Action, Context, Kind, Object, ObjectKey, ReconcileError, dynamic, dynamic_metadata, kind, metadata, reconcile_fn,
 };
 
 use crate::with_client::{World, key, meta, settle};
@@ -23,13 +24,13 @@ async fn ahead_of_its_watch<K: Object>(nodes: Kind<K>) -> (World, Versions) {
     let reconciler = reconcile_fn(move |ctx: Context<K>, key: ObjectKey| {
         let (notes, times) = (Arc::clone(&notes), Arc::clone(&times));
         async move {
-            let node = ctx.object(&key).await?.ok_or_else(|| Failure::message("there is no Node"))?;
+            let node = ctx.object(&key).await?.ok_or_else(|| ReconcileError::message("there is no Node"))?;
             let phase = ["Pending", "Running"][times.fetch_add(1, Ordering::Relaxed) % 2];
             let patch = Patch::Merge(json!({"status": {"phase": phase}}));
             let written = ctx.client().objects::<Node>().patch_status(&key, &patch).await?;
             let read = node.meta().resource_version().to_owned();
             notes.lock().unwrap().push((read, written.metadata.resource_version.unwrap()));
-            Ok::<_, Failure>(Action::done())
+            Ok(Action::done())
         }
     });
     let world = World::new(|manager| {
@@ -58,7 +59,7 @@ async fn sees_its_own_write<K: Object>(nodes: Kind<K>) {
     tell(&world, "second").await;
     settle().await;
     assert_eq!(versions.lock().unwrap().len(), 1, "it waits for what it wrote");
-    world.network.let_go();
+    world.network.release();
     settle().await;
     let versions = versions.lock().unwrap();
     assert_eq!(versions.len(), 2);
@@ -70,8 +71,8 @@ async fn a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it() {
     let nodes = ApiResource::erase::<Node>(&());
     sees_its_own_write(kind::<Node>()).await;
     sees_its_own_write(metadata::<Node>()).await;
-    sees_its_own_write(dynamic(&nodes).in_no_namespace()).await;
-    sees_its_own_write(dynamic_metadata(&nodes).in_no_namespace()).await;
+    sees_its_own_write(dynamic(&nodes).cluster_scoped()).await;
+    sees_its_own_write(dynamic_metadata(&nodes).cluster_scoped()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +81,7 @@ async fn a_reconcile_whose_own_write_does_not_come_back_fails_and_is_tried_again
     tell(&world, "second").await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert_eq!(versions.lock().unwrap().len(), 1, "each try ends with an error after 10 s");
-    world.network.let_go();
+    world.network.release();
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert_eq!(versions.lock().unwrap().len(), 2);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use steersman_client::{DeleteParams, Deleted, Patch, Preconditions};
-use steersman_runtime::{kind, metadata};
+use steersman_runtime::{ListQuery, kind, metadata};
 
 use crate::with_client::{World, key, looks_for_any, map, names, settle, value};
 
@@ -22,8 +22,12 @@ async fn an_object_that_was_deleted_at_once_is_not_seen_any_more() {
     world.client.create(&map("a/m", "1")).await.unwrap();
     maps.get(&key("a/m")).await.unwrap();
     world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
-    assert_eq!(world.client.stale_ok().objects::<ConfigMap>().list().await.unwrap().len(), 1, "the cache has it still");
-    assert!(maps.list().await.unwrap().is_empty());
+    assert_eq!(
+        world.client.stale_ok().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap().len(),
+        1,
+        "the cache has it still"
+    );
+    assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
     assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
 }
 
@@ -37,7 +41,7 @@ async fn an_object_that_was_deleted_before_the_cache_had_it_never_appears() {
     world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
     for _ in 0..100 {
         assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
-        assert!(maps.list().await.unwrap().is_empty());
+        assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
         tokio::time::sleep(Duration::from_millis(7)).await;
     }
     assert!(*was_seen.borrow(), "the cache had it for a while");
@@ -49,7 +53,7 @@ async fn an_object_that_was_made_and_deleted_unseen_is_not_waited_for() {
     world.network.hold("watch=true");
     world.client.create(&map("a/m", "1")).await.unwrap();
     world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
-    assert!(world.client.objects::<ConfigMap>().list().await.unwrap().is_empty());
+    assert!(world.client.objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +134,7 @@ async fn what_all_caches_have_seen_is_forgotten() {
         }
         assert!(world.client.remembered_writes() <= 2 * 256 + 2 * 100, "{}", world.client.remembered_writes());
     }
-    assert_eq!(maps.list().await.unwrap().len(), 1_000);
+    assert_eq!(maps.list(&ListQuery::all()).await.unwrap().len(), 1_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,9 +154,9 @@ async fn what_a_cache_has_not_seen_is_not_forgotten() {
     assert!(maps.get(&key("a/deleted")).await.unwrap_err().is_stale());
     assert!(maps.get(&key("a/0")).await.unwrap_err().is_stale());
     world.network.delay(Duration::ZERO);
-    world.network.let_go();
-    assert_eq!(maps.list().await.unwrap().len(), 1_000);
-    let names = names(&maps.list().await.unwrap());
+    world.network.release();
+    assert_eq!(maps.list(&ListQuery::all()).await.unwrap().len(), 1_000);
+    let names = names(&maps.list(&ListQuery::all()).await.unwrap());
     assert!(!names.contains(&"deleted".to_owned()));
 }
 
@@ -169,12 +173,12 @@ async fn objects_that_were_made_and_deleted_unseen_never_appear() {
         maps.delete(&key(&name), &DeleteParams::default()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(maps.list().await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
     assert_eq!(world.client.remembered_writes(), 1_500, "the cache has passed none of them");
     world.network.delay(Duration::from_secs(2));
-    world.network.let_go();
+    world.network.release();
     for _ in 0..400 {
-        assert!(maps.list().await.unwrap().is_empty());
+        assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
         tokio::time::sleep(Duration::from_millis(7)).await;
     }
     assert!(*was_seen.borrow(), "the cache had some for a while");
@@ -193,12 +197,12 @@ async fn a_list_waits_for_many_deletions_that_come_one_by_one() {
     for number in 0..40 {
         world.client.create(&map(&format!("a/m{number:02}"), "1")).await.unwrap();
     }
-    let there = maps.list().await.unwrap();
+    let there = maps.list(&ListQuery::all()).await.unwrap();
     assert_eq!(there.len(), 40);
     // In the order of the list, so that each wait ends with one deletion.
     for map in &there {
         world.client.delete::<ConfigMap>(&map.key()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    assert!(maps.list().await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Secret, ServiceAccoun
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 use steersman_client::{ApiResource, DeleteParams, Patch};
-use steersman_runtime::{CachedClient, dynamic, kind, metadata};
+use steersman_runtime::{CachedClient, ListQuery, dynamic, kind, metadata};
 
 use crate::with_client::{World, key, map, meta, set_value, value};
 
@@ -85,13 +85,13 @@ async fn whole_life(client: &CachedClient, resource: &ApiResource, number: u64, 
 
     pause(number).await;
     typed.patch(&key, &Patch::Merge(set_value("3"))).await.unwrap();
-    let list = typed.list_in("a").await.unwrap();
+    let list = typed.list(&ListQuery::all().namespace("a")).await.unwrap();
     tally.read("patch", list.iter().any(|map| map.key() == key && value(map) == "3"));
 
     pause(number).await;
     typed.delete(&key, &DeleteParams::default()).await.unwrap();
     tally.read("delete", typed.get_opt(&key).await.unwrap().is_none());
-    tally.read("delete, dynamic", !dynamic.list().await.unwrap().iter().any(|map| map.key() == key));
+    tally.read("delete, dynamic", !dynamic.list(&ListQuery::all()).await.unwrap().iter().any(|map| map.key() == key));
     tally.read("delete, metadata", metadata.get_opt(&key).await.unwrap().is_none());
 
     typed.create(&map(&name, "4")).await.unwrap();
@@ -129,7 +129,10 @@ async fn selector(client: &CachedClient, number: u64, tally: &mut Tally) {
     pause(number).await;
     secrets.patch(&key, &label("other")).await.unwrap();
     tally.read("leave selector", secrets.get_opt(&key).await.unwrap().is_none());
-    tally.read("leave selector", !secrets.list().await.unwrap().iter().any(|secret| secret.key() == key));
+    tally.read(
+        "leave selector",
+        !secrets.list(&ListQuery::all()).await.unwrap().iter().any(|secret| secret.key() == key),
+    );
 }
 
 /// A cache of two namespaces, of which the other one is idle.
@@ -147,7 +150,7 @@ async fn namespaces(client: &CachedClient, number: u64, tally: &mut Tally) {
     tally.read("patch, namespaces", found.is_some_and(|found| found.meta().resource_version() == version));
     pause(number).await;
     accounts.delete(&key, &DeleteParams::default()).await.unwrap();
-    let list = accounts.list_in(namespace).await.unwrap();
+    let list = accounts.list(&ListQuery::all().namespace(namespace)).await.unwrap();
     tally.read("delete, namespaces", !list.iter().any(|account| account.key() == key));
 }
 

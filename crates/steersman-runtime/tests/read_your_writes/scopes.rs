@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde_json::{Value, json};
 use steersman_client::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use steersman_runtime::kind;
+use steersman_runtime::{ListQuery, kind};
 use tokio::time::Instant;
 
 use crate::with_client::{World, key, labelled, looks_for_any, map, meta, names, settle, value};
@@ -22,14 +22,18 @@ async fn a_write_that_takes_an_object_out_of_the_labels_is_waited_for_until_the_
     maps.get(&key("a/m")).await.unwrap();
     world.network.delay(Duration::from_millis(100));
     maps.patch(&key("a/m"), &label("other")).await.unwrap();
-    assert_eq!(world.client.stale_ok().objects::<ConfigMap>().list().await.unwrap().len(), 1, "the cache has it still");
+    assert_eq!(
+        world.client.stale_ok().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap().len(),
+        1,
+        "the cache has it still"
+    );
     assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
     maps.patch(&key("a/m"), &label("web")).await.unwrap();
     assert_eq!(maps.get(&key("a/m")).await.unwrap().meta().label("app"), Some("web"));
 
     world.network.hold("watch=true");
     maps.patch(&key("a/m"), &label("other")).await.unwrap();
-    assert!(maps.list().await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all()).await.unwrap_err().is_stale());
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,13 +46,13 @@ async fn an_object_that_a_cache_does_not_keep_is_not_waited_for() {
     maps.create(&labelled("a/other", "app=other")).await.unwrap();
     maps.create(&labelled("b/web", "app=web")).await.unwrap();
     maps.delete(&key("b/web"), &DeleteParams::default()).await.unwrap();
-    assert!(maps.list().await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
     assert!(maps.get_opt(&key("a/other")).await.unwrap().is_none());
     let outside = maps.get_opt(&key("b/web")).await.unwrap_err();
     assert!(!outside.is_stale() && !outside.is_not_found(), "{outside}");
     assert!(started.elapsed().is_zero());
     maps.create(&labelled("a/web", "app=web")).await.unwrap();
-    assert!(maps.list().await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all()).await.unwrap_err().is_stale());
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +65,7 @@ async fn an_object_that_entered_and_left_the_labels_unseen_never_appears() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     maps.patch(&key("a/m"), &label("other")).await.unwrap();
     for _ in 0..100 {
-        assert!(maps.list().await.unwrap().is_empty());
+        assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
         tokio::time::sleep(Duration::from_millis(7)).await;
     }
     assert!(*was_seen.borrow(), "the cache had it for a while");
@@ -90,9 +94,9 @@ async fn a_name_is_evaluated_as_a_field() {
     let maps = world.client.objects::<ConfigMap>();
     world.network.hold("watch=true");
     maps.create(&map("a/other", "1")).await.unwrap();
-    assert!(maps.list().await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
     maps.create(&map("a/m", "1")).await.unwrap();
-    assert!(maps.list().await.unwrap_err().is_stale());
+    assert!(maps.list(&ListQuery::all()).await.unwrap_err().is_stale());
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +113,7 @@ async fn a_field_that_the_answer_does_not_have_is_waited_for_by_the_watermark() 
     // Something later, in the same stream.
     world.other.namespaced::<Pod>("a").create(&PostParams::default(), &pod("there", Some("n"))).await.unwrap();
     assert!(pods.get_opt(&key("a/nowhere")).await.unwrap().is_none());
-    assert_eq!(names(&pods.list().await.unwrap()), ["there"]);
+    assert_eq!(names(&pods.list(&ListQuery::all()).await.unwrap()), ["there"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +136,7 @@ async fn an_idle_namespace_holds_nobody_up() {
             delete.delete("m", &DeleteParams::default()).await.unwrap();
             settle().await;
         }
-        assert!(maps.list().await.unwrap().is_empty());
+        assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
         assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
     }
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
@@ -150,7 +154,7 @@ async fn deletions_are_waited_for_where_another_namespace_is_idle() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
     for _ in 0..100 {
-        assert!(maps.list().await.unwrap().is_empty());
+        assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
         tokio::time::sleep(Duration::from_millis(7)).await;
     }
     let held = ObjectMeta { finalizers: Some(vec!["example.com/a".to_owned()]), ..meta("b/m") };
@@ -159,7 +163,7 @@ async fn deletions_are_waited_for_where_another_namespace_is_idle() {
     assert!(maps.get(&key("b/m")).await.unwrap().meta().deletion_timestamp().is_some());
     let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     maps.patch(&key("b/m"), &none).await.unwrap();
-    assert!(maps.list().await.unwrap().is_empty());
+    assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
 }
 
 /// From a cache that selects, an object can be absent although its deletion is yet to come.
@@ -184,7 +188,7 @@ async fn an_object_that_left_the_labels_and_came_back_before_it_was_deleted_neve
     let (was_seen, _looking) = looks_for_any(&world.client);
     for _ in 0..500 {
         assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
-        assert!(maps.list().await.unwrap().is_empty());
+        assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert!(*was_seen.borrow(), "it was back for a while");

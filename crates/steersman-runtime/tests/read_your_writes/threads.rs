@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{ApiResource, DeleteParams, Patch};
-use steersman_runtime::{Cached, CachedClient, dynamic, kind};
+use steersman_runtime::{Cached, CachedClient, ListQuery, dynamic, kind};
 
 use crate::with_client::{World, key, map, set_value, value};
 
@@ -71,12 +71,12 @@ async fn read(client: CachedClient, resource: ApiResource, objects: Arc<Vec<Obje
         let mut found = vec![None; WRITERS];
         match reads % 3 {
             0 => {
-                for map in maps.list().await.unwrap() {
+                for map in maps.list(&ListQuery::all()).await.unwrap() {
                     found[map.meta().name().parse::<usize>().unwrap()] = Some(number_of(&map));
                 }
             }
             1 => {
-                for object in dynamic.list_in("a").await.unwrap() {
+                for object in dynamic.list(&ListQuery::all().namespace("a")).await.unwrap() {
                     let value = object.get().unwrap().data["data"]["value"].as_str().unwrap().parse().unwrap();
                     found[object.meta().name().parse::<usize>().unwrap()] = Some(value);
                 }

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use steersman_apiserver::ApiServer;
 use steersman_client::{Client, ObjectMeta, Patch, PatchParams, PostParams};
-use steersman_runtime::{Action, Context, Failure, Manager, ObjectKey, kind, reconcile_fn, set_controller_reference};
+use steersman_runtime::owner::set_controller_reference;
+use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 use steersman_testing::eventually_within;
 use tokio::sync::oneshot;
 
@@ -105,7 +106,7 @@ async fn the_manager_works(client: &Client, round: usize) {
 
 /// Makes a Secret of the same name that has the round of the ConfigMap. The other ConfigMaps are
 /// load.
-async fn copy_to_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Failure> {
+async fn copy_to_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
     let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
     let map = map.get()?;
     let Some(round) = map.data.as_ref().and_then(|data| data.get("round")) else { return Ok(Action::done()) };

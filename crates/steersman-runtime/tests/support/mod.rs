@@ -1,11 +1,6 @@
 //! What the tests of managers and controllers share. Each test binary uses its own part of it.
 #![allow(dead_code)]
 
-#[path = "../../../steersman-cache/tests/common/log.rs"]
-pub(crate) mod log;
-#[path = "../../../steersman-cache/tests/common/network.rs"]
-pub(crate) mod network;
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -18,13 +13,21 @@ use steersman_testing::Embedded;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub(crate) use log::Log;
+#[allow(unused_imports, reason = "not every test binary uses all of it")]
+pub(crate) use steersman_testing::{Fault, FaultyNetwork, Log};
+
+/// A network without faults, and a client whose requests go through it.
+pub(crate) fn faulty_network(server: &Embedded) -> (FaultyNetwork, Client) {
+    let network = FaultyNetwork::new(server);
+    let client = network.client();
+    (network, client)
+}
 
 /// Longer than anything takes here.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) fn client(server: &Embedded) -> Client {
-    Client::from(server.client())
+    server.client()
 }
 
 /// A manager on a server of its own, and another client of that server.
@@ -129,12 +132,6 @@ impl Running {
     }
 }
 
-impl Log<String> {
-    pub(crate) fn note(&self, entry: impl Into<String>) {
-        self.push(entry.into());
-    }
-}
-
 /// What is logged by `tracing` on this thread while the guard lives.
 pub(crate) fn traced() -> (Log<u8>, tracing::subscriber::DefaultGuard) {
     traced_at(tracing::Level::INFO)
@@ -165,10 +162,4 @@ pub(crate) fn traced_at(level: tracing::Level) -> (Log<u8>, tracing::subscriber:
         .with_writer(move || Writer(written.clone()))
         .finish();
     (log, tracing::subscriber::set_default(subscriber))
-}
-
-impl Log<u8> {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.all()).into_owned()
-    }
 }

@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube_client::client::Body;
 use serde_json::{Value, json};
 use steersman_client::{Client, Config, ObjectMeta, PostParams};
-use steersman_runtime::{Cached, CachedClient, Error, Failure, Manager, ObjectKey, OperationResult};
+use steersman_runtime::{Cached, CachedClient, Error, ListQuery, Manager, ObjectKey, OperationResult, ReconcileError};
 use steersman_testing::Embedded;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -67,7 +67,7 @@ impl Network {
         self.0.held.send_modify(|held| held.push(part.to_owned()));
     }
 
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release(&self) {
         self.0.held.send_replace(Vec::new());
     }
 
@@ -151,7 +151,7 @@ pub(crate) async fn start(manager: &Manager) -> Running {
     let (ready, is_ready) = oneshot::channel();
     let part = |_| async move {
         let _ = ready.send(());
-        Ok::<_, Failure>(())
+        Ok::<_, ReconcileError>(())
     };
     manager.add("the test", part).unwrap();
     let started = manager.clone();
@@ -180,7 +180,7 @@ impl World {
     /// With another limit for reads.
     pub(crate) async fn with<T>(limit: Option<Duration>, declare: impl FnOnce(&Manager) -> T) -> Self {
         let server = Embedded::start();
-        let other = Client::from(server.client());
+        let other = server.client();
         for name in ["a", "b"] {
             let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
             let namespace = Namespace { metadata, ..Namespace::default() };
@@ -245,7 +245,7 @@ pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, im
     let (seen, was_seen) = watch::channel(false);
     let maps = client.stale_ok().objects::<ConfigMap>();
     let task = tokio::spawn(async move {
-        while maps.list().await.unwrap().is_empty() {
+        while maps.list(&ListQuery::all()).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         seen.send_replace(true);

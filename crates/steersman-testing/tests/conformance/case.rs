@@ -52,7 +52,7 @@ pub(crate) enum Action {
     Until(Request),
     /// Opens a watch. An answer that is no watch is recorded whole.
     Watch(Request),
-    /// Takes events from a watch: so many, or all up to its end.
+    /// Takes events from a watch: a number of them, or all up to its end.
     Events(Events),
 }
 
@@ -60,7 +60,8 @@ pub(crate) struct Events {
     /// The name of the watch.
     pub(crate) watch: &'static str,
     pub(crate) count: Option<usize>,
-    /// Whether bookmarks count. A server may send one at any time, so a case that is not about them does not see them.
+    /// Whether bookmarks count. A server may send one at any time, so a case that is not about them
+    /// does not see them.
     pub(crate) bookmarks: bool,
 }
 

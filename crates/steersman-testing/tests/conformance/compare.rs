@@ -13,11 +13,13 @@ use super::target::Servers;
 /// How many cases run at a time. Most of their time is waiting.
 const CONCURRENCY: usize = 16;
 
-/// The cases that may differ, each with the reason: a table in Markdown with the name of the case in its first column.
+/// The cases that may differ, each with the reason: a table in Markdown with the name of the case
+/// in its first column.
 pub(crate) struct Differences(BTreeMap<String, String>);
 
 impl Differences {
-    /// Reads the tables of a Markdown text. Panics on a row without a reason or with a case that does not exist.
+    /// Reads the tables of a Markdown text. Panics on a row without a reason or with a case that
+    /// does not exist.
     pub(crate) fn read(text: &str) -> Self {
         let mut listed = BTreeMap::new();
         let mut in_body = false;
@@ -60,8 +62,9 @@ impl Report {
 
 /// Runs every case on one set of servers and panics if one does not meet its own expectations.
 ///
-/// Many cases run at a time, and what a real server does by itself, such as taking a new kind into its discovery, takes its time then.
-/// A case that goes wrong is therefore run again, alone, and what goes wrong then counts. The same holds for [`compare`].
+/// Many cases run at a time, and what a real server does by itself, such as taking a new kind into
+/// its discovery, takes its time then. A case that goes wrong is therefore run again, alone, and
+/// what goes wrong then counts. The same holds for [`compare`].
 pub(crate) async fn check(servers: &Servers) {
     let selected = selected();
     let records = play(&selected, servers).await;
@@ -161,7 +164,8 @@ fn differing<'a>(left: &'a Value, right: &'a Value, path: String, lines: &mut Li
 async fn play(cases: &[(Area, Case)], servers: &Servers) -> Vec<Record> {
     let runs = cases.iter().enumerate();
     let runs = runs.map(|(index, (_, case))| async move { (index, run(case, servers.of(case.needs)).await) });
-    // Collected first: a stream of borrowing closures is not general enough to be sent to another thread.
+    // Collected first: a stream of borrowing closures is not general enough to be sent to another
+    // thread.
     let runs = stream::iter(runs.collect::<Vec<_>>());
     let mut records: Vec<_> = runs.buffer_unordered(CONCURRENCY).collect().await;
     records.sort_by_key(|(index, _)| *index);
@@ -179,7 +183,7 @@ fn selected() -> Vec<(Area, Case)> {
     cases
 }
 
-/// Writes the normalised records where `CONFORMANCE_RECORD` says.
+/// Writes the normalised records into the folder `CONFORMANCE_RECORD`.
 fn write_records(cases: &[(Area, Case)], records: &[(&str, &Vec<Record>)]) {
     let Some(path) = std::env::var_os("CONFORMANCE_RECORD") else { return };
     let mut text = String::new();

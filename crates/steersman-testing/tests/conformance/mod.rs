@@ -1,12 +1,14 @@
-//! The comparison of API servers: cases that are data, a runner that records what a server answered, and a comparison
-//! of two records.
+//! The comparison of API servers: cases that are data, a runner that records what a server
+//! answered, and a comparison of two records.
 //!
-//! A [`Case`](case::Case) is a short script of requests about one rule. [`run`](run::run) plays it on a [`Target`] in a
-//! namespace of its own and records every answer. [`normalise`](normalise::normalise) takes out what no two servers can
-//! have in common: uids, times, the numbers of versions. What is left must be equal, message texts included.
+//! A [`Case`](case::Case) is a short script of requests about one rule. [`run`](run::run) plays it
+//! on a [`Target`] in a namespace of its own and records every answer.
+//! [`normalise`](normalise::normalise) takes out what no two servers can have in common: uids,
+//! times, the numbers of versions. What is left must be equal, message texts included.
 //!
-//! Each case also says in a few words what it expects, so that [`check`] can tell on a single server whether the case
-//! exercises the rule it is named after. [`compare`] does not look at expectations: it compares two records.
+//! Each case also states briefly what it expects, so that [`check`] can decide on a single server
+//! whether the case exercises the rule it is named after. [`compare`] does not look at
+//! expectations: it compares two records.
 //!
 //! | variable | what it does |
 //! |---|---|

@@ -7,11 +7,12 @@ use super::run::Record;
 
 /// Replaces what two servers cannot have in common by tokens that say what it was.
 ///
-/// - Versions of objects become their rank among all that the record shows, so that their order is compared. The
-///   version of a list or a bookmark is that of the newest of these objects it can include: other writes may have
-///   happened by then.
+/// - Versions of objects become their rank among all that the record shows, so that their order is
+///   compared. The version of a list or a bookmark is that of the newest of these objects it can
+///   include: other writes may have happened by then.
 /// - Uids and addresses are numbered by their first appearance, generated names too.
-/// - Times, continue tokens and the case's own name become words. `managedFields` go: nothing here is about them.
+/// - Times, continue tokens and the case's own name become words. `managedFields` go: nothing here
+///   is about them.
 ///
 /// What the script itself sent is left as it is.
 pub(crate) fn normalise(case: &Case, record: &Record) -> Vec<Value> {
@@ -113,7 +114,8 @@ impl Normaliser {
         if about_versions.iter().any(|words| text.contains(words)) { self.replace_versions(&text) } else { text }
     }
 
-    /// Replaces an object that is quoted whole in a message: it has the server's own times and managed fields.
+    /// Replaces an object that is quoted whole in a message: it has the server's own times and
+    /// managed fields.
     fn replace_objects(&self, text: &str) -> String {
         const QUOTE: &str = "Invalid value: \"{\\\"apiVersion\\\"";
         match (text.find(QUOTE), text.rfind("}\": ")) {

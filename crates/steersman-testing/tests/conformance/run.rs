@@ -19,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) complaints: Vec<String>,
 }
 
-/// Plays a case. Whatever the server does, there is a record: a step that cannot go on says why.
+/// Plays a case. Every case leaves a record: a step that cannot go on records the reason.
 pub(crate) async fn run(case: &Case, target: &Target) -> Record {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let id = format!("x{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -51,7 +51,8 @@ pub(crate) async fn run(case: &Case, target: &Target) -> Record {
 
 struct Player<'a> {
     target: &'a Target,
-    /// How long to wait for what a step expects. Once in vain, and the case has failed: nothing more is waited for.
+    /// How long to wait for what a step expects. After the first wait that fails, the case has
+    /// failed and does not wait again.
     patience: Duration,
     id: &'a str,
     answers: HashMap<&'static str, Value>,
@@ -84,8 +85,8 @@ impl Player<'_> {
         value
     }
 
-    /// Sends a request. The real server answers a few with 503 while it replaces the storage of a kind that has just
-    /// been defined or changed; every client asks again then, and so do we.
+    /// Sends a request. The real server answers a few with 503 while it replaces the storage of a
+    /// kind that has just been defined or changed; every client asks again then, and so do we.
     async fn send(&self, request: &Request) -> Value {
         eventually(self.target.patience, async || {
             let value = self.try_send(request).await.unwrap_or_else(|error| json!({ "error": error }));
@@ -189,7 +190,8 @@ impl Player<'_> {
             Some((field, answer)) => (format!("/metadata/{field}"), answer),
         };
         let value = self.answers.get(answer).and_then(|value| value.pointer(&what)).and_then(Value::as_str);
-        // A server that is wrong may not have it. The record should go on and show where that leads.
+        // A server that is wrong may not have it. The record should go on and show where that
+        // leads.
         value.map_or_else(|| "missing".to_owned(), str::to_owned)
     }
 

@@ -11,15 +11,16 @@ use super::case::Needs;
 
 /// The headers of an answer that are compared. Others are about the connection or for operators.
 const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
-/// How long a real server on a busy machine may take. Its namespace controller looks again only every eight seconds, and later
-/// when there are many namespaces.
+/// How long a real server on a busy machine may take. Its namespace controller looks again only
+/// every eight seconds, and later when there are many namespaces.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that cases run on: whatever a client can be made for, with a socket or without.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) name: &'static str,
-    /// How long a request may take, a watch to bring its events, and the server to get where an `until` step waits for it.
+    /// How long a request may take, a watch to bring its events, and the server to get where an
+    /// `until` step waits for it.
     pub(crate) patience: Duration,
     client: Client,
     compact: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -57,14 +58,15 @@ impl Target {
         Self { name, patience: PATIENCE, client, compact: None }
     }
 
-    /// For a server that is known to be quick: a case that goes wrong is told sooner.
+    /// For a server that responds quickly: a case that fails is reported sooner.
     #[must_use]
     pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Gives the server a way to forget its old versions now. Without one it is expected to do so by itself.
+    /// Gives the server a way to forget its old versions now. Without one it is expected to do so
+    /// by itself.
     #[must_use]
     pub(crate) fn with_compaction(mut self, compact: impl Fn() + Send + Sync + 'static) -> Self {
         self.compact = Some(Arc::new(compact));

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A path to a field of an object: `spec.nodeName`, or `metadata.labels['app.kubernetes.io/name']` where a name holds more
-/// than letters, digits, `-` and `_`.
+/// A path to a field of an object: `spec.nodeName`, or `metadata.labels['app.kubernetes.io/name']`
+/// if a name has other characters than letters, digits, `-` and `_`.
 ///
 /// ```
 /// use steersman_wire::FieldPath;
@@ -31,13 +31,13 @@ pub struct InvalidFieldPath {
 }
 
 impl FieldPath {
-    /// A path of these names, which may be any texts. There is at least one: without, there is no path.
+    /// Creates a path of these names, which may be any texts. `None` without any name.
     pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Option<Self> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         (!names.is_empty()).then_some(Self(names))
     }
 
-    /// Reads a path.
+    /// Parses a path.
     pub fn parse(text: &str) -> Result<Self, InvalidFieldPath> {
         let invalid = |offset, expected| InvalidFieldPath { text: text.to_owned(), expected, offset };
         let (mut names, mut rest) = (Vec::new(), text);
@@ -74,7 +74,7 @@ fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '_')
 }
 
-/// The name in `'a.b/c']`, and what follows.
+/// The name in `'a.b/c']`, and the text after it.
 fn quoted_name(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let (mut name, mut characters) = (String::new(), text[1..].chars());

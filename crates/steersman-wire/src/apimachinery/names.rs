@@ -1,7 +1,7 @@
 //! The rules for names, label keys and label values.
 //!
-//! Lengths count bytes, although some messages speak of characters, and a text can break more than one rule. The messages
-//! quote regular expressions; the checks are written by hand.
+//! Lengths count bytes, although some messages name characters, and a text can break more than one
+//! rule. The messages quote regular expressions; the checks are written by hand.
 
 const DNS1123_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
@@ -22,16 +22,16 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 const LABEL_LENGTH_MAX: usize = 63;
 const SUBDOMAIN_LENGTH_MAX: usize = 253;
 
-/// What a message calls the unit of a length.
+/// The unit of a length in a message.
 #[derive(Clone, Copy)]
 enum Unit {
-    /// In messages about names, which are the older ones.
+    /// In messages about names, the older ones.
     Characters,
-    /// In messages about label keys (the subdomain in them too) and values.
+    /// In messages about label keys, including their subdomain, and values.
     Bytes,
 }
 
-/// The rule that the names of a kind's objects follow.
+/// The rule for the names of the objects of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NameFormat {
     /// Most kinds: [`is_dns1123_subdomain`].
@@ -40,12 +40,12 @@ pub enum NameFormat {
     DnsLabel,
     /// A label that starts with a letter: [`is_dns1035_label`].
     Dns1035Label,
-    /// Whatever can stand in a path, as for RBAC: [`is_path_segment_name`].
+    /// Anything that fits into a path, as for RBAC: [`is_path_segment_name`].
     PathSegment,
 }
 
 impl NameFormat {
-    /// What is wrong with a `metadata.name`.
+    /// The faults of a `metadata.name`.
     pub fn validate(self, name: &str) -> Vec<String> {
         match self {
             NameFormat::DnsSubdomain => is_dns1123_subdomain(name),
@@ -55,7 +55,8 @@ impl NameFormat {
         }
     }
 
-    /// What is wrong with a `metadata.generateName`, to which characters will be appended: it may end in a dash.
+    /// The faults of a `metadata.generateName`. Characters will be appended, so it may end in a
+    /// dash.
     pub fn validate_prefix(self, prefix: &str) -> Vec<String> {
         match self {
             NameFormat::DnsSubdomain => dns1123_subdomain(&mask_trailing_dash(prefix), Unit::Characters),
@@ -66,8 +67,9 @@ impl NameFormat {
     }
 }
 
-/// Puts a letter in the place of a trailing dash *and of the character before it*: apimachinery does, so one character
-/// before the dash goes unchecked and the length counts one less, and what it accepts must be accepted here.
+/// Replaces a trailing dash *and the character before it* by a letter, as apimachinery does. So one
+/// character before the dash is not checked and the length counts one less. What apimachinery
+/// accepts must be accepted here.
 fn mask_trailing_dash(name: &str) -> Vec<u8> {
     match name.as_bytes() {
         [head @ .., _, b'-'] => [head, b"a"].concat(),
@@ -75,23 +77,23 @@ fn mask_trailing_dash(name: &str) -> Vec<u8> {
     }
 }
 
-/// What keeps `value` from being a subdomain in the sense of RFC 1123: labels joined by dots, at most 253 bytes.
+/// The faults of `value` as a subdomain by RFC 1123: labels joined by dots, at most 253 bytes.
 pub fn is_dns1123_subdomain(value: &str) -> Vec<String> {
     dns1123_subdomain(value.as_bytes(), Unit::Characters)
 }
 
-/// What keeps `value` from being a label in the sense of RFC 1123: `a-z`, `0-9` and inner dashes, at most 63 bytes.
+/// The faults of `value` as a label by RFC 1123: `a-z`, `0-9` and inner dashes, at most 63 bytes.
 pub fn is_dns1123_label(value: &str) -> Vec<String> {
     dns1123_label(value.as_bytes())
 }
 
-/// What keeps `value` from being a label in the sense of RFC 1035: as in RFC 1123, but it starts with a letter.
+/// The faults of `value` as a label by RFC 1035: as in RFC 1123, but it starts with a letter.
 pub fn is_dns1035_label(value: &str) -> Vec<String> {
     dns1035_label(value.as_bytes())
 }
 
-/// What keeps `value` from being a qualified name, such as a label's key: a name of at most 63 bytes, with an optional
-/// subdomain and a slash before it.
+/// The faults of `value` as a qualified name, such as the key of a label: a name of at most 63
+/// bytes, after an optional subdomain and a slash.
 pub fn is_qualified_name(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let name = match value.split_once('/') {
@@ -121,13 +123,13 @@ pub fn is_qualified_name(value: &str) -> Vec<String> {
     messages
 }
 
-/// What keeps `value` from being a label's value: empty, or like the name part of a key.
+/// The faults of `value` as the value of a label: empty, or like the name part of a key.
 pub fn is_valid_label_value(value: &str) -> Vec<String> {
     let fits = value.is_empty() || label_text(value.as_bytes());
     messages(label_too_long(value.as_bytes(), Unit::Bytes), fits, LABEL_VALUE)
 }
 
-/// What keeps `name` from being one segment of a path. Empty and long names are not refused.
+/// The faults of `name` as one segment of a path. Empty and long names are not refused.
 pub fn is_path_segment_name(name: &str) -> Vec<String> {
     if name == "." || name == ".." {
         return vec![format!("may not be '{name}'")];
@@ -135,7 +137,7 @@ pub fn is_path_segment_name(name: &str) -> Vec<String> {
     is_path_segment_prefix(name)
 }
 
-/// What keeps `name` from being the beginning of one segment of a path.
+/// The faults of `name` as the beginning of one segment of a path.
 pub fn is_path_segment_prefix(name: &str) -> Vec<String> {
     let forbidden = ['/', '%'].into_iter().filter(|character| name.contains(*character));
     forbidden.map(|character| format!("may not contain '{character}'")).collect()
@@ -176,13 +178,15 @@ fn subdomain_text(value: &[u8]) -> bool {
     value.split(|byte| *byte == b'.').all(dns_text)
 }
 
-/// Whether lower case letters and digits enclose only such and dashes.
+/// Whether the text begins and ends with lower case letters and digits, with only those and dashes
+/// between.
 fn dns_text(value: &[u8]) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     encloses(value, alphanumeric, |byte| alphanumeric(byte) || *byte == b'-')
 }
 
-/// Whether letters and digits enclose only such, dashes, underscores and dots.
+/// Whether the text begins and ends with letters and digits, with only those, dashes, underscores
+/// and dots between.
 fn label_text(value: &[u8]) -> bool {
     encloses(value, u8::is_ascii_alphanumeric, |byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }

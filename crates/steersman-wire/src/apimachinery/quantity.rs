@@ -1,5 +1,5 @@
-//! Quantities as Go reads and writes them: `1000m` is `1`, `1024Mi` is `1Gi`, and what was written in a canonical form
-//! already stays as it was written.
+//! Quantities as Go reads and writes them: `1000m` is `1`, `1024Mi` is `1Gi`, and a quantity in
+//! canonical form stays as it is written.
 
 use std::cmp::Ordering;
 
@@ -7,9 +7,9 @@ const WRONG_FORMAT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_SUFFIX: &str = "unable to parse quantity's suffix";
-/// More digits are refused. Go takes any number of them, and time to match.
+/// More digits are refused. Go accepts any number of them, and takes time accordingly.
 const DIGITS_MAX: usize = 1_000;
-/// Smaller amounts are rounded up to one of these: 10^-9.
+/// Smaller amounts are rounded up to 10^-9.
 const NANO: i64 = -9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub fn canonical_quantity(text: &str) -> Result<String, &'static str> {
     Ok(amount.write(quantity.parts.negative, format))
 }
 
-/// Compares two quantities by their amounts. The first that cannot be read is the error, which is Go's.
+/// Compares two quantities by their amounts. The first that cannot be read is the error, which is
+/// Go's.
 ///
 /// ```
 /// use steersman_wire::compare_quantity;
@@ -139,7 +140,7 @@ impl<'a> Quantity<'a> {
     }
 }
 
-/// A quantity taken apart.
+/// The parts of a quantity.
 struct Parts<'a> {
     negative: bool,
     /// Before the point, without leading zeros; at least `0`.
@@ -208,7 +209,7 @@ impl Amount {
         self.digits.iter().all(|digit| *digit == 0)
     }
 
-    /// The number that its last digits make: what is left after division by a power of ten.
+    /// The number of its last digits: the remainder of a division by a power of ten.
     fn last_digits(&self, count: usize) -> u64 {
         self.digits.iter().take(count).rev().fold(0, |number, digit| number * 10 + u64::from(*digit))
     }
@@ -252,7 +253,7 @@ impl Amount {
         }
     }
 
-    /// Its value when it is a whole number that fits.
+    /// Its value, if it is a whole number that fits.
     fn whole(&self) -> Option<u128> {
         if self.is_zero() {
             return Some(0);
@@ -265,15 +266,15 @@ impl Amount {
         number.checked_mul(10_u128.checked_pow(exponent)?)
     }
 
-    /// Where its highest digit stands: 0 for a number from 1 to 9.
+    /// The place of its highest digit: 0 for a number from 1 to 9.
     fn magnitude(&self) -> Option<i64> {
         let highest = self.digits.iter().rposition(|digit| *digit != 0)?;
         Some(self.exponent + highest as i64)
     }
 
     fn compare(&self, other: &Self) -> Ordering {
-        // From the highest digit that is not zero to the lowest, so that the longer one is greater if
-        // it begins like the other.
+        // From the highest digit that is not zero to the lowest, so that of two with the same
+        // beginning the longer one is greater.
         let significant = |amount: &Self| {
             let zeros = amount.digits.iter().take_while(|digit| **digit == 0).count();
             amount.digits[zeros..].iter().copied().rev().skip_while(|digit| *digit == 0).collect::<Vec<u8>>()
@@ -285,9 +286,10 @@ impl Amount {
         self.magnitude().is_some_and(|magnitude| magnitude < 0)
     }
 
-    /// The lesser of the two, rounded to a whole number only when that is `most`.
+    /// The lesser of the two. Rounded to a whole number only if that is `most`.
     fn min(self, most: u64) -> Self {
-        // A number with fewer digits before the point than `most` is less; with as many, its whole part decides.
+        // A number with fewer digits before the point than `most` is less; with as many, its whole
+        // part decides.
         let whole = match self.magnitude() {
             Some(magnitude) if magnitude > 18 => u128::MAX,
             Some(18) => {
@@ -345,7 +347,7 @@ impl Amount {
             (_, 12) => "T".to_owned(),
             (_, 15) => "P".to_owned(),
             (_, 18) => "E".to_owned(),
-            // Go has no suffix for it either, and writes none.
+            // Go has no suffix for it, and writes none.
             _ => String::new(),
         };
         format!("{sign}{digits}{suffix}")

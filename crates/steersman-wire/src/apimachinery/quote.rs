@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-/// Quotes `text` as Go's `%q` does, which is how values stand in error messages: `Invalid value: "a\tb"`.
+/// Quotes `text` as Go's `%q` does for values in error messages: `Invalid value: "a\tb"`.
 ///
-/// Characters that are not printable are escaped. Rust and Go may know different versions of Unicode, so a character that
-/// was assigned lately can be printed by one and escaped by the other.
+/// Characters that are not printable are escaped. Rust and Go may use different versions of
+/// Unicode, so one may print a recently assigned character that the other escapes.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -39,14 +39,17 @@ fn escape(character: char, quoted: &mut String) {
     written.expect("writing to a string does not fail");
 }
 
-/// Whether a character is neither a control or format character, nor a space, nor private, nor unassigned.
+/// Whether a character is printable: no control or format character, no space, not private, and
+/// assigned.
 fn is_printable(character: char) -> bool {
-    // The standard library tells only by escaping, and of a string's first character it also escapes combining marks.
+    // The standard library shows it only by escaping, and it also escapes combining marks at the
+    // beginning of a string.
     let text = String::from_iter(['a', character]);
     text.escape_debug().skip(1).eq([character])
 }
 
-/// Writes strings as Go's JSON encoder writes a list of them, which escapes for HTML; an empty list is `null`.
+/// Writes strings as Go's JSON encoder writes a list of them, escaped for HTML. An empty list is
+/// `null`.
 pub(crate) fn json_list(values: &[String]) -> String {
     if values.is_empty() {
         return "null".to_owned();

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A resource version that can be put in order: a decimal number above zero, of any length, without leading zeros.
+/// A resource version that can be compared: a decimal number above zero, of any length, without
+/// leading zeros.
 ///
-/// The order means something only for objects of one resource. Zero is refused because no object has it: in a request it
-/// stands for "any version".
+/// The order is defined only for objects of one resource. Zero is refused because no object has it:
+/// in a request it means "any version".
 ///
 /// ```
 /// use steersman_wire::ResourceVersion;
@@ -54,7 +55,8 @@ impl fmt::Display for ResourceVersion<'_> {
     }
 }
 
-/// Compares two resource versions of one resource; the first that is not well formed is the error.
+/// Compares two resource versions of one resource. The error names the first that is not well
+/// formed.
 pub fn compare_resource_version(a: &str, b: &str) -> Result<Ordering, InvalidResourceVersion> {
     Ok(ResourceVersion::parse(a)?.cmp(&ResourceVersion::parse(b)?))
 }

@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, datetime};
 use jiff::tz::Offset;
 
-/// The beginning of the year 1 in seconds since 1970. Go takes it for no time at all.
+/// The beginning of the year 1 in seconds since 1970. In Go it means no time.
 pub const ZERO: i64 = -62_135_596_800;
 
 const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
 
-/// The calendar repeats itself after 400 years. With them, every number of seconds has a date; jiff's
-/// own range ends with the year 9999.
+/// The calendar repeats after 400 years. So every number of seconds has a date, although jiff's
+/// range ends with the year 9999.
 const CYCLE_YEARS: i64 = 400;
 const CYCLE_SECONDS: i64 = 146_097 * 86_400;
 
@@ -34,8 +34,8 @@ impl Precision {
     }
 }
 
-/// Reads a time: the seconds since 1970 and the microseconds, which are 0 for [`Precision::Seconds`].
-/// The error is Go's.
+/// Reads a time: the seconds since 1970 and the microseconds, which are 0 for
+/// [`Precision::Seconds`]. The error is Go's.
 ///
 /// ```
 /// use steersman_wire::time::{self, Precision};
@@ -92,7 +92,8 @@ pub fn format(seconds: i64, micros: Option<u32>) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Writes a time behind what is in `out`. None, and nothing written, if the year has not four digits.
+/// Appends a time to `out`. Returns `None` and writes nothing if the year does not have four
+/// digits.
 pub(crate) fn push(out: &mut Vec<u8>, seconds: i64, micros: Option<u32>) -> Option<()> {
     let (year, time) = civil(seconds);
     let year = u32::try_from(year).ok().filter(|year| *year <= 9_999)?;
@@ -196,7 +197,7 @@ impl Parser<'_> {
         let (Some(hours), Some(b':'), Some(minutes)) = (number(1), bytes.get(3), number(4)) else {
             return Err(self.cannot_parse("Z07:00"));
         };
-        // Go allows one more than there are.
+        // Go allows one more hour than a day has.
         if hours > 24 {
             return Err(self.out_of_range("time zone offset hour"));
         }
@@ -212,14 +213,14 @@ impl Parser<'_> {
 mod tests {
     use super::*;
 
-    /// The time in UTC, or nothing for Go's zero time.
+    /// The time in UTC. `None` for Go's zero time.
     fn normalise(text: &str, precision: Precision) -> Result<Option<String>, String> {
         let (seconds, micros) = parse(text, precision)?;
         let is_zero = (seconds, micros) == (ZERO, 0);
         Ok((!is_zero).then(|| format(seconds, (precision == Precision::Microseconds).then_some(micros))))
     }
 
-    /// What a real server made of the `firstTimestamp` of an Event.
+    /// What a real server makes of the `firstTimestamp` of an Event.
     #[test]
     fn times_are_read_as_the_real_server_reads_them() {
         for (text, expected) in [
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// What a real server made of the `renewTime` of a Lease.
+    /// What a real server makes of the `renewTime` of a Lease.
     #[test]
     fn microseconds_are_six_digits() {
         let normalise = |text| normalise(text, Precision::Microseconds);

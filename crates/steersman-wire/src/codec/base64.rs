@@ -1,7 +1,9 @@
-//! Base64 as Go's `encoding/base64` reads and writes it: standard with padding, and for URLs without.
+//! Base64 as Go's `encoding/base64` reads and writes it: standard with padding, and for URLs
+//! without.
 //!
-//! The crate `base64` encodes and decodes. Go's leniency is on top: line ends are skipped anywhere, and
-//! surplus bits at the end are ignored. So are Go's errors, which name the byte where Go's decoder stops.
+//! The crate `base64` encodes and decodes. Go's leniency is on top: line ends are skipped anywhere,
+//! and surplus bits at the end are ignored. So are Go's errors, which name the byte where Go's
+//! decoder stops.
 
 use std::borrow::Cow;
 
@@ -56,7 +58,7 @@ fn is_line_end(byte: &u8) -> bool {
 /// The byte at which Go's decoder stops in text that is not base64.
 fn stops_at(text: &[u8], specials: [u8; 2], padded: bool) -> usize {
     let next = |from: usize| (from..text.len()).find(|at| !is_line_end(&text[*at]));
-    // How many characters of a group of four have been read.
+    // How many characters of a group of four were read.
     let (mut count, mut from) = (0, 0);
     while let Some(at) = next(from) {
         from = at + 1;

@@ -1,4 +1,4 @@
-//! The encodings that a body can be in.
+//! The encodings of bodies.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,17 @@ use crate::codec::object_error::ObjectError;
 use crate::codec::protobuf;
 use crate::codec::splitter::{ListSplitter, WatchSplitter};
 
-/// How a body is encoded. Whoever sends it decides, among what was asked for.
+/// The encoding of a body. The sender chooses it among those that the request accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
     Json,
-    /// `application/vnd.kubernetes.protobuf`, for kinds that are built in.
+    /// `application/vnd.kubernetes.protobuf`, for built-in kinds.
     Protobuf,
 }
 
 impl Encoding {
-    /// The encoding that a `Content-Type` says. What it does not say is JSON.
+    /// The encoding of a `Content-Type`. Anything unknown counts as JSON.
     pub fn of(content_type: Option<&str>) -> Self {
         let media_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         if media_type.eq_ignore_ascii_case(protobuf::MEDIA_TYPE) { Self::Protobuf } else { Self::Json }
@@ -31,7 +31,7 @@ impl Encoding {
         }
     }
 
-    /// An object that is a whole body, as JSON.
+    /// Converts a body that is one object to JSON.
     pub fn object(self, body: &[u8]) -> Result<Cow<'_, [u8]>, ObjectError> {
         match self {
             Self::Json => Ok(Cow::Borrowed(body)),

@@ -1,8 +1,8 @@
-//! What `Debug` prints in place of the bytes of objects, which may be Secrets.
+//! What `Debug` prints instead of the bytes of objects, which may be Secrets.
 
 use std::fmt;
 
-/// Bytes by their number.
+/// A number of bytes.
 pub(crate) struct Length(pub(crate) usize);
 
 impl fmt::Debug for Length {

@@ -1,4 +1,4 @@
-//! What is known of an object without decoding it.
+//! The metadata of an object.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use std::fmt;
 
 use crate::codec::shared_texts::{Scratch, SharedText, SharedTexts};
 
-/// An object's metadata, and what type of object it is.
+/// The metadata and the type of an object.
 ///
-/// It is kept for every object of a cache, so it is small: one allocation that holds everything but what it
-/// [shares](Self::share) with others. What an object does not have is the empty text, as in Go.
+/// A cache stores it for every object, so it is small: one allocation for everything except what it
+/// [shares](Self::share) with others. As in Go, an absent text is the empty text.
 ///
 /// ```
 /// use steersman_wire::Json;
@@ -22,12 +22,13 @@ use crate::codec::shared_texts::{Scratch, SharedText, SharedTexts};
 /// # Ok::<(), steersman_wire::ObjectError>(())
 /// ```
 ///
-/// Its size is held by the test `metadata_is_small`.
+/// The test `metadata_is_small` checks its size.
 #[derive(Clone, Default)]
 pub struct Metadata {
     /// The fields in the order of [`Field`], each after its length (see [`length_chars`]).
     own: Box<str>,
-    /// Labels, annotations and owners that are not in `own`: which of them, then the same as would be there.
+    /// The labels, annotations and owners that are not in `own`: a letter for which of them, then
+    /// the same text as there.
     shared: Box<[SharedText]>,
 }
 
@@ -35,8 +36,8 @@ const LABEL: &str = "l";
 const ANNOTATION: &str = "a";
 const OWNERS: &str = "o";
 
-/// The fields in their order: those that are asked for most come first, because each is found by stepping over those
-/// before it.
+/// The fields in their order. The most used ones come first, because each is found by stepping over
+/// those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Field {
     Name,
@@ -71,7 +72,7 @@ impl Field {
         Self::Annotations,
     ];
 
-    /// Where it is in an object.
+    /// The path of the field in an object.
     pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Name => "metadata.name",
@@ -90,7 +91,7 @@ impl Field {
         }
     }
 
-    /// The name of the member that it is.
+    /// The name of the member.
     pub(crate) fn name(self) -> &'static str {
         let path = self.path();
         path.strip_prefix("metadata.").unwrap_or(path)
@@ -108,7 +109,7 @@ impl Metadata {
         self.field(Field::Namespace)
     }
 
-    /// `namespace/name`, or the name alone when there is no namespace: what client-go calls an object's key.
+    /// `namespace/name`, or the name alone without a namespace: the key of an object in client-go.
     pub fn key(&self) -> String {
         match self.namespace() {
             "" => self.name().to_owned(),
@@ -136,7 +137,7 @@ impl Metadata {
         self.field(Field::CreationTimestamp)
     }
 
-    /// `metadata.deletionTimestamp`, as it is written, of an object that is being deleted.
+    /// `metadata.deletionTimestamp`, as it is written. `None` if the object is not being deleted.
     pub fn deletion_timestamp(&self) -> Option<&str> {
         Some(self.field(Field::DeletionTimestamp)).filter(|timestamp| !timestamp.is_empty())
     }
@@ -156,7 +157,7 @@ impl Metadata {
         pairs(self.field(Field::Labels)).chain(self.shared(LABEL).flat_map(pairs))
     }
 
-    /// A label's value.
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels().find(|(found, _)| *found == key).map(|(_, value)| value)
     }
@@ -166,7 +167,7 @@ impl Metadata {
         pairs(self.field(Field::Annotations)).chain(self.shared(ANNOTATION).flat_map(pairs))
     }
 
-    /// An annotation's value.
+    /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations().find(|(found, _)| *found == key).map(|(_, value)| value)
     }
@@ -199,13 +200,13 @@ impl Metadata {
         self.owner_references().find(|owner| owner.controller)
     }
 
-    /// How many bytes of memory it has allocated for itself alone.
+    /// How many bytes of memory it has allocated, without shared texts.
     pub fn memory(&self) -> usize {
         self.own.len() + size_of_val(&*self.shared)
     }
 
-    /// The same metadata, with the labels, annotations and owners that others have alike kept in `texts`: the Pods of one workload
-    /// take half the memory then.
+    /// The same metadata, but with the labels, annotations and owners that many objects have in
+    /// common stored in `texts`. It halves the memory of the Pods of one workload.
     #[must_use]
     pub fn share(self, texts: &SharedTexts) -> Self {
         texts.sharing(|share, scratch| {
@@ -235,12 +236,12 @@ impl Metadata {
         })
     }
 
-    /// How long all its texts are together, about.
+    /// Roughly the total length of its texts.
     pub(crate) fn length(&self) -> usize {
         self.own.len() + self.shared.iter().map(|text| text.get().len()).sum::<usize>()
     }
 
-    /// A field as it is kept: one that is a single text, as that.
+    /// A field as it is stored. For a single text, that text.
     pub(crate) fn field(&self, field: Field) -> &str {
         texts(&self.own).nth(field as usize).unwrap_or_default()
     }
@@ -252,7 +253,7 @@ impl Metadata {
 }
 
 impl PartialEq for Metadata {
-    /// Whether both say the same, whatever they share.
+    /// Whether both have the same contents, shared or not.
     fn eq(&self, other: &Self) -> bool {
         if self.shared.is_empty() && other.shared.is_empty() {
             return self.own == other.own;
@@ -268,7 +269,8 @@ impl PartialEq for Metadata {
 
 impl Eq for Metadata {}
 
-/// Annotations are printed by their keys: `kubectl apply` keeps the whole object in one, which may be a Secret.
+/// Annotations are printed by their keys: `kubectl apply` stores the whole object, which may be a
+/// Secret, in one of them.
 impl fmt::Debug for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metadata")
@@ -300,9 +302,9 @@ pub struct OwnerReference<'a> {
     pub name: &'a str,
     /// The owner's uid.
     pub uid: &'a str,
-    /// Whether this owner is the one that manages the object.
+    /// Whether this owner manages the object.
     pub controller: bool,
-    /// Whether the owner stays, when deleted in the foreground, until this object is gone.
+    /// Whether foreground deletion of the owner waits until this object is deleted.
     pub block_owner_deletion: bool,
 }
 
@@ -310,37 +312,38 @@ const CONTROLLER: u8 = b'c';
 const BLOCK_OWNER_DELETION: u8 = b'b';
 
 thread_local! {
-    /// Where the next metadata is put together.
+    /// The buffer in which the next metadata is built.
     static TEXT: Cell<String> = const { Cell::new(String::new()) };
 }
 
-/// A larger one is not kept: some objects are huge.
+/// A larger buffer is not kept: some objects are huge.
 const TEXT_MAX: usize = 16 << 10;
 
-/// Puts metadata together, field by field in their order.
+/// Builds metadata, field by field in their order.
 pub(crate) struct MetadataBuilder {
     text: String,
-    /// Where the field begins whose parts are being gathered.
+    /// Where the field begins whose parts are being added.
     section: usize,
     written: usize,
 }
 
 impl MetadataBuilder {
     pub(crate) fn new() -> Self {
-        // While a thread ends, there is none.
+        // There is no buffer while a thread ends.
         let mut text = TEXT.try_with(Cell::take).unwrap_or_default();
         text.clear();
         Self { text, section: 0, written: 0 }
     }
 
-    /// The next field, a plain text.
+    /// Adds the next field, a plain text.
     pub(crate) fn text(&mut self, field: Field, text: &str) {
         self.turn(field);
         push_text(&mut self.text, text);
         self.section = self.text.len();
     }
 
-    /// The next field, of several parts that [`Self::part`] and [`Self::owner`] have gathered.
+    /// Adds the next field, which consists of the parts added by [`Self::part`] and
+    /// [`Self::owner`].
     pub(crate) fn parts(&mut self, field: Field) {
         self.turn(field);
         for (place, char) in length_chars(self.text.len() - self.section).enumerate() {
@@ -380,7 +383,7 @@ impl MetadataBuilder {
     }
 }
 
-/// The pairs of a text that are not shared.
+/// Appends the pairs of a text that are not shared.
 fn push_unshared(out: &mut String, unshared: &mut String, text: &str, mut share: impl FnMut(&str) -> bool) {
     unshared.clear();
     let (mut rest, mut pairs) = (text, pairs(text));
@@ -399,8 +402,8 @@ fn push_text(out: &mut String, text: &str) {
     out.push_str(text);
 }
 
-/// Six bits of the length in each byte, the lowest first; bit 6 says that more follow. So every byte is an ASCII character,
-/// and all of it a text.
+/// Six bits of the length in each byte, the lowest first; bit 6 marks that more follow. So every
+/// byte is an ASCII character, and the result is a text.
 fn length_chars(length: usize) -> impl Iterator<Item = char> {
     let mut rest = Some(length);
     std::iter::from_fn(move || {
@@ -411,7 +414,7 @@ fn length_chars(length: usize) -> impl Iterator<Item = char> {
     })
 }
 
-/// The texts that stand one after the other, each after its length.
+/// The texts of a sequence in which each follows its length.
 fn texts(rest: &str) -> Texts<'_> {
     Texts { rest }
 }
@@ -437,7 +440,7 @@ impl<'a> Iterator for Texts<'a> {
     }
 }
 
-/// The texts two by two.
+/// The texts in pairs.
 fn pairs(section: &str) -> Pairs<'_> {
     Pairs(texts(section))
 }
@@ -445,7 +448,7 @@ fn pairs(section: &str) -> Pairs<'_> {
 struct Pairs<'a>(Texts<'a>);
 
 impl<'a> Pairs<'a> {
-    /// What has not been read yet.
+    /// The unread rest.
     fn rest(&self) -> &'a str {
         self.0.rest
     }

@@ -1,4 +1,4 @@
-//! How objects come over the wire, whatever the encoding.
+//! How objects travel, in any encoding.
 
 pub mod base64;
 pub(crate) mod encoding;
@@ -20,71 +20,73 @@ use bytes::Bytes;
 
 use crate::codec::hidden::Length;
 use crate::codec::outline::Outline;
-use crate::codec::protobuf::Sent;
+use crate::codec::protobuf::ProtobufType;
 use crate::{Metadata, ObjectError, Status, Strip};
 
-/// How much a server may have us hold in memory.
+/// Limits on the memory that a body may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many bytes an object may have, and each other part of a list. A larger one is passed over and reported.
+    /// How many bytes an object, or any other part of a list, may have. A larger one is skipped and
+    /// reported.
     pub object_bytes_max: usize,
 }
 
 impl Default for Limits {
-    /// 64 MiB, a lot more than etcd holds in one object.
+    /// 64 MiB, much more than etcd stores in one object.
     fn default() -> Self {
         Self { object_bytes_max: 64 << 20 }
     }
 }
 
-/// An item of a list, or the object of an event, as it came. `Debug` prints its length, because it may be a Secret.
+/// An item of a list, or the object of an event, as it arrived. `Debug` prints its length, because
+/// it may be a Secret.
 #[derive(Clone)]
-pub struct Item {
-    /// Which one, counted from zero.
+pub struct RawItem {
+    /// The index in its list or watch, from zero.
     pub index: usize,
     pub(crate) object: Bytes,
     pub(crate) form: Form,
 }
 
-/// How an item came.
-// Nothing is allocated for an item that comes as JSON.
+/// The encoding of an item, with the results of splitting.
+// A JSON item needs no allocation.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone)]
 pub(crate) enum Form {
     Json(Outline),
-    Protobuf(Sent),
+    Protobuf(ProtobufType),
 }
 
-impl Item {
-    /// An item in JSON, of which nothing was learned while it was split off.
+impl RawItem {
+    /// An item in JSON without an outline.
     pub fn new(index: usize, object: Bytes) -> Self {
         Self { index, object, form: Form::Json(Outline::default()) }
     }
 
-    /// How many bytes it came in.
+    /// How many bytes it arrived in.
     pub fn size(&self) -> usize {
         self.object.len()
     }
 
-    /// The item as JSON: as it came, if it came so.
+    /// The item as JSON. No copy if it arrived as JSON.
     pub fn json(&self) -> Result<Bytes, ObjectError> {
         match &self.form {
             Form::Json(_) => Ok(self.object.clone()),
-            Form::Protobuf(sent) => {
-                let json = sent.to_json(&self.object, &Strip::nothing());
+            Form::Protobuf(item_type) => {
+                let json = item_type.to_json(&self.object, &Strip::nothing());
                 json.map(|(json, _)| json.into()).map_err(|error| error.at_index(self.index))
             }
         }
     }
 }
 
-impl fmt::Debug for Item {
+impl fmt::Debug for RawItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let encoding = match self.form {
             Form::Json(_) => "JSON",
             Form::Protobuf(_) => "protobuf",
         };
-        f.debug_struct("Item")
+        f.debug_struct("RawItem")
             .field("index", &self.index)
             .field("encoding", &encoding)
             .field("object", &Length(self.size()))
@@ -92,23 +94,23 @@ impl fmt::Debug for Item {
     }
 }
 
-impl From<Bytes> for Item {
-    /// An object in JSON that stands alone.
+impl From<Bytes> for RawItem {
+    /// A single object in JSON.
     fn from(object: Bytes) -> Self {
         Self::new(0, object)
     }
 }
 
-impl PartialEq for Item {
-    /// Whether they are the same bytes at the same place.
+impl PartialEq for RawItem {
+    /// Whether the bytes and the index are equal.
     fn eq(&self, other: &Self) -> bool {
         (self.index, &self.object) == (other.index, &other.object)
     }
 }
 
-impl Eq for Item {}
+impl Eq for RawItem {}
 
-/// What an object is: `apiVersion` and `kind`.
+/// The type of an object: `apiVersion` and `kind`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct TypeMeta {
     /// Group and version, such as `apps/v1`, or `v1`.
@@ -117,33 +119,35 @@ pub struct TypeMeta {
     pub kind: String,
 }
 
-/// What a list says of itself.
+/// The metadata of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListMeta {
-    /// The list's own type, such as `v1` and `PodList`.
+    /// The type of the list itself, such as `v1` and `PodList`.
     pub type_meta: TypeMeta,
-    /// The version of the whole list, from which to watch.
+    /// The version of the whole list, from which a watch can start.
     pub resource_version: String,
-    /// With what to ask for the next page; empty when there is none.
+    /// The token for the next page. Empty if there is none.
     pub continue_token: String,
-    /// How many items there are on later pages, where the server says so.
+    /// How many items later pages hold, if the server sends it.
     pub remaining_item_count: Option<i64>,
 }
 
 impl ListMeta {
-    /// The type of the list's items, told from the list's own; none when the list does not tell (`List` can hold anything).
+    /// The type of the items, derived from the type of the list. `None` if that does not determine
+    /// it: a `List` can hold anything.
     pub fn item_type(&self) -> Option<TypeMeta> {
         let kind = self.type_meta.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
         Some(TypeMeta { api_version: self.type_meta.api_version.clone(), kind: kind.to_owned() })
     }
 }
 
-/// What [`Json::scan`](crate::Json::scan) gives. `Debug` prints the length of the object, because it may be a Secret.
+/// The result of [`Json::scan`](crate::Json::scan). `Debug` prints the length of the object,
+/// because it may be a Secret.
 #[derive(Clone)]
 pub struct Scanned {
-    /// The metadata, without what was to be left out.
+    /// The metadata without the stripped fields.
     pub metadata: Metadata,
-    /// The object, without what was to be left out; or its remainder, if that was asked for.
+    /// The object without the stripped fields, or its remainder.
     pub object: Bytes,
 }
 
@@ -154,14 +158,15 @@ impl fmt::Debug for Scanned {
     }
 }
 
-/// A field of an object. `Debug` prints the length of texts, objects and lists, because they may be of a Secret.
+/// A field of an object. `Debug` prints the length of texts, objects and lists, because they may
+/// belong to a Secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Value<'a> {
     /// `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number as it is written, however large.
+    /// A number as it is written, of any size.
     Number(&'a str),
     /// A text.
     String(Cow<'a, str>),
@@ -191,64 +196,65 @@ impl Value<'_> {
 /// An event of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// The object is there.
-    Added(Item),
+    /// The object was created, or existed when the watch began.
+    Added(RawItem),
     /// The object has changed.
-    Modified(Item),
-    /// The object is gone; this is its last state.
-    Deleted(Item),
-    /// Everything up to this version has been sent.
+    Modified(RawItem),
+    /// The object was deleted. This is its last state.
+    Deleted(RawItem),
+    /// All changes up to this version were sent.
     Bookmark {
         /// The version.
         resource_version: String,
-        /// Whether all objects that existed at the start have been sent (annotation `k8s.io/initial-events-end`).
+        /// Whether all objects that existed at the start were sent (annotation
+        /// `k8s.io/initial-events-end`).
         initial_events_end: bool,
     },
     /// The server ends the watch.
     Error(Status),
 }
 
-/// A list or a stream cannot be followed any further.
+/// A list or a watch cannot be read any further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Something else should stand there. Offsets count from the beginning of the body.
-    #[error("the body makes no sense at byte {offset}: expected {expected}")]
+    /// The body has something unexpected. Offsets count from the beginning of the body.
+    #[error("invalid body at byte {offset}: expected {expected}")]
     Structure {
-        /// Where.
+        /// The offset in bytes.
         offset: u64,
-        /// What should stand there.
+        /// What was expected there.
         expected: &'static str,
     },
-    /// The body has ended too early.
-    #[error("the body ended after {length} bytes in the midst of {within}; it was probably cut off: ask again")]
+    /// The body ended too early.
+    #[error("the body ended after {length} bytes within {within}; it was probably cut off: retry the request")]
     Truncated {
-        /// How many bytes there were.
+        /// The length of the body in bytes.
         length: u64,
-        /// What had not ended.
+        /// The part that did not end.
         within: &'static str,
     },
     /// A part of the list other than its items is too large.
-    #[error("the list's {name} is larger than the limit of {limit} bytes")]
+    #[error("the {name} of the list exceeds the limit of {limit} bytes")]
     TooLarge {
-        /// Which part.
+        /// The name of the part.
         name: String,
-        /// How large it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The list's own metadata cannot be read.
-    #[error("the list's own fields cannot be read: {message}")]
+    /// The metadata of the list itself cannot be read.
+    #[error("invalid fields of the list: {message}")]
     ListMeta {
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// The body is not a list but something else, such as a `Table`.
-    #[error("the body is not a list but {kind}; the request must ask for plain objects")]
+    #[error("the body is not a list but {kind}; the request must accept plain objects")]
     NotAList {
-        /// What it is.
+        /// What the body is.
         kind: String,
     },
-    /// The body is not a list but the server's refusal.
+    /// The server answered with a `Status`.
     #[error("the server answered {} {}: {}", .0.code, .0.reason, .0.message)]
     Status(Box<Status>),
 }

@@ -1,87 +1,89 @@
-//! What is wrong with one object, which is never its neighbours' fault.
+//! The error for one object, which does not affect the objects around it.
 
 use std::fmt;
 
-/// One object could not be read. Those around it can.
+/// One object cannot be read. Those around it can.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectError {
-    /// Which object of a list or event of a watch it is, counted from zero, where that is known.
+    /// The index of the object in its list, or of the event in its watch, if it has one.
     pub index: Option<usize>,
-    /// The object's `namespace/name`, or its name when it is in no namespace, where they could be read all the same.
+    /// The `namespace/name` of the object, or its name alone without a namespace, if it can be
+    /// read.
     pub key: Option<String>,
     /// What is wrong.
-    pub fault: Fault,
+    pub fault: ObjectFault,
 }
 
-/// What is wrong with an object. Offsets are in bytes from the object's beginning.
+/// What is wrong with an object. Offsets are in bytes from the beginning of the object.
 ///
-/// `Display` has the decoder's words, which may quote the object. `Debug` leaves them out.
+/// `Display` includes the message of the decoder, which may quote the object. `Debug` leaves it
+/// out.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
-    /// Something else should stand there.
+pub enum ObjectFault {
+    /// The object has something unexpected.
     #[error("expected {expected} at byte {offset}")]
     Syntax {
-        /// Where.
+        /// The offset in bytes.
         offset: usize,
-        /// What should stand there.
+        /// What was expected there.
         expected: &'static str,
     },
     /// The bytes are not UTF-8.
     #[error("not UTF-8 at byte {offset}")]
     Utf8 {
-        /// Where.
+        /// The offset in bytes.
         offset: usize,
     },
-    /// Objects and lists are nested deeper than the API server itself would read.
+    /// Objects and lists are nested deeper than the API server accepts.
     #[error("nested deeper than {} levels", crate::codec::json::DEPTH_MAX)]
     TooDeep,
-    /// The object is larger than the reader allows; [`Limits`](crate::Limits) sets how large one may be.
+    /// The object is larger than [`Limits`](crate::Limits) allow.
     #[error("larger than the limit of {limit} bytes")]
     TooLarge {
-        /// How large it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// A field is of another type than every Kubernetes object has there.
+    /// A field has another type than in every Kubernetes object.
     #[error("{field} is not {expected}")]
     WrongType {
-        /// The field's path.
+        /// The path of the field.
         field: &'static str,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
-    /// A watch event has a type that is not known, or lacks a type or an object.
-    #[error("a watch event without a known type and an object, but {found}")]
+    /// A watch event has an unknown type, or lacks a type or an object.
+    #[error("invalid watch event: expected a known type and an object, found {found}")]
     Event {
-        /// What was there instead.
+        /// What the event has instead.
         found: String,
     },
-    /// The object does not fit the type that it was to be decoded into.
+    /// The object does not fit the type into which it is decoded.
     #[error("{message}")]
     Decode {
-        /// The decoder's words, which may quote the object.
+        /// The message of the decoder, which may quote the object.
         message: String,
-        /// In which line of the object, counted from one; zero if that is not known.
+        /// The line in the object, from one. Zero if it is not known.
         line: usize,
-        /// Where in that line.
+        /// The column in that line.
         column: usize,
     },
 }
 
-impl fmt::Debug for Fault {
+impl fmt::Debug for ObjectFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Decode { message: _, line, column } => {
                 f.debug_struct("Decode").field("line", line).field("column", column).finish_non_exhaustive()
             }
-            // No other fault has a part of the object in its text.
+            // No other fault quotes the object.
             other => write!(f, "{:?}", other.to_string()),
         }
     }
 }
 
-impl Fault {
-    /// The same at a place that many bytes further on.
+impl ObjectFault {
+    /// The same fault, `by` bytes further on.
     pub(crate) fn moved(self, by: usize) -> Self {
         match self {
             Self::Syntax { offset, expected } => Self::Syntax { offset: offset + by, expected },
@@ -92,15 +94,15 @@ impl Fault {
 }
 
 impl ObjectError {
-    /// The same error, saying which object of its list or event of its watch it is about.
+    /// The same error, with the index of the object in its list or of the event in its watch.
     #[must_use]
-    pub fn at_index(self, index: usize) -> Self {
+    pub(crate) fn at_index(self, index: usize) -> Self {
         Self { index: Some(index), ..self }
     }
 }
 
-impl From<Fault> for ObjectError {
-    fn from(fault: Fault) -> Self {
+impl From<ObjectFault> for ObjectError {
+    fn from(fault: ObjectFault) -> Self {
         Self { index: None, key: None, fault }
     }
 }
@@ -112,7 +114,7 @@ impl fmt::Display for ObjectError {
             write!(f, " {key}")?;
         }
         if let Some(index) = self.index {
-            write!(f, " (number {index}, counted from 0)")?;
+            write!(f, " (index {index})")?;
         }
         write!(f, " cannot be read: {}", self.fault)
     }

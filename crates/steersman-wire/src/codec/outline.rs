@@ -1,44 +1,44 @@
-//! Where the large parts of an object are.
+//! The places of the large parts of an object.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// Where the parts of an object's first levels begin and end, noted while its own end was looked for, so that they can be passed
-/// over without reading them again.
+/// The places of the parts on the first levels of an object. They are recorded while its end is
+/// searched, so that a reader can skip them without reading them again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
-    /// Beginning and end of each part, in the order of their beginnings. Most objects have few enough of them to need no allocation,
-    /// which another thread would have to free.
+    /// The beginning and end of each part, in the order of the beginnings. Most objects have few
+    /// parts and need no allocation, which another thread would have to free.
     parts: SmallVec<[(u32, u32); PARTS]>,
-    /// The parts that have begun and not ended, by their level.
+    /// The parts that have begun and not ended, by level.
     open: [Option<u32>; EVENT_LEVELS],
     /// Whether the object is nested too deep to be read.
     pub(crate) too_deep: bool,
-    /// Whether all of it is known to be ASCII.
+    /// Whether the whole object is known to be ASCII.
     pub(crate) is_ascii: bool,
 }
 
-/// How many levels are noted of an object: its members, and members of those.
+/// How many levels of an object are recorded: its members, and their members.
 pub(crate) const LEVELS: usize = 2;
-/// The same of an event, of which the object is a member.
+/// The same for an event, in which the object is a member.
 pub(crate) const EVENT_LEVELS: usize = LEVELS + 1;
-/// Smaller parts are read again as quickly as they are looked up.
+/// Reading a smaller part again is as fast as looking it up.
 const SMALL: u32 = 128;
 /// Few objects have more large parts.
 const PARTS: usize = 14;
-/// The end of a part that has not ended, or is too far away to be noted.
+/// The end of a part that has not ended, or is beyond `u32`.
 const UNKNOWN: u32 = u32::MAX;
 
 impl Outline {
-    /// A part begins; the first level is 0.
+    /// Records the beginning of a part. The first level is 0.
     pub(crate) fn begin(&mut self, level: usize, place: usize) {
         let Ok(place) = u32::try_from(place) else { return };
         self.open[level] = Some(self.parts.len() as u32);
         self.parts.push((place, UNKNOWN));
     }
 
-    /// The part of that level that has begun last ends.
+    /// Records the end of the last part that began on that level.
     pub(crate) fn end(&mut self, level: usize, place: usize) {
         let Some(part) = self.open[level].take().map(|part| part as usize) else { return };
         let end = u32::try_from(place).unwrap_or(UNKNOWN);
@@ -49,7 +49,7 @@ impl Outline {
         }
     }
 
-    /// What is known of the part that lies there.
+    /// The outline of the part at `place`.
     pub(crate) fn into_part(mut self, place: &Range<usize>) -> Self {
         let Ok(offset) = u32::try_from(place.start) else { return Self { parts: SmallVec::new(), ..self } };
         self.parts.retain(|(start, end)| {
@@ -62,7 +62,7 @@ impl Outline {
         Self { open: [None; EVENT_LEVELS], ..self }
     }
 
-    /// The end of the part that begins there, if it is known.
+    /// The end of the part that begins at `place`, if it is known.
     #[inline]
     pub(crate) fn end_of(&self, place: usize) -> Option<usize> {
         let place = u32::try_from(place).ok()?;

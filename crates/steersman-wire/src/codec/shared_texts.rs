@@ -1,4 +1,4 @@
-//! Parts of metadata that many objects have alike, kept once.
+//! Stores parts of metadata once that many objects have in common.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Labels, annotations and owners that many objects of a cache have alike, kept once for all of them: see
+/// The labels, annotations and owners that many objects of a cache have in common, stored once: see
 /// [`Metadata::share`](crate::Metadata::share).
 ///
-/// A text is kept here when it comes the second time, so that one that no other object has does not take more memory than before.
-/// One that no metadata holds any more is let go when the texts have doubled in number.
+/// A text is stored when it comes the second time, so a text of one object takes no more memory
+/// than before. Texts that no metadata uses any more are released when the number of texts has
+/// doubled.
 #[derive(Default)]
 pub struct SharedTexts {
     state: Mutex<State>,
@@ -20,15 +21,16 @@ pub struct SharedTexts {
 struct State {
     texts: HashTable<SharedText>,
     hasher: DefaultHashBuilder,
-    /// Hashes of texts that have come once, each in the place that it gives itself.
+    /// The hashes of texts that have come once, each in the place that it selects.
     seen: Vec<u32>,
-    /// At how many texts it is looked which of them are still in use.
-    look_at: usize,
-    /// Used again for each object: short-lived allocations between those that stay would leave holes.
+    /// The number of texts at which unused ones are released.
+    release_at: usize,
+    /// Reused for each object: short-lived allocations among those that stay would fragment the
+    /// memory.
     scratch: Scratch,
 }
 
-/// Where metadata is put together before its size is known.
+/// Buffers for metadata whose size is not known yet.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) own: String,
@@ -46,19 +48,19 @@ impl Scratch {
     }
 }
 
-/// Larger ones are not kept: some objects are huge.
+/// Larger buffers are not kept: some objects are huge.
 const SCRATCH_MAX: usize = 16 << 10;
 
-/// One text, shared by those who hold it. A thin pointer: there are many of these.
+/// One shared text. A thin pointer, because there are many of them.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SharedText(Arc<Text>);
 
 #[derive(PartialEq, Eq)]
 struct Text(Box<str>);
 
-/// How many hashes of texts that came once are remembered.
+/// How many hashes of texts that came once are stored.
 const SEEN: usize = 4096;
-/// A shorter text takes no more than a pointer to it.
+/// A shorter text takes no more memory than a pointer to it.
 const LENGTH_MIN: usize = 12;
 const LOOK_AT_MIN: usize = 1024;
 
@@ -75,22 +77,22 @@ impl fmt::Debug for SharedTexts {
 }
 
 impl SharedTexts {
-    /// No texts yet.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many texts are kept.
+    /// How many texts are stored.
     pub fn len(&self) -> usize {
         self.with(|state| state.texts.len())
     }
 
-    /// Whether none is kept.
+    /// Whether no text is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Calls `f` with the function that shares a text, or tells that it is better kept where it is.
+    /// Calls `f` with a function that shares a text, or returns `None` if sharing does not pay.
     pub(crate) fn sharing<R>(
         &self,
         f: impl FnOnce(&mut dyn FnMut(&str) -> Option<SharedText>, &mut Scratch) -> R,
@@ -123,9 +125,9 @@ impl State {
         if !self.seen_before(hash) {
             return None;
         }
-        if self.texts.len() >= self.look_at {
+        if self.texts.len() >= self.release_at {
             self.texts.retain(|shared| Arc::strong_count(&shared.0) > 1);
-            self.look_at = (2 * self.texts.len()).max(LOOK_AT_MIN);
+            self.release_at = (2 * self.texts.len()).max(LOOK_AT_MIN);
         }
         let shared = SharedText(Arc::new(Text(text.into())));
         let hasher = &self.hasher;
@@ -133,12 +135,12 @@ impl State {
         Some(shared)
     }
 
-    /// Whether a text of this hash has come before, as far as is remembered.
+    /// Whether a text of this hash has come before, as far as the hashes show.
     fn seen_before(&mut self, hash: u64) -> bool {
         if self.seen.is_empty() {
             self.seen = vec![0; SEEN];
         }
-        // Nothing is marked by zero.
+        // Zero marks an empty place.
         let (mark, place) = ((hash >> 32) as u32 | 1, hash as usize % SEEN);
         std::mem::replace(&mut self.seen[place], mark) == mark
     }

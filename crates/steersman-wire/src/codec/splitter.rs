@@ -6,17 +6,17 @@ use crate::Encoding;
 use crate::codec::json::{JsonListSplitter, JsonWatchSplitter};
 use crate::codec::object_error::ObjectError;
 use crate::codec::protobuf::{ProtobufListSplitter, ProtobufWatchSplitter};
-use crate::codec::{Item, Limits, ListMeta, WatchEvent, WireError};
+use crate::codec::{Limits, ListMeta, RawItem, WatchEvent, WireError};
 
 /// Splits the body of a list into its items. Made by [`Encoding::split_list`].
 ///
-/// Push a chunk, take items until there are none, push the next chunk; finish when the body has ended.
-/// An item that lies within one chunk is a slice of it and keeps the whole chunk alive. An item that
+/// Push a chunk, take items until there are none, push the next chunk; finish when the body has
+/// ended. An item within one chunk is a slice of it and keeps the whole chunk alive. An item that
 /// spans chunks is a buffer of its own.
 ///
-/// **One object harms only itself.** If one object cannot be read, its [`ObjectError`] names it, and the
-/// objects before and after it are returned. A [`WireError`] means that the list itself cannot be
-/// followed any further; nothing comes after it.
+/// **One object harms only itself.** If one object cannot be read, its [`ObjectError`] names it,
+/// and the objects before and after it are returned. A [`WireError`] means that the list itself
+/// cannot be read any further; nothing comes after it.
 #[derive(Debug)]
 pub struct ListSplitter(ListForm);
 
@@ -35,7 +35,7 @@ impl ListSplitter {
         })
     }
 
-    /// Takes the next chunk of the body.
+    /// Adds the next chunk of the body.
     pub fn push(&mut self, chunk: Bytes) {
         match &mut self.0 {
             ListForm::Json(list) => list.push(chunk),
@@ -43,16 +43,16 @@ impl ListSplitter {
         }
     }
 
-    /// The next item. None until another chunk is pushed.
-    pub fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    /// The next item. `None` until another chunk is pushed.
+    pub fn next_item(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, WireError> {
         match &mut self.0 {
             ListForm::Json(list) => list.next_item(),
             ListForm::Protobuf(list) => list.next_item(),
         }
     }
 
-    /// The list's own metadata, as far as it has arrived. Servers usually send it before the items, but
-    /// need not.
+    /// The metadata of the list, as far as it has arrived. Servers usually send it before the
+    /// items, but need not.
     pub fn list(&self) -> &ListMeta {
         match &self.0 {
             ListForm::Json(list) => list.list(),
@@ -60,7 +60,7 @@ impl ListSplitter {
         }
     }
 
-    /// Ends the body: the list's own metadata, or an error if the list is not complete.
+    /// Ends the body. Returns the metadata of the list, or an error if the list is incomplete.
     pub fn finish(self) -> Result<ListMeta, WireError> {
         match self.0 {
             ListForm::Json(list) => list.finish(),
@@ -89,7 +89,7 @@ impl WatchSplitter {
         })
     }
 
-    /// Takes the next chunk of the body.
+    /// Adds the next chunk of the body.
     pub fn push(&mut self, chunk: Bytes) {
         match &mut self.0 {
             WatchForm::Json(watch) => watch.push(chunk),
@@ -97,7 +97,7 @@ impl WatchSplitter {
         }
     }
 
-    /// The next event. None until another chunk is pushed.
+    /// The next event. `None` until another chunk is pushed.
     pub fn next_event(&mut self) -> Result<Option<Result<WatchEvent, ObjectError>>, WireError> {
         match &mut self.0 {
             WatchForm::Json(watch) => watch.next_event(),
@@ -105,7 +105,7 @@ impl WatchSplitter {
         }
     }
 
-    /// Ends the body. An error if it ended within an event.
+    /// Ends the body. Fails if it ended within an event.
     pub fn finish(self) -> Result<(), WireError> {
         match self.0 {
             WatchForm::Json(watch) => watch.finish(),

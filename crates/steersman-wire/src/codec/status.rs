@@ -1,23 +1,23 @@
-//! What the API server says when it cannot give what was asked for.
+//! The error responses of the API server.
 
 use serde::Deserialize;
 
-/// A `Status`: the answer that is an error.
+/// A `Status`: the body of an error response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
     /// The HTTP status code.
     pub code: u16,
-    /// One word for programs, such as `Expired`.
+    /// The reason as one word for programs, such as `Expired`.
     pub reason: String,
-    /// A sentence for people.
+    /// The message for people.
     pub message: String,
-    /// How many seconds to wait before asking again, where the server says so.
+    /// How many seconds to wait before a retry, if the server sends it.
     pub retry_after_seconds: Option<u32>,
     /// The types of the causes in `details.causes`, such as `ResourceVersionTooLarge`.
     pub causes: Vec<String>,
 }
 
-/// As it is on the wire, where any of it may be missing.
+/// The JSON form, in which every field may be missing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
@@ -40,7 +40,8 @@ struct Cause {
 }
 
 impl Status {
-    /// Whether the resource version that was asked for is no longer known: list again.
+    /// Whether the requested resource version is no longer available, so that the client has to
+    /// list again.
     pub fn is_gone(&self) -> bool {
         self.code == 410 || matches!(self.reason.as_str(), "Expired" | "Gone")
     }

@@ -1,10 +1,11 @@
-//! What is left out of objects before they are kept.
+//! The fields that are removed from objects before they are stored.
 
 use crate::FieldPath;
 
-/// Paths of fields that are left out of an object.
+/// Paths of fields that are removed from an object.
 ///
-/// The default leaves out `metadata.managedFields`, which is a third of many objects and read by nobody but the API server.
+/// The default removes `metadata.managedFields`, which is a third of many objects. Only the API
+/// server reads it.
 ///
 /// ```
 /// use steersman_wire::{Json, Strip};
@@ -17,26 +18,26 @@ use crate::FieldPath;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strip(Node);
 
-/// What is left out of an object somewhere within.
+/// The members of an object that are removed, or from which something is removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Node(Vec<(String, Cut)>);
 
-/// What is left out at a member.
+/// What is removed at a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The member itself.
     Whole,
-    /// Something within its value.
+    /// Fields within its value.
     Within(Node),
 }
 
 impl Strip {
-    /// Leaves everything in.
+    /// Removes nothing.
     pub fn nothing() -> Self {
         Self(Node::default())
     }
 
-    /// Leaves out this field too.
+    /// Removes this field too.
     #[must_use]
     pub fn and(mut self, path: &FieldPath) -> Self {
         let names: Vec<&str> = path.names().collect();
@@ -62,7 +63,7 @@ impl Node {
         self.0.iter().find(|(found, _)| found.as_bytes() == name).map(|(_, cut)| cut)
     }
 
-    /// What is left out within that member's value.
+    /// What is removed within the value of that member.
     pub(crate) fn within(&self, name: &str) -> Option<&Node> {
         match self.at(name.as_bytes())? {
             Cut::Within(node) => Some(node),

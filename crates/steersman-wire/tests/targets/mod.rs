@@ -1,4 +1,5 @@
-//! What is fuzzed: each target takes any bytes, must not panic, and holds what it finds against `serde_json`.
+//! The fuzz targets. Each takes any bytes, must not panic, and compares its results with
+//! `serde_json`.
 //!
 //! `tests/codec_fuzz.rs` runs them on stable; a fuzzer can include this file as a module.
 
@@ -8,13 +9,13 @@
 use bytes::Bytes;
 use serde_json::Value as Document;
 use steersman_wire::{
-    Encoding, Fault, FieldPath, Item, Json, Limits, ListMeta, Metadata, ObjectError, Scanned, SharedTexts, Strip,
-    TypeMeta, Value, WatchEvent, WireError, protobuf,
+    Encoding, FieldPath, Json, Limits, ListMeta, Metadata, ObjectError, ObjectFault, RawItem, Scanned, SharedTexts,
+    Strip, TypeMeta, Value, WatchEvent, WireError, protobuf,
 };
 
 type Objects<T> = Vec<Result<T, ObjectError>>;
 
-/// A list: what comes out does not depend on how it is cut, and is what `serde_json` reads.
+/// A list: the result does not depend on the chunks, and is what `serde_json` reads.
 pub(crate) fn list(data: &[u8]) {
     let (whole, end) = split_list(data, [data.len()]);
     for size in [1, 2 + data.len() % 61] {
@@ -31,7 +32,7 @@ pub(crate) fn list(data: &[u8]) {
     }
 }
 
-/// A watch: what comes out does not depend on how it is cut, and is what `serde_json` reads.
+/// A watch: the result does not depend on the chunks, and is what `serde_json` reads.
 pub(crate) fn watch(data: &[u8]) {
     let (whole, end) = split_watch(data, [data.len()]);
     for size in [1, 2 + data.len() % 61] {
@@ -62,7 +63,7 @@ pub(crate) fn watch(data: &[u8]) {
     }
 }
 
-/// One object: metadata, stripping and reading fields give what `serde_json` gives.
+/// One object: metadata, stripping and reading fields agree with `serde_json`.
 pub(crate) fn object(data: &[u8]) {
     let applied: FieldPath = "metadata.annotations['a.b/c']".parse().expect("a path");
     let status: FieldPath = "status".parse().expect("a path");
@@ -72,7 +73,7 @@ pub(crate) fn object(data: &[u8]) {
         check_remainder(data, &strip, type_meta);
         check_remainder(data, &Strip::nothing(), type_meta);
     }
-    // What is broken is told, or at least harms nobody.
+    // A broken remainder is an error or gives some result; it must not panic.
     let _ = (Json.restore(data, &Metadata::default()), Json.rest(data));
     let scanned = Json.scan(data, &strip, None);
     let metadata = Json.metadata(data);
@@ -101,15 +102,15 @@ pub(crate) fn object(data: &[u8]) {
             assert_eq!(scanned.metadata.name(), expected["metadata"]["name"].as_str().unwrap_or_default());
         }
         (scanned, Err(error)) => {
-            assert!(matches!(error.fault, Fault::WrongType { .. }), "{error} in {document}");
-            // What has the wrong type may be what is left out.
-            assert!(scanned.is_ok() || scanned.is_err_and(|e| matches!(e.fault, Fault::WrongType { .. })));
+            assert!(matches!(error.fault, ObjectFault::WrongType { .. }), "{error} in {document}");
+            // The field with the wrong type may be the one that is left out.
+            assert!(scanned.is_ok() || scanned.is_err_and(|e| matches!(e.fault, ObjectFault::WrongType { .. })));
         }
         (Err(error), Ok(_)) => panic!("{error}, but without stripping there is none: {document}"),
     }
 }
 
-/// An object becomes whole again of what its metadata does not hold and its metadata, shared or not.
+/// An object can be restored from its remainder and its metadata, shared or not.
 pub(crate) fn check_remainder(data: &[u8], strip: &Strip, type_meta: Option<&TypeMeta>) {
     let plain = |error: ObjectError| (error.key, error.fault);
     let (whole, remainder) = match (
@@ -121,7 +122,7 @@ pub(crate) fn check_remainder(data: &[u8], strip: &Strip, type_meta: Option<&Typ
     };
     assert_eq!(remainder.metadata, whole.metadata);
     assert!(remainder.object.len() <= whole.object.len());
-    // What is within the fields that are passed over may be anything.
+    // Skipped fields may hold anything.
     let document = |json: &[u8]| serde_json::from_slice::<Document>(json).ok();
     let expected = document(&whole.object);
     let texts = SharedTexts::new();
@@ -136,7 +137,7 @@ pub(crate) fn check_remainder(data: &[u8], strip: &Strip, type_meta: Option<&Typ
     assert_eq!(rest, expected, "all other fields can be read without restoring");
 }
 
-/// Reading a field gives what `serde_json` gives.
+/// Reading a field agrees with `serde_json`.
 pub(crate) fn check_read(data: &[u8], document: &Document, path: &FieldPath) {
     let expected = path.names().try_fold(document, |document, name| document.as_object()?.get(name));
     let found = Json.read(data, path).unwrap_or_else(|error| panic!("{path}: {error} in {document}"));
@@ -163,7 +164,7 @@ pub(crate) fn remove(document: &mut Document, path: &[&str]) {
     }
 }
 
-/// The items of a list that comes in chunks of these sizes, and how it ended.
+/// The items of a list that arrives in chunks of these sizes, and how it ended.
 pub(crate) fn split_list(
     data: &[u8],
     sizes: impl IntoIterator<Item = usize>,
@@ -182,8 +183,8 @@ pub(crate) fn split_list(
     (items, splitter.finish())
 }
 
-/// What was noted of an item while splitting makes no difference to what is read from it.
-fn check_item(item: &Item) -> Bytes {
+/// The outline of an item makes no difference to what is read from it.
+fn check_item(item: &RawItem) -> Bytes {
     let json = item.json().expect("it can be read");
     let (noted, alone) = (Json.scan_item(item, &Strip::default(), None), Json.scan(&json, &Strip::default(), None));
     let plain = |scanned: Result<Scanned, ObjectError>| {
@@ -193,10 +194,11 @@ fn check_item(item: &Item) -> Bytes {
     json
 }
 
-/// Protobuf: as an object, a list and a watch. What comes out does not depend on how it is cut, and is JSON.
+/// Protobuf: as an object, a list and a watch. The result does not depend on the chunks, and is
+/// JSON.
 pub(crate) fn protobuf(data: &[u8]) {
     let parse = |json: &[u8]| serde_json::from_slice::<Document>(json).expect("what becomes JSON is JSON");
-    let checked = |item: &Item| item.json().map(|_| check_item(item));
+    let checked = |item: &RawItem| item.json().map(|_| check_item(item));
     if let Ok(json) = protobuf::to_json(data) {
         parse(&json);
         if let Some(canonical) = protobuf::canonical(&json) {
@@ -242,14 +244,14 @@ pub(crate) fn protobuf(data: &[u8]) {
     }
 }
 
-/// The same of the object of an event.
+/// The same for the object of an event.
 fn check_event(event: &Result<WatchEvent, ObjectError>) {
     if let Ok(WatchEvent::Added(item) | WatchEvent::Modified(item) | WatchEvent::Deleted(item)) = event {
         check_item(item);
     }
 }
 
-/// The events of a watch that comes in chunks of these sizes, and how it ended.
+/// The events of a watch that arrives in chunks of these sizes, and how it ended.
 pub(crate) fn split_watch(
     data: &[u8],
     sizes: impl IntoIterator<Item = usize>,

@@ -7,7 +7,8 @@ use ingress_manager::{HOST, HTTP, Options, PATH, add_to};
 use k8s_openapi::api::core::v1::{Event, Service};
 use k8s_openapi::api::networking::v1::{Ingress, IngressRule};
 use serde_json::{Value, json};
-use steersman::{Api, Client, DeleteParams, Error, ListParams, Manager, Patch, PatchParams, PostParams};
+use steersman::client::{Api, DeleteParams, ListParams, PatchParams, PostParams};
+use steersman::{Client, Error, Manager, Patch};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -5,15 +5,16 @@
 use anyhow::Result;
 use labs::{Lab, NetworkSpec};
 use serde_json::json;
+use steersman::Patch;
 use steersman::client::GroupVersionKind;
-use steersman::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use steersman::client::{DeleteParams, DynamicObject, ListParams, PatchParams, PostParams};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let lab = Lab::connect().await?;
     let kind = GroupVersionKind::gvk("samplecrd.k8s.io", "v1", "Network");
     let served = lab.client().mapper().kind(&kind).await?;
-    let networks = lab.client().dynamic(&served.resource, served.place(Some("default")));
+    let networks = lab.client().dynamic(&served.resource, served.scope(Some("default")));
     println!("Network is served at {}", networks.path());
     for network in networks.list(&ListParams::default()).await?.items {
         println!("{:<8} {}", network.metadata.name.unwrap_or_default(), network.data["spec"]);

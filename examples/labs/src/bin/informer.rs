@@ -4,8 +4,9 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use labs::{Lab, PATIENCE};
 use serde_json::json;
+use steersman::Patch;
 use steersman::cache::{Cached, EventHandler, InformerOptions, SharedInformerFactory};
-use steersman::{DeleteParams, Patch, PatchParams, PostParams};
+use steersman::client::{DeleteParams, PatchParams, PostParams};
 
 /// The three callbacks. They are called one after the other and must not block: here they print, in a controller they put keys into a
 /// work queue.

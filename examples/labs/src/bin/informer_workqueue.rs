@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 use labs::{Lab, PATIENCE, idle};
 use serde_json::json;
 use steersman::cache::{Event, InformerOptions, Lister, ObjectKey, SharedInformerFactory, handler};
+use steersman::client::{DeleteParams, PostParams};
 use steersman::workqueue::WorkQueue;
-use steersman::{DeleteParams, PostParams};
 use tokio::task::JoinSet;
 
 const WORKERS: usize = 2;

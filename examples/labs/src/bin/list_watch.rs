@@ -8,8 +8,9 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use labs::Lab;
 use serde_json::json;
+use steersman::client::{Api, DeleteParams, ListParams, PatchParams, PostParams};
 use steersman::client::{Event, WatchParams};
-use steersman::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, shutdown_signal};
+use steersman::{Patch, shutdown_signal};
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use labs::{Lab, Network, NetworkSpec, PATIENCE, idle};
 use serde_json::json;
+use steersman::Patch;
 use steersman::cache::{Cached, EventHandler, Informer, InformerOptions, Lister, ObjectKey, SharedInformerFactory};
+use steersman::client::{DeleteParams, PatchParams, PostParams};
 use steersman::workqueue::WorkQueue;
-use steersman::{DeleteParams, Patch, PatchParams, PostParams};
 use tokio::task::JoinSet;
 
 /// How often every Network is told of again.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod};
 use labs::Lab;
-use steersman::ListParams;
+use steersman::client::ListParams;
 
 #[tokio::main]
 async fn main() -> Result<()> {

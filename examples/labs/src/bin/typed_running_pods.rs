@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use labs::Lab;
-use steersman::ListParams;
+use steersman::client::ListParams;
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -5,12 +5,13 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
 use network_operator::{ClusterId, Error, Handle, Network, NetworkSpec, NetworkStatus, Operator, Options, Phase, Pool};
 use neutron::embedded::EmbeddedNeutron;
 use neutron::{NetworkFilter, Neutron, Subnet, SubnetFilter};
 use serde_json::Value;
-use steersman::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
+use steersman::CustomResourceExt;
+use steersman::client::{Api, DeleteParams, PatchParams, PostParams};
+use steersman::{Client, Patch};
 use steersman_testing::Embedded;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -103,7 +104,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> Self {
         let server = Embedded::start();
-        let client = Client::from(server.client());
+        let client = server.client();
         install_crd(&client).await;
         let embedded = EmbeddedNeutron::start().await.unwrap();
         let neutron = embedded.client();

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::{Method, Request};
 use kube_client::client::Body;
 use serde_json::json;
-use steersman::{Client, Config};
+use steersman::Client;
+use steersman::client::Config;
 use tokio::sync::Notify;
 use tower::{BoxError, ServiceExt};
 

@@ -11,8 +11,9 @@ use neutron::NetworkFilter;
 use neutron::embedded::EmbeddedNeutron;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use steersman::Client;
+use steersman::client::ListParams;
 use steersman::client::config_from_flags;
-use steersman::{Client, ListParams};
 use tokio::sync::mpsc;
 
 use crate::common::{PATIENCE, ready};

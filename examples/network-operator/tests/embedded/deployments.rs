@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::Event;
 use kube_client::client::Body;
 use network_operator::{ALLOCATED_ANNOTATION, ALLOCATED_CONDITION, NETWORK_LABEL, Network, Options};
 use serde_json::json;
-use steersman::{
-    Api, Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams, set_controller_reference,
-};
+use steersman::client::{Api, Config, DeleteParams, ListParams, PatchParams, PostParams};
+use steersman::owner::set_controller_reference;
+use steersman::{Client, Patch};
 use tower::ServiceExt;
 
 use crate::common::{NEVER, OFTEN, Running, World, eventually, options, spec};

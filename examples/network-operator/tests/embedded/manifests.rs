@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
 use network_operator::Network;
 use serde::de::DeserializeOwned;
+use steersman::CustomResourceExt;
 
 fn manifest<K: DeserializeOwned>(text: &str) -> K {
     let value: serde_json::Value = serde_saphyr::from_str(text).unwrap();

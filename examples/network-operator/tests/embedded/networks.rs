@@ -3,7 +3,7 @@
 use network_operator::{FINALIZER, NetworkSpec};
 use neutron::{NetworkChange, NewSubnet, SubnetChange};
 use serde_json::json;
-use steersman::DeleteParams;
+use steersman::client::DeleteParams;
 
 use crate::common::{NEVER, OFTEN, Running, World, eventually, options, spec};
 use crate::sweep::blind;

@@ -5,7 +5,8 @@ use kube_client::client::Body;
 use network_operator::Handle;
 use neutron::NewNetwork;
 use serde_json::json;
-use steersman::{Client, Config};
+use steersman::Client;
+use steersman::client::Config;
 use tower::ServiceExt;
 
 use crate::common::{NEVER, OFTEN, Running, World, cluster, eventually, options, spec};

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::Event;
 use network_operator::{ALLOCATED_CONDITION, NETWORK_LABEL, Network, NetworkSpec, Options};
 use neutron::embedded::EmbeddedNeutron;
 use serde_json::json;
-use steersman::{Client, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use steersman::client::{DeleteParams, ListParams, PatchParams, PostParams};
+use steersman::{Client, Patch};
 use steersman_testing::RealServer;
 
 use crate::common::{NEVER, Running, eventually, gone, options, ready, spec};
@@ -41,7 +42,7 @@ async fn with_the_rights_of_the_manifest_the_operator_can_do_all_it_does() {
     let admin = Client::builder(server.config().await.unwrap()).build().unwrap();
     served(&admin).await;
     let groups = ["system:serviceaccounts", "system:serviceaccounts:network-operator"];
-    let client = Client::from(server.user(SERVICE_ACCOUNT, groups).await.unwrap());
+    let client = server.user(SERVICE_ACCOUNT, groups).await.unwrap();
     let neutron = EmbeddedNeutron::start().await.unwrap();
     // It may find out the cluster's id as well.
     let cluster_id = network_operator::cluster_id(&client).await.unwrap();

@@ -9,7 +9,8 @@ use network_operator::{Network, NetworkSpec};
 use neutron::real::{Mode, RealNeutron};
 use neutron::{Neutron, NewNetwork};
 use serde_json::{Value, json};
-use steersman::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
+use steersman::client::{Api, DeleteParams, PatchParams, PostParams};
+use steersman::{Client, Patch};
 use steersman_testing::RealServer;
 
 use crate::common::{eventually_within, install_crd, spec};

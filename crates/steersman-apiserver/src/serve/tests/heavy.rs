@@ -13,7 +13,7 @@ use tower::Service;
 use super::{PATIENCE, eventually, start, tls};
 use crate::ApiServer;
 use crate::serve::Serving;
-use crate::test_paths::waiting;
+use crate::server::test_paths::waiting;
 
 async fn connect(serving: &Serving) -> SendRequest<Full<Bytes>> {
     let stream = TokioIo::new(tls(serving, "http/1.1").await);
@@ -40,8 +40,8 @@ async fn health_checks_are_answered_while_heavy_requests_run() {
     assert_eq!(health.status(), 200);
     assert!(!heavy.is_finished());
     waiting(|waiting| waiting.may_end = true);
-    let answer = tokio::time::timeout(PATIENCE, heavy).await.expect("the heavy request waits").unwrap().unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = tokio::time::timeout(PATIENCE, heavy).await.expect("the heavy request waits").unwrap().unwrap();
+    assert_eq!(response.status(), 200);
 }
 
 #[tokio::test]
@@ -53,9 +53,9 @@ async fn a_panic_is_answered_and_logged_with_its_number() {
     let mut sender = connect(&serving).await;
     // A small one runs on the connection's own thread, a large one on another.
     for (number, size) in [(1, 0), (2, 20_000)] {
-        let answer = sender.send_request(request(&serving, "POST", "/panic", vec![b'x'; size])).await.unwrap();
-        assert_eq!(answer.status(), 500);
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let response = sender.send_request(request(&serving, "POST", "/panic", vec![b'x'; size])).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
         let status: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((&status["kind"], &status["reason"]), (&"Status".into(), &"InternalError".into()));
         assert!(!status.to_string().contains("as the test wants"), "{status}");
@@ -126,8 +126,8 @@ async fn health_checks_are_answered_while_small_requests_take_long() {
     let serving = server.serve().start().await.unwrap();
     let call = async |method: &str, path: &str, body: &Value| {
         let request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
-        let Ok(answer) = server.clone().call(request.body(Full::from(body.to_string())).unwrap()).await;
-        assert!(answer.status().is_success(), "{method} {path}: {}", answer.status());
+        let Ok(response) = server.clone().call(request.body(Full::from(body.to_string())).unwrap()).await;
+        assert!(response.status().is_success(), "{method} {path}: {}", response.status());
     };
     call("POST", MAPS, &json!({"metadata": {"name": "one"}})).await;
     let labels = json!({"a": "b"});
@@ -141,8 +141,13 @@ async fn health_checks_are_answered_while_small_requests_take_long() {
     let patch = http::Request::patch(format!("{DEFINITIONS}/things.example.com"));
     let patch = patch.header("content-type", "application/merge-patch+json");
     let patch = patch.body(Full::from(json!({"spec": changed["spec"]}).to_string())).unwrap();
-    let Ok(answer) = server.clone().call(patch).await;
-    assert_eq!(answer.status(), 200);
+    let Ok(response) = server.clone().call(patch).await;
+    assert_eq!(response.status(), 200);
+
+    const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+    for at in 0..=crate::store::LONG {
+        call("POST", SECRETS, &json!({"metadata": {"name": format!("s{at}")}})).await;
+    }
 
     let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     let cases = [
@@ -154,6 +159,8 @@ async fn health_checks_are_answered_while_small_requests_take_long() {
         ("GET", format!("{MAPS}?pretty=true"), "", Value::Null),
         ("GET", format!("{MAPS}?labelSelector=a%20notin%20({})", "b,".repeat(2_000)), "", Value::Null),
         ("GET", format!("{DEPLOYMENTS}/one/scale"), "", Value::Null),
+        ("GET", SECRETS.to_owned(), "", Value::Null),
+        ("GET", format!("{SECRETS}?watch=1"), "", Value::Null),
         ("POST", MAPS.to_owned(), "", json!({"metadata": {"name": "two"}})),
         (
             "POST",
@@ -188,8 +195,41 @@ async fn health_checks_are_answered_while_small_requests_take_long() {
         assert!(held.is_held(), "a health check waits for {method} {path}");
         assert!(!busy.is_finished());
         held.release();
-        let answer = tokio::time::timeout(PATIENCE, busy).await.expect("the request waits").unwrap().unwrap();
+        let response = tokio::time::timeout(PATIENCE, busy).await.expect("the request waits").unwrap().unwrap();
+        assert!(response.status().is_success(), "{method} {path}: {}", response.status());
+    }
+}
+
+/// On one thread: an event that is made by it would keep the others waiting.
+#[tokio::test(flavor = "current_thread")]
+async fn events_that_take_long_are_made_on_other_threads() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let server = ApiServer::new();
+    let serving = server.serve().start().await.unwrap();
+    let mut sender = connect(&serving).await;
+    let mut send = async |method: &str, path: &str, body: &Value| {
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let mut sent = request(&serving, method, path, body);
+        sent.headers_mut().insert("content-type", "application/json".parse().unwrap());
+        sender.ready().await.unwrap();
+        let answer = sender.send_request(sent).await.unwrap();
         assert!(answer.status().is_success(), "{method} {path}: {}", answer.status());
+        answer
+    };
+    let whole = async |answer: http::Response<hyper::body::Incoming>| answer.into_body().collect().await.unwrap();
+    whole(send("POST", DEFINITIONS, &things("first")).await).await;
+    let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "one"}});
+    whole(send("POST", "/apis/example.com/v1/things", &thing).await).await;
+    let encoders = || std::mem::take(&mut *server.shared.encoders.lock().unwrap());
+    // Things of the first version are shown as they are stored, those of the second are made of them.
+    for (version, is_made) in [("v1", false), ("v2", true)] {
+        let mut watching = connect(&serving).await;
+        let path = format!("/apis/example.com/{version}/things?watch=1");
+        let watch = watching.send_request(request(&serving, "GET", &path, Vec::new())).await.unwrap();
+        let event = watch.into_body().frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(event.starts_with(br#"{"type":"ADDED""#), "{}", event.escape_ascii());
+        let is_elsewhere: Vec<bool> = encoders().iter().map(|id| *id != std::thread::current().id()).collect();
+        assert_eq!(is_elsewhere, [is_made], "{version}");
     }
 }
 
@@ -239,9 +279,9 @@ async fn a_panic_in_a_watch_is_logged_with_its_path() {
     let server = ApiServer::new();
     let serving = server.serve().log(move |line| log.lock().unwrap().push(line.to_owned())).start().await.unwrap();
     let mut sender = connect(&serving).await;
-    let answer = sender.send_request(request(&serving, "GET", "/panic-in-watch?watch=1", Vec::new())).await.unwrap();
-    assert_eq!(answer.status(), 200);
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let response = sender.send_request(request(&serving, "GET", "/panic-in-watch?watch=1", Vec::new())).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     let event: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!((&event["type"], &event["object"]["code"]), (&"ERROR".into(), &500.into()));
     let line = "GET /panic-in-watch?watch=1 panicked (1 since the start): as the test wants";

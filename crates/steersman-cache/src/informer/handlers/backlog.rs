@@ -5,56 +5,57 @@ use std::collections::{BTreeMap, HashMap};
 use super::Event;
 use crate::{Cached, ObjectKey};
 
-/// Events that wait, with at most one of each sort for an object, so that a handler that is stuck costs memory by the number of
-/// objects and not by the number of changes.
+/// Waiting events, with at most one of each variant per object. A stuck handler therefore takes
+/// memory by the number of objects, not by the number of changes.
 ///
-/// For each object, what comes out is what a handler could have seen that looked less often: an update follows from the last state
-/// that came out before it, and no deletion of a known object is missing. Objects come out in the order in which their first
-/// waiting event came.
+/// For each object, the handler receives events that it could have received at a lower rate. An
+/// update starts from the last state before it, and no deletion of a known object is missing.
+/// Objects come out in the order of their first waiting event.
 ///
-/// An object that came and went while the handler was behind comes out as an addition and a deletion, because a handler may know
-/// it from elsewhere: a controller that has created it restores it. Of these, [`VISITS_MAX`] are kept; further ones are left out
-/// and counted.
+/// A short-lived object, which was added and deleted while the handler was behind, comes out as an
+/// addition and a deletion: the handler may know it from elsewhere, like a controller that created
+/// it and has to restore it. Of these, [`SHORT_LIVED_MAX`] are kept; further ones are dropped and
+/// counted.
 pub(super) struct Backlog<K> {
     /// By the number of their first event.
     entries: BTreeMap<u64, Entry<K>>,
     numbers: HashMap<ObjectKey, u64>,
     next: u64,
-    /// How many events are in the entries.
+    /// Number of events in the entries.
     events: usize,
-    /// How many entries have an object that came and went.
-    visits: usize,
-    /// How many objects that came and went were left out.
-    left_out: u64,
-    /// Marks come out after the entries with smaller numbers.
+    /// Number of entries with a short-lived object.
+    short_lived: usize,
+    /// Number of short-lived objects that were dropped.
+    dropped: u64,
+    /// A mark comes out after the entries with smaller numbers.
     marks: Vec<(u64, Mark)>,
 }
 
-/// What the handler's task does when all events before it have been delivered.
+/// A note for the handler's task that all earlier events have been delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Synced,
     Resynced,
 }
 
-/// The number of objects that came and went of which the handler is still informed. Their number has no other bound.
-pub(super) const VISITS_MAX: usize = 1_024;
+/// Largest number of short-lived objects in a backlog. Nothing else limits their number.
+pub(super) const SHORT_LIVED_MAX: usize = 1_024;
 
-/// The events of one object, which come out in the order of the fields.
+/// The events of one object. They come out in the order of the fields.
 struct Entry<K> {
     key: ObjectKey,
-    /// Of the object that the handler knows, from the state that it knows.
+    /// Update of the object that the handler knows, from the state that it knows.
     update: Option<(Cached<K>, Cached<K>)>,
-    /// Of the object that the handler knows, with whether its final state is unknown.
+    /// Deletion of the object that the handler knows, with whether its final state is unknown.
     delete: Option<(Cached<K>, bool)>,
-    /// The last object of this name that came and went since.
-    visit: Option<Visit<K>>,
-    /// Of one that the handler does not know, with whether it is initial.
+    /// The last object of this name that was added and deleted since.
+    short_lived: Option<ShortLived<K>>,
+    /// Addition of an object that the handler does not know, with whether it is initial.
     add: Option<(Cached<K>, bool)>,
 }
 
 /// An object that was added and deleted.
-struct Visit<K> {
+struct ShortLived<K> {
     added: Cached<K>,
     initial: bool,
     deleted: Cached<K>,
@@ -63,10 +64,10 @@ struct Visit<K> {
 
 impl<K> Entry<K> {
     fn len(&self) -> usize {
-        let visit = if self.visit.is_some() { 2 } else { 0 };
+        let short_lived = if self.short_lived.is_some() { 2 } else { 0 };
         usize::from(self.update.is_some())
             + usize::from(self.delete.is_some())
-            + visit
+            + short_lived
             + usize::from(self.add.is_some())
     }
 
@@ -78,9 +79,11 @@ impl<K> Entry<K> {
                 (None, Some((_, known))) => *known = new,
                 (None, None) => self.update = Some((old, new)),
             },
-            // The update before it stays: a handler with a filter may know the object only by its older state.
+            // The update before it stays: a handler with a filter may know only the older state.
             Event::Delete { object: deleted, final_state_unknown } => match self.add.take() {
-                Some((added, initial)) => self.visit = Some(Visit { added, initial, deleted, final_state_unknown }),
+                Some((added, initial)) => {
+                    self.short_lived = Some(ShortLived { added, initial, deleted, final_state_unknown });
+                }
                 None => self.delete = Some((deleted, final_state_unknown)),
             },
         }
@@ -89,12 +92,12 @@ impl<K> Entry<K> {
     fn into_events(self) -> impl Iterator<Item = Event<K>> {
         let update = self.update.map(|(old, new)| Event::Update { old, new });
         let delete = self.delete.map(|(object, final_state_unknown)| Event::Delete { object, final_state_unknown });
-        let visit = self.visit.into_iter().flat_map(|visit| {
-            let Visit { added, initial, deleted, final_state_unknown } = visit;
+        let short_lived = self.short_lived.into_iter().flat_map(|object| {
+            let ShortLived { added, initial, deleted, final_state_unknown } = object;
             [Event::Add { object: added, initial }, Event::Delete { object: deleted, final_state_unknown }]
         });
         let add = self.add.map(|(object, initial)| Event::Add { object, initial });
-        update.into_iter().chain(delete).chain(visit).chain(add)
+        update.into_iter().chain(delete).chain(short_lived).chain(add)
     }
 }
 
@@ -105,20 +108,20 @@ impl<K> Backlog<K> {
             numbers: HashMap::new(),
             next: 0,
             events: 0,
-            visits: 0,
-            left_out: 0,
+            short_lived: 0,
+            dropped: 0,
             marks: Vec::new(),
         }
     }
 
-    /// How many events wait.
+    /// Number of waiting events.
     pub(super) fn len(&self) -> usize {
         self.events
     }
 
-    /// How many objects came and went of which the handler is never informed.
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
+    /// Number of short-lived objects that were dropped.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -130,16 +133,16 @@ impl<K> Backlog<K> {
         let number = *self.numbers.entry(key.clone()).or_insert(self.next);
         let entry = self.entries.entry(number).or_insert_with(|| {
             self.next += 1;
-            Entry { key, update: None, delete: None, visit: None, add: None }
+            Entry { key, update: None, delete: None, short_lived: None, add: None }
         });
         self.events -= entry.len();
-        self.visits -= usize::from(entry.visit.is_some());
+        self.short_lived -= usize::from(entry.short_lived.is_some());
         entry.merge(event);
-        if entry.visit.is_some() && self.visits == VISITS_MAX {
-            entry.visit = None;
-            self.left_out += 1;
+        if entry.short_lived.is_some() && self.short_lived == SHORT_LIVED_MAX {
+            entry.short_lived = None;
+            self.dropped += 1;
         }
-        self.visits += usize::from(entry.visit.is_some());
+        self.short_lived += usize::from(entry.short_lived.is_some());
         self.events += entry.len();
         if entry.len() == 0
             && let Some(entry) = self.entries.remove(&number)
@@ -152,7 +155,8 @@ impl<K> Backlog<K> {
         self.marks.push((self.next, mark));
     }
 
-    /// Takes out the events of the first objects, `max` of them, up to the first mark; without any, that mark.
+    /// Takes out the events of the first `max` objects before the first mark. If there are none,
+    /// takes out that mark.
     pub(super) fn pop(&mut self, max: usize) -> (Vec<Event<K>>, Option<Mark>) {
         let mark = self.marks.first().copied();
         let mut events = Vec::new();
@@ -163,7 +167,7 @@ impl<K> Backlog<K> {
             }
             let entry = first.remove();
             self.numbers.remove(&entry.key);
-            self.visits -= usize::from(entry.visit.is_some());
+            self.short_lived -= usize::from(entry.short_lived.is_some());
             events.extend(entry.into_events());
         }
         self.events -= events.len();
@@ -185,8 +189,8 @@ mod tests {
         let json = format!(
             r#"{{"apiVersion":"v1","kind":"T","metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"{version}"}}}}"#
         );
-        let item: steersman_wire::Item = bytes::Bytes::from(json).into();
-        Storage::default().keep_item(&item, None).expect("it can be read").object
+        let item: steersman_wire::RawItem = bytes::Bytes::from(json).into();
+        Storage::default().store_item(&item, None).expect("it can be read")
     }
 
     fn show(event: &Event<Value>) -> String {
@@ -200,7 +204,8 @@ mod tests {
         }
     }
 
-    /// `+1` is an addition at version 1, `+1i` an initial one, `1>2` an update, `-3` a deletion, `-3?` one that was not seen.
+    /// `+1` is an addition at version 1, `+1i` an initial one, `1>2` an update, `-3` a deletion,
+    /// `-3?` one with unknown final state.
     fn event(text: &str) -> Event<Value> {
         let at = |version: &str| object("a", 1, version.parse().expect("a version"));
         if let Some(version) = text.strip_prefix('+') {
@@ -247,7 +252,7 @@ mod tests {
         backlog.push(Event::Add { object: object("a", 1, 1), initial: true });
         backlog.mark(Mark::Synced);
         backlog.push(Event::Add { object: object("b", 2, 2), initial: false });
-        // Merged into what was there before the mark.
+        // Merged into the entry before the mark.
         backlog.push(Event::Update { old: object("a", 1, 1), new: object("a", 1, 3) });
         backlog.mark(Mark::Resynced);
         let mut out = Vec::new();
@@ -259,19 +264,19 @@ mod tests {
     }
 
     #[test]
-    fn of_objects_that_come_and_go_a_bounded_number_is_kept_and_the_others_are_counted() {
+    fn a_bounded_number_of_short_lived_objects_is_kept_and_the_others_are_counted() {
         let mut backlog = Backlog::new();
         for number in 0..10_000 {
             let name = format!("n{number}");
             backlog.push(Event::Add { object: object(&name, number, 1), initial: false });
             backlog.push(Event::Delete { object: object(&name, number, 2), final_state_unknown: false });
         }
-        assert_eq!((backlog.len(), backlog.left_out()), (2 * VISITS_MAX, 10_000 - VISITS_MAX as u64));
-        assert_eq!(backlog.pop(10_000).0.len(), 2 * VISITS_MAX);
-        assert!(backlog.is_empty() && backlog.numbers.is_empty() && backlog.visits == 0);
+        assert_eq!((backlog.len(), backlog.dropped()), (2 * SHORT_LIVED_MAX, 10_000 - SHORT_LIVED_MAX as u64));
+        assert_eq!(backlog.pop(10_000).0.len(), 2 * SHORT_LIVED_MAX);
+        assert!(backlog.is_empty() && backlog.numbers.is_empty() && backlog.short_lived == 0);
     }
 
-    /// What a handler knows, and whether that fits what comes next.
+    /// Delivers an event, and checks it against what the handler knows.
     fn deliver(known: &mut HashMap<String, String>, event: &Event<Value>) {
         let (name, version) = (event.object().meta().name().to_owned(), event.object().meta().resource_version());
         match event {
@@ -285,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_happens_a_handler_sees_possible_events_and_ends_with_the_final_state() {
+    fn a_handler_sees_a_possible_history_and_ends_with_the_final_state() {
         let world = steersman_client::World::system();
         let below = |n: usize| (world.random_unit() * n as f64) as usize % n;
         for _ in 0..200 {

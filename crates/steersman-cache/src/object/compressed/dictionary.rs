@@ -1,4 +1,4 @@
-//! What objects of a kind have in common, and how to leave it out.
+//! Compresses bodies with what objects of a kind have in common.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::zstd_safe::{CCtx, DCtx, compress_bound};
 
-/// Higher levels take several times as long for a few percent; lower ones gain nothing.
+/// Higher levels take several times as long for a few percent; lower ones are not faster.
 const LEVEL: i32 = 3;
-/// A dictionary is worth its memory only if it is much smaller than what it was trained on.
+/// A dictionary is worth its memory only if it is much smaller than its samples.
 const SAMPLES_PER_DICTIONARY: usize = 16;
 const DICTIONARY_BYTES_MAX: usize = 112 << 10;
-/// One sample in so many is not trained on but tried.
-const TRIED: usize = 10;
-/// As many contexts as that are kept for the next ones who need one. Each takes some hundred kilobytes.
+/// One sample in this number is for the measurement of the ratio instead of the training.
+const MEASURED: usize = 10;
+/// Contexts in the pool. Each takes some hundred kilobytes.
 const CONTEXTS_MAX: usize = 4;
 
 static COMPRESSORS: Contexts<CCtx<'static>> = Contexts(Mutex::new(Vec::new()));
@@ -23,28 +23,29 @@ static DECOMPRESSORS: Contexts<DCtx<'static>> = Contexts(Mutex::new(Vec::new()))
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 
-/// A dictionary, prepared for both directions. Objects compressed with it hold it, and the last one frees it.
+/// A dictionary for both directions. The objects compressed with it hold it, and the last one frees
+/// it.
 pub(crate) struct Dictionary {
-    /// Counted from one within its storage; zero for a makeshift.
+    /// Counted from 1 within its storage; 0 for a bootstrap dictionary.
     pub(crate) version: u64,
-    /// To which part of their size objects shrink that are like those it was trained on.
+    /// Compressed size relative to the original, for objects like its samples.
     pub(crate) ratio: f64,
     encoder: EncoderDictionary<'static>,
     decoder: DecoderDictionary<'static>,
 }
 
-/// Objects to train a dictionary on, one after the other.
+/// Objects to train a dictionary on.
 #[derive(Default)]
 pub(crate) struct Samples {
     trained: Vec<u8>,
     sizes: Vec<usize>,
-    tried: Vec<Vec<u8>>,
+    measured: Vec<Vec<u8>>,
 }
 
 impl Samples {
     pub(crate) fn push(&mut self, sample: &[u8]) {
-        if self.len() % TRIED == TRIED - 1 {
-            self.tried.push(sample.to_vec());
+        if self.len() % MEASURED == MEASURED - 1 {
+            self.measured.push(sample.to_vec());
         } else {
             self.trained.extend_from_slice(sample);
             self.sizes.push(sample.len());
@@ -52,12 +53,13 @@ impl Samples {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.sizes.len() + self.tried.len()
+        self.sizes.len() + self.measured.len()
     }
 }
 
 impl Dictionary {
-    /// A dictionary for objects like these; none if they have too little in common or are too small.
+    /// A dictionary for objects like these. `None` if they have too little in common or are too
+    /// small.
     pub(crate) fn train(samples: &Samples, version: u64) -> Option<Self> {
         let bytes_max = (samples.trained.len() / SAMPLES_PER_DICTIONARY).min(DICTIONARY_BYTES_MAX);
         let dictionary = zstd::dict::from_continuous(&samples.trained, &samples.sizes, bytes_max).ok()?;
@@ -67,15 +69,18 @@ impl Dictionary {
             encoder: EncoderDictionary::copy(&dictionary, LEVEL),
             decoder: DecoderDictionary::copy(&dictionary),
         };
-        let before: usize = samples.tried.iter().map(Vec::len).sum();
-        let after: usize =
-            samples.tried.iter().map(|sample| trained.compress(sample).map_or(sample.len(), |kept| kept.len())).sum();
+        let before: usize = samples.measured.iter().map(Vec::len).sum();
+        let after: usize = samples
+            .measured
+            .iter()
+            .map(|sample| trained.compress(sample).map_or(sample.len(), |compressed| compressed.len()))
+            .sum();
         trained.ratio = after as f64 / before.max(1) as f64;
         Some(trained)
     }
 
-    /// Some objects themselves, as long as there are too few to train on: what others have in common with them is left out.
-    pub(crate) fn makeshift(objects: &[u8]) -> Self {
+    /// A dictionary that is a few objects, while there are too few to train on.
+    pub(crate) fn bootstrap(objects: &[u8]) -> Self {
         let objects = &objects[..objects.len().min(DICTIONARY_BYTES_MAX)];
         Self {
             version: 0,
@@ -85,11 +90,11 @@ impl Dictionary {
         }
     }
 
-    pub(crate) fn is_makeshift(&self) -> bool {
+    pub(crate) fn is_bootstrap(&self) -> bool {
         self.version == 0
     }
 
-    /// The compressed form; none if it is not smaller.
+    /// The compressed form. `None` if it is not smaller.
     pub(crate) fn compress(&self, json: &[u8]) -> Option<Box<[u8]>> {
         let mut compressed = Vec::with_capacity(compress_bound(json.len()));
         COMPRESSORS.with(CCtx::create, |context| {
@@ -98,7 +103,7 @@ impl Dictionary {
         (compressed.len() < json.len()).then(|| Box::from(compressed.as_slice()))
     }
 
-    /// What was compressed, of which it is known how long it was.
+    /// The decompressed form, which has to have this length.
     pub(crate) fn decompress(&self, compressed: &[u8], length: usize) -> Result<Vec<u8>, Corrupt> {
         let mut json = Vec::with_capacity(length);
         DECOMPRESSORS.with(DCtx::create, |context| {
@@ -107,20 +112,20 @@ impl Dictionary {
         if json.len() == length { Ok(json) } else { Err(Corrupt) }
     }
 
-    /// How many bytes of memory it takes.
+    /// Its memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.encoder.as_cdict().sizeof() + self.decoder.as_ddict().sizeof()
     }
 }
 
 impl fmt::Debug for Dictionary {
-    /// Nothing of what is in it: it is made of objects.
+    /// Without its content, which is made of objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dictionary").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
-/// Contexts for all dictionaries and threads: making one takes longer than using it.
+/// A pool of contexts for all dictionaries and threads: creating one takes longer than using it.
 struct Contexts<C>(Mutex<Vec<C>>);
 
 impl<C> Contexts<C> {

@@ -1,4 +1,4 @@
-//! Objects come, dictionaries come and go, and every object stays what it was.
+//! Objects read the same under every dictionary.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ fn storage() -> Storage<Value> {
     Storage::new(StorageOptions { mode: StorageMode::Compressed, ..StorageOptions::default() })
 }
 
-/// Texts that look random, the same in every run.
+/// Pseudo-random text, the same in every run.
 fn noise(seed: usize, length: usize) -> String {
     let mut state = seed as u64;
     let letter = |_| {
@@ -38,7 +38,7 @@ fn object(shape: usize, index: usize) -> String {
 }
 
 fn store(storage: &Storage<Value>, object: &str) -> Cached<Value> {
-    storage.store(object.as_bytes(), None).expect("it is kept")
+    storage.store(object.as_bytes(), None).expect("it is stored")
 }
 
 fn store_all(storage: &Storage<Value>, shape: usize, indexes: std::ops::Range<usize>) -> Vec<Cached<Value>> {
@@ -49,7 +49,7 @@ fn store_all(storage: &Storage<Value>, shape: usize, indexes: std::ops::Range<us
 fn trained() -> (Storage<Value>, Vec<Cached<Value>>) {
     let storage = storage();
     let objects = store_all(&storage, 0, 0..SAMPLES);
-    settle(&storage);
+    wait_until_trained(&storage);
     assert_eq!(storage.metrics().dictionary_version, 1);
     (storage, objects)
 }
@@ -58,8 +58,8 @@ fn compression(storage: &Storage<Value>) -> &Compression<Value> {
     storage.shared().compression.as_ref().expect("it compresses")
 }
 
-fn settle(storage: &Storage<Value>) {
-    compression(storage).settle();
+fn wait_until_trained(storage: &Storage<Value>) {
+    compression(storage).wait_until_trained();
 }
 
 #[track_caller]
@@ -79,37 +79,41 @@ fn objects_stay_what_they_are_before_and_after_training() {
     let mut objects = store_all(&storage, 0, 0..before);
     assert_unchanged(&objects, 0, 0);
     let StorageMetrics { dictionary_version, compressed_objects, body_bytes, .. } = storage.metrics();
-    assert_eq!((dictionary_version, compressed_objects), (0, before - (MAKESHIFT - 1)), "with the makeshift");
+    assert_eq!(
+        (dictionary_version, compressed_objects),
+        (0, before - (BOOTSTRAP - 1)),
+        "with the bootstrap dictionary"
+    );
     let plain: usize = (0..before).map(|index| object(0, index).len()).sum();
-    assert!(body_bytes < plain / 3, "{plain} bytes are kept in {body_bytes}");
+    assert!(body_bytes < plain / 3, "{plain} bytes take {body_bytes}");
     objects.extend(store_all(&storage, 0, before..SAMPLES + 50));
     assert_unchanged(&objects, 0, 0);
-    settle(&storage);
+    wait_until_trained(&storage);
     objects.extend(store_all(&storage, 0, SAMPLES + 50..SAMPLES + 100));
     assert_unchanged(&objects, 0, 0);
     let StorageMetrics { dictionary_version, dictionary_bytes, compressed_objects, body_bytes, .. } = storage.metrics();
     assert_eq!((dictionary_version, compressed_objects), (1, objects.len()));
     let plain: usize = (0..objects.len()).map(|index| object(0, index).len()).sum();
-    assert!(body_bytes < plain / 5, "{plain} bytes are kept in {body_bytes}");
+    assert!(body_bytes < plain / 5, "{plain} bytes take {body_bytes}");
     assert!((1..1 << 20).contains(&dictionary_bytes), "{dictionary_bytes}");
     drop(objects);
     assert_eq!((storage.metrics().body_bytes, storage.metrics().compressed_objects), (0, 0));
 }
 
 #[test]
-fn those_that_came_before_the_dictionary_are_all_compressed() {
+fn objects_that_arrived_before_the_dictionary_are_compressed() {
     let storage = storage();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = TRAINING.lock().unwrap_or_else(PoisonError::into_inner);
     let objects = store_all(&storage, 0, 0..3 * SAMPLES);
-    assert!(storage.metrics().dictionary_training, "on another thread, which waits for its turn");
-    let StorageMetrics { compressed_objects, body_bytes: makeshift, .. } = storage.metrics();
-    assert_eq!(compressed_objects, objects.len() - (MAKESHIFT - 1));
-    drop(turn);
-    settle(&storage);
+    assert!(storage.metrics().dictionary_training, "on another thread, which waits for the lock");
+    let StorageMetrics { compressed_objects, body_bytes: bootstrapped, .. } = storage.metrics();
+    assert_eq!(compressed_objects, objects.len() - (BOOTSTRAP - 1));
+    drop(lock);
+    wait_until_trained(&storage);
     let StorageMetrics { compressed_objects, body_bytes, .. } = storage.metrics();
     assert_eq!(compressed_objects, objects.len());
-    assert!(body_bytes < makeshift, "{makeshift} bytes with the makeshift became {body_bytes}");
-    assert!(compression(&storage).state().makeshift.is_none());
+    assert!(body_bytes < bootstrapped, "{bootstrapped} bytes with the bootstrap dictionary became {body_bytes}");
+    assert!(compression(&storage).state().bootstrap.is_none());
     assert_unchanged(&objects, 0, 0);
 }
 
@@ -128,25 +132,25 @@ fn the_memo_works_as_for_encoded_objects() {
 #[test]
 fn a_decoded_object_stays_shared_while_its_body_is_compressed() {
     let storage = storage();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = TRAINING.lock().unwrap_or_else(PoisonError::into_inner);
     let objects = store_all(&storage, 0, 0..SAMPLES);
     let before = objects[0].get().expect("it decodes");
-    drop(turn);
-    settle(&storage);
+    drop(lock);
+    wait_until_trained(&storage);
     assert!(Arc::ptr_eq(&before, &objects[0].get().expect("it decodes")));
 }
 
 #[test]
-fn small_kinds_just_work() {
+fn kinds_with_few_objects_are_not_trained() {
     let storage = storage();
     let objects = store_all(&storage, 0, 0..5);
-    settle(&storage);
+    wait_until_trained(&storage);
     assert_unchanged(&objects, 0, 0);
-    // Many states of few objects, of which only the last are held, are no reason to train.
+    // Many states of few objects do not start a training: only the last states exist.
     let mut held = objects;
     for index in 0..4 * SAMPLES {
-        let place = index % held.len();
-        held[place] = store(&storage, &object(0, index));
+        let position = index % held.len();
+        held[position] = store(&storage, &object(0, index));
         assert!(compression(&storage).state().waiting.len() <= SAMPLES);
     }
     assert!(!storage.metrics().dictionary_training);
@@ -154,34 +158,34 @@ fn small_kinds_just_work() {
 }
 
 #[test]
-fn objects_too_small_to_train_on_stay_as_they_are() {
+fn objects_too_small_to_train_on_stay_uncompressed() {
     let storage = storage();
     let tiny = |index: usize| format!(r#"{{"metadata":{{"name":"{index}"}}}}"#);
     let objects: Vec<_> = (0..5 * SAMPLES).map(|index| store(&storage, &tiny(index))).collect();
-    settle(&storage);
+    wait_until_trained(&storage);
     for (index, cached) in objects.iter().enumerate() {
         assert_eq!(cached.to_json().expect("JSON"), tiny(index).as_bytes());
     }
 }
 
 #[test]
-fn the_dictionary_is_replaced_when_other_objects_come_and_the_old_one_is_freed() {
+fn a_dictionary_is_replaced_when_objects_change_and_the_old_one_is_freed() {
     let (storage, old) = trained();
     let same = store_all(&storage, 0, SAMPLES..SAMPLES + WINDOW);
-    settle(&storage);
-    assert_eq!(storage.metrics().dictionary_version, 1, "these are like those it was trained on");
+    wait_until_trained(&storage);
+    assert_eq!(storage.metrics().dictionary_version, 1, "these are like its samples");
 
     let between = store_all(&storage, 1, 0..WINDOW);
-    settle(&storage);
+    wait_until_trained(&storage);
     let before = storage.metrics();
     assert_eq!((before.dictionary_version, before.dictionaries), (2, 2));
 
     let new = store_all(&storage, 1, WINDOW..2 * WINDOW);
-    settle(&storage);
+    wait_until_trained(&storage);
     let bytes = storage.metrics().body_bytes - before.body_bytes;
     let plain: usize = (WINDOW..2 * WINDOW).map(|index| object(1, index).len()).sum();
-    assert!(bytes < plain / 5, "{plain} bytes are kept in {bytes}");
-    assert_eq!(storage.metrics().dictionary_version, 2, "these are like those it was trained on");
+    assert!(bytes < plain / 5, "{plain} bytes take {bytes}");
+    assert_eq!(storage.metrics().dictionary_version, 2, "these are like its samples");
     assert_unchanged(&old, 0, 0);
     assert_unchanged(&same, 0, SAMPLES);
     assert_unchanged(&between, 1, 0);
@@ -195,35 +199,35 @@ fn the_dictionary_is_replaced_when_other_objects_come_and_the_old_one_is_freed()
 }
 
 #[test]
-fn there_are_few_dictionaries_at_a_time() {
+fn the_number_of_dictionaries_is_limited() {
     let (storage, mut held) = trained();
     for shape in 1..DICTIONARIES_MAX + 2 {
         held.extend(store_all(&storage, shape, 0..WINDOW));
-        settle(&storage);
+        wait_until_trained(&storage);
     }
     assert_eq!(storage.metrics().dictionaries, DICTIONARIES_MAX);
     drop(held);
     assert_eq!(storage.metrics().dictionaries, 1);
     let _held = store_all(&storage, 9, 0..WINDOW);
-    settle(&storage);
+    wait_until_trained(&storage);
     assert_eq!(storage.metrics().dictionary_version, DICTIONARIES_MAX as u64 + 1, "there is room again");
 }
 
 #[test]
-fn a_training_holds_nothing_and_ends_when_the_storage_is_gone() {
+fn a_training_holds_no_storage_and_ends_without_it() {
     let storage = storage();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = TRAINING.lock().unwrap_or_else(PoisonError::into_inner);
     let objects = store_all(&storage, 0, 0..SAMPLES);
     assert!(storage.metrics().dictionary_training);
-    let gone = Arc::downgrade(storage.shared());
+    let dropped = Arc::downgrade(storage.shared());
     drop((storage, objects));
-    assert_eq!(gone.strong_count(), 0, "only the training is left");
-    drop(turn);
-    Training(gone).run();
+    assert_eq!(dropped.strong_count(), 0, "the training does not hold it");
+    drop(lock);
+    Training(dropped).run();
 }
 
 #[test]
-fn what_does_not_shrink_is_kept_as_it_is() {
+fn an_object_that_does_not_shrink_stays_uncompressed() {
     let (storage, objects) = trained();
     let object = format!(r#"{{"metadata":{{"name":"a"}},"x":"{}"}}"#, noise(5, 4));
     let before = storage.metrics();
@@ -246,10 +250,10 @@ fn a_corrupted_body_is_an_error() {
     for length in 0..good.len() {
         assert_eq!(dictionary.decompress(&good[..length], json.len()), Err(Corrupt));
     }
-    for place in 0..good.len() * 8 {
+    for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
-        bad[place / 8] ^= 1 << (place % 8);
-        // Some bits can change and leave a text of the same length: that is no longer the decompressor's to notice.
+        bad[bit / 8] ^= 1 << (bit % 8);
+        // Some flipped bits leave a text of the same length, which the decompressor cannot detect.
         let result = dictionary.decompress(&bad, json.len());
         assert!(result.is_err() || result.is_ok_and(|json| json.len() == object(0, 12).len()));
     }
@@ -267,6 +271,6 @@ fn a_storage_is_used_by_many_threads_while_it_trains() {
             });
         }
     });
-    settle(&storage);
+    wait_until_trained(&storage);
     assert_eq!((storage.metrics().objects, storage.metrics().compressed_objects), (0, 0));
 }

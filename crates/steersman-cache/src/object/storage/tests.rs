@@ -1,4 +1,4 @@
-//! Objects are kept in parts and read as a whole.
+//! Objects are stored in parts and read as a whole.
 
 use serde_json::{Value, json};
 use steersman_wire::FieldPath;
@@ -11,7 +11,7 @@ fn path(text: &str) -> FieldPath {
     text.parse().expect("a path")
 }
 
-/// An object with everything in its metadata that is kept there only.
+/// An object with every metadata field that bodies do not contain.
 fn full(index: usize) -> Value {
     json!({
         "metadata": {
@@ -26,7 +26,7 @@ fn full(index: usize) -> Value {
     })
 }
 
-/// Every way to read it gives all of it.
+/// Checks that every way to read the object returns all of it.
 #[track_caller]
 fn assert_whole(cached: &Cached<Value>, expected: &Value) {
     assert_eq!(*cached.get().expect("it decodes"), *expected);
@@ -47,7 +47,7 @@ fn assert_whole(cached: &Cached<Value>, expected: &Value) {
 }
 
 #[test]
-fn what_the_metadata_holds_is_kept_once_and_read_everywhere() {
+fn metadata_is_stored_once_and_read_everywhere() {
     let types = TypeMeta { api_version: "example.com/v1".to_owned(), kind: "Full".to_owned() };
     let whole = |index| {
         let mut object = full(index);
@@ -57,28 +57,28 @@ fn what_the_metadata_holds_is_kept_once_and_read_everywhere() {
     };
     for mode in MODES {
         let storage = Storage::<Value>::new(StorageOptions { mode, ..StorageOptions::default() });
-        let item = |index| Item::new(index, full(index).to_string().into_bytes().into());
-        let keep = |index| storage.store_item(&item(index), Some(&types)).expect("it is kept");
-        let mut objects: Vec<_> = (0..10).map(keep).collect();
+        let item = |index| RawItem::new(index, full(index).to_string().into_bytes().into());
+        let store = |index| storage.store_item(&item(index), Some(&types)).expect("it is stored");
+        let mut objects: Vec<_> = (0..10).map(store).collect();
         let check = |objects: &[Cached<Value>]| {
             (0..).zip(objects).for_each(|(index, cached)| assert_whole(cached, &whole(index)));
         };
         check(&objects);
         let sizes = (0..10).map(|index| whole(index).to_string().len());
         assert!(storage.metrics().body_bytes < sizes.sum::<usize>() / 2, "{mode:?}");
-        objects.extend((10..400).map(keep));
+        objects.extend((10..400).map(store));
         check(&objects);
-        storage.shared().compression.iter().for_each(Compression::settle);
-        objects.extend((400..450).map(keep));
+        storage.shared().compression.iter().for_each(Compression::wait_until_trained);
+        objects.extend((400..450).map(store));
         check(&objects);
         assert_eq!(storage.metrics().dictionary_version, u64::from(mode == StorageMode::Compressed));
     }
 }
 
 #[test]
-fn a_field_outside_of_the_metadata_is_read_without_putting_the_object_together() {
+fn a_field_outside_of_the_metadata_is_read_without_restoring_the_object() {
     let storage = Storage::<Value>::default();
-    let cached = storage.store(full(1).to_string().as_bytes(), None).expect("it is kept");
+    let cached = storage.store(full(1).to_string().as_bytes(), None).expect("it is stored");
     let length = |field| cached.with_bytes_of(&path(field), <[u8]>::len).expect("JSON");
     assert!(length("spec.text") < storage.metrics().body_bytes);
     for field in ["metadata.generateName", "metadata", "kind", "apiVersion"] {
@@ -87,14 +87,14 @@ fn a_field_outside_of_the_metadata_is_read_without_putting_the_object_together()
 }
 
 #[test]
-fn what_a_transform_gives_is_whole_too() {
+fn a_transformed_object_is_read_as_a_whole_too() {
     for mode in MODES {
         let options = StorageOptions { mode, ..StorageOptions::default() };
         let storage = Storage::new(options.transform(|object: &mut Value| {
             object["metadata"]["labels"] = json!({"added": "é\"", "other": "label"});
         }));
         let mut expected = full(1);
-        let cached = storage.store(expected.to_string().as_bytes(), None).expect("it is kept");
+        let cached = storage.store(expected.to_string().as_bytes(), None).expect("it is stored");
         assert_eq!(cached.meta().label("added"), Some("é\""));
         expected["metadata"]["labels"] = json!({"added": "é\"", "other": "label"});
         let found = cached.view::<Value>().expect("it decodes");

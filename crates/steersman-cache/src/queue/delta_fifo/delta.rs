@@ -1,38 +1,37 @@
-//! What comes out of the queue.
+//! The output of the queue.
 
 use std::{iter, slice, vec};
 
-/// Something that happened to an object.
+/// A change of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta<T> {
-    /// The watch said that it was added.
+    /// The watch reported it as added.
     Added(T),
-    /// The watch said that it was changed.
+    /// The watch reported it as modified.
     Updated(T),
-    /// It is gone.
+    /// It was deleted.
     Deleted {
-        /// Its last state, or the last one known.
+        /// Its final state, or the last one that was seen.
         object: T,
-        /// Whether it may have changed between this state and its end, because the end was not seen.
+        /// Whether later states may have existed, because the deletion was not seen.
         final_state_unknown: bool,
     },
-    /// Nothing happened: the object is handed out again because somebody asked for a resync.
-    Sync(T),
 }
 
 impl<T> Delta<T> {
-    /// The object that it is about.
+    /// The changed object.
     pub fn object(&self) -> &T {
         match self {
-            Self::Added(object) | Self::Updated(object) | Self::Deleted { object, .. } | Self::Sync(object) => object,
+            Self::Added(object) | Self::Updated(object) | Self::Deleted { object, .. } => object,
         }
     }
 }
 
-/// What happened to one object, oldest first. There is always at least one delta.
+/// The deltas of one object, oldest first. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<T> {
-    /// Apart from the rest, because most objects change once between two pops, and that needs no allocation.
+    /// Separate from the rest: most objects change once between two pops, which needs no
+    /// allocation.
     first: Delta<T>,
     rest: Vec<Delta<T>>,
 }
@@ -42,7 +41,8 @@ impl<T> Changes<T> {
         Self { first, rest: Vec::new() }
     }
 
-    /// Appends a delta, and says how many more there are now: one, or none if two deletions became one.
+    /// Appends a delta. Returns by how much the number of deltas grew: 0 if two deletions became
+    /// one.
     pub(super) fn push(&mut self, delta: Delta<T>) -> usize {
         let newest = self.rest.last_mut().unwrap_or(&mut self.first);
         match (newest, delta) {
@@ -58,17 +58,17 @@ impl<T> Changes<T> {
         }
     }
 
-    /// The first thing that happened.
+    /// The first delta.
     pub fn oldest(&self) -> &Delta<T> {
         &self.first
     }
 
-    /// The last thing that happened.
+    /// The last delta.
     pub fn newest(&self) -> &Delta<T> {
         self.rest.last().unwrap_or(&self.first)
     }
 
-    /// How many deltas there are: at least one.
+    /// Number of deltas, at least one.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         1 + self.rest.len()
@@ -98,26 +98,27 @@ impl<'a, T> IntoIterator for &'a Changes<T> {
     }
 }
 
-/// What [`DeltaFifo::pop`](crate::DeltaFifo::pop) hands out.
+/// What [`DeltaFifo::pop`](crate::DeltaFifo::pop) returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<T> {
-    /// What is to be applied to the cache.
+    /// What to apply to the cache.
     pub work: Work<T>,
-    /// The version up to which every event is applied once this batch and all before it are. `None`: the same as before.
+    /// The version that the cache reaches when this batch and all earlier ones are applied. `None`:
+    /// unchanged.
     pub reached: Option<String>,
 }
 
-/// What a [`Batch`] asks for.
+/// The content of a [`Batch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work<T> {
-    /// Objects that changed, each once, in the order in which they first did.
+    /// The changed objects, each once, in the order of their first change.
     Changes(Vec<Changes<T>>),
-    /// These objects exist, and no others.
+    /// The objects that exist, and no others do.
     ///
-    /// Whoever applies it finds out what that means by comparing with the cache, which is then as new as everything before the
-    /// list: an object in the cache that is not listed, or is listed with another uid, has been deleted, and its final state is
-    /// not known. Where a key is listed twice, the later object counts.
+    /// The consumer compares it with the cache, in which all earlier batches are applied. An object
+    /// in the cache that is not listed, or is listed with another uid, has been deleted, and its
+    /// final state is unknown. If a key is listed twice, the later object counts.
     Replace(Vec<T>),
-    /// Only the version has moved.
+    /// Only the version moves.
     Nothing,
 }

@@ -1,18 +1,18 @@
-//! A resource version in little space.
+//! A compact resource version.
 
-/// A resource version as the queue keeps it: one per queued key, so without an allocation wherever it is a number.
+/// A resource version without an allocation if it is a number. There is one per queued key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Version {
-    /// None was given.
+    /// No version.
     #[default]
     None,
-    /// A decimal number without leading zeros, which gives back the same text.
+    /// A decimal number without leading zeros, so that it formats to the same text.
     Number(u64),
     /// Any other text.
     Text(Box<str>),
 }
 
-/// Every number of so many digits fits in 64 bits.
+/// Every number with this number of digits fits in 64 bits.
 const DIGITS_MAX: usize = 19;
 
 impl Version {

@@ -1,4 +1,4 @@
-//! By what objects can be found.
+//! The definition of an index.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use steersman_wire::{FieldPath, Json, Metadata, Value};
 
 use crate::{Cached, DecodeError, Object};
 
-/// What an object is found by, beside its key: none, one or several texts that are read from it when it arrives.
+/// By what objects are found: any number of values that are read from each object on arrival.
 ///
-/// The values of an object are kept, so that it is not looked at again when it changes or goes. A value that an object has
-/// twice counts once. Only [`Index::function`] decodes.
+/// The values of an object are stored, so that changing or deleting it does not read it again. A
+/// value that an object has twice counts once. Only [`Index::function`] decodes.
 pub struct Index<K>(Source<K>);
 
 type ByMetadata = dyn Fn(&Metadata) -> Vec<String> + Send + Sync;
@@ -41,7 +41,7 @@ impl<K> Clone for Index<K> {
 }
 
 impl<K> Index<K> {
-    /// By the namespace; empty for an object in none.
+    /// By the namespace; empty for a cluster-scoped object.
     pub(super) fn namespace() -> Self {
         Self(Source::Namespace)
     }
@@ -61,24 +61,26 @@ impl<K> Index<K> {
         Self(Source::OwnerUid)
     }
 
-    /// By one field, which is read from the bytes: texts, numbers as they are written, `true` and `false`. `null`, lists and
-    /// objects are no values. (Where objects are kept decoded, each is encoded for this when it arrives.)
+    /// By one field, which is read from the bytes: strings, numbers as they are written, `true` and
+    /// `false`. `null`, lists and objects are no values. With
+    /// [`StorageMode::Decoded`](crate::StorageMode::Decoded), each object is encoded for this on
+    /// arrival.
     pub fn path(path: FieldPath) -> Self {
         Self(Source::Path(path))
     }
 
-    /// By what a function makes of the metadata.
+    /// By the results of a function of the metadata.
     pub fn metadata(function: impl Fn(&Metadata) -> Vec<String> + Send + Sync + 'static) -> Self {
         Self(Source::Metadata(Arc::new(function)))
     }
 
-    /// By what a function makes of the object, which is decoded for this once, when it arrives. An object that does not fit
-    /// `K` has no values here, and is otherwise like any other. An informer reports it.
+    /// By the results of a function of the object, which is decoded for this once, on arrival. An
+    /// object that does not fit `K` has no values in this index, and an informer reports it.
     pub fn function(function: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
         Self(Source::Function(Arc::new(function)))
     }
 
-    /// Whether both give every object the same values, as far as can be told: of functions only that a clone is the same.
+    /// Whether both give every object the same values. Of functions, only clones are equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Source::Namespace, Source::Namespace) | (Source::OwnerUid, Source::OwnerUid) => true,
@@ -92,14 +94,15 @@ impl<K> Index<K> {
         }
     }
 
-    /// Whether it calls a function of the user's.
+    /// Whether it calls a user function.
     pub(crate) fn is_function(&self) -> bool {
         matches!(self.0, Source::Metadata(_) | Source::Function(_))
     }
 }
 
 impl<K: Object> Index<K> {
-    /// Reads the values of an object, in place of what is in `values`. One that has to be decoded for this and cannot be has none.
+    /// Replaces `values` by those of an object. An object that has to be decoded and cannot be has
+    /// none.
     pub(crate) fn read(&self, object: &Cached<K>, values: &mut Values) -> Result<(), DecodeError> {
         values.clear();
         let meta = object.meta();
@@ -139,7 +142,7 @@ impl<K> fmt::Debug for Index<K> {
     }
 }
 
-/// The values of one object, in one allocation that is used again for the next.
+/// The values of one object, in one allocation that is reused for the next one.
 #[derive(Default)]
 pub(crate) struct Values {
     text: String,

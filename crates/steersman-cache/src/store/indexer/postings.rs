@@ -1,4 +1,4 @@
-//! Which objects have which values in one index.
+//! The objects and values of one index.
 
 use std::hash::BuildHasher;
 
@@ -7,20 +7,20 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::index::Values;
 use super::slots::{SlotId, widen};
 
-/// The number of a value: it means one text for as long as an object has it.
+/// The number of a value. It means one text while an object has that value.
 type ValueId = u32;
 
-/// Which objects have which values. Both ways are kept, each with the place in the other, so that taking an object out costs
-/// the same however many share its values.
+/// Maps objects to values and values to objects. Each side holds the position in the other, so that
+/// removing an object costs the same however many objects share its values.
 #[derive(Default)]
 pub(super) struct Postings {
     /// By slot.
     postings: Vec<Posted>,
     /// By [`ValueId`].
     values: Vec<ValueEntry>,
-    /// The values that are free.
+    /// Unused value numbers.
     free: Vec<ValueId>,
-    by_text: HashTable<Place>,
+    by_text: HashTable<TextSlot>,
     hasher: DefaultHashBuilder,
 }
 
@@ -28,12 +28,12 @@ pub(super) struct Postings {
 #[derive(Clone, Copy)]
 struct Posting {
     value: ValueId,
-    /// Where the object stands among the members of the value.
+    /// The position of the object among the members of the value.
     position: u32,
 }
 
 /// The values of an object.
-#[expect(clippy::box_collection, reason = "a vector in here would make the usual case, one value, take twice as much")]
+#[expect(clippy::box_collection, reason = "an unboxed vector would double the size of the usual case, one value")]
 #[derive(Default)]
 enum Posted {
     #[default]
@@ -42,11 +42,11 @@ enum Posted {
     Several(Box<Vec<Posting>>),
 }
 
-/// An object among those that have a value.
+/// An object that has a value.
 #[derive(Clone, Copy)]
 struct Member {
     slot: SlotId,
-    /// Which one of the object's values this is.
+    /// The position of the value among those of the object.
     ordinal: u32,
 }
 
@@ -61,7 +61,8 @@ struct ValueEntry {
     members: Members,
 }
 
-struct Place {
+/// A value in the table of texts.
+struct TextSlot {
     value: ValueId,
     hash: u32,
 }
@@ -76,10 +77,10 @@ impl Postings {
 
     /// Every value that an object has.
     pub(super) fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.by_text.iter().map(|place| &*self.values[place.value as usize].text)
+        self.by_text.iter().map(|slot| &*self.values[slot.value as usize].text)
     }
 
-    /// The object in this slot now has these values, and none of those it had before.
+    /// Replaces the values of the object in this slot.
     pub(super) fn set(&mut self, slot: SlotId, values: &Values) {
         if self.has(slot, values) {
             return;
@@ -93,16 +94,17 @@ impl Postings {
         }
     }
 
-    /// The object in this slot is gone.
+    /// Removes the values of the object in this slot.
     pub(super) fn remove(&mut self, slot: SlotId) {
         let Some(posted) = self.postings.get_mut(slot as usize) else { return };
         let posted = std::mem::take(posted);
         for posting in posted.get() {
-            self.take_out(*posting);
+            self.remove_posting(*posting);
         }
     }
 
-    /// Whether the object has exactly these values already, as most have that change. Told without a look at the table.
+    /// Whether the object has exactly these values, as most changed objects do. Does not use the
+    /// table.
     fn has(&self, slot: SlotId, values: &Values) -> bool {
         let posted = self.postings.get(slot as usize).map_or(&[][..], Posted::get);
         let texts = posted.iter().map(|posting| &*self.values[posting.value as usize].text);
@@ -115,7 +117,8 @@ impl Postings {
         let hash = self.hash(text);
         let posting = if let Some(value) = self.find_value(text, hash) {
             let members = &mut self.values[value as usize].members;
-            // Its values are added one after the other: one that it has twice has it as the last member already.
+            // The values of an object are added one after the other, so a value that it has twice
+            // already has it as the last member.
             if members.get().last().is_some_and(|last| last.slot == slot) {
                 return;
             }
@@ -126,7 +129,7 @@ impl Postings {
         self.postings[slot as usize].push(posting);
     }
 
-    fn take_out(&mut self, posting: Posting) {
+    fn remove_posting(&mut self, posting: Posting) {
         let entry = &mut self.values[posting.value as usize];
         match &mut entry.members {
             Members::Several(members) if members.len() > 1 => {
@@ -144,8 +147,8 @@ impl Postings {
     }
 
     fn find_value(&self, text: &str, hash: u32) -> Option<ValueId> {
-        let is_value = |place: &Place| place.hash == hash && *self.values[place.value as usize].text == *text;
-        self.by_text.find(widen(hash), is_value).map(|place| place.value)
+        let is_value = |slot: &TextSlot| slot.hash == hash && *self.values[slot.value as usize].text == *text;
+        self.by_text.find(widen(hash), is_value).map(|slot| slot.value)
     }
 
     fn insert_value(&mut self, text: &str, hash: u32, member: Member) -> ValueId {
@@ -157,7 +160,7 @@ impl Postings {
             self.values.push(entry);
             u32::try_from(self.values.len() - 1).expect("fewer than four billion values")
         };
-        self.by_text.insert_unique(widen(hash), Place { value, hash }, |place| widen(place.hash));
+        self.by_text.insert_unique(widen(hash), TextSlot { value, hash }, |slot| widen(slot.hash));
         value
     }
 
@@ -165,7 +168,7 @@ impl Postings {
         let entry = &mut self.values[value as usize];
         let hash = self.hasher.hash_one(&*entry.text) as u32;
         (entry.text, entry.members) = (Box::default(), Members::Several(Vec::new()));
-        if let Ok(found) = self.by_text.find_entry(widen(hash), |place| place.value == value) {
+        if let Ok(found) = self.by_text.find_entry(widen(hash), |slot| slot.value == value) {
             found.remove();
         }
         self.free.push(value);
@@ -210,7 +213,7 @@ impl Members {
         }
     }
 
-    /// Adds a member, and tells its position.
+    /// Adds a member. Returns its position.
     fn push(&mut self, member: Member) -> u32 {
         match self {
             Self::One(first) => *self = Self::Several(vec![*first, member]),
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn an_index_takes_at_most_48_bytes_for_an_object_and_128_for_a_value() {
-        // Tables double: one more than a power of two is the worst.
+        // Tables double in size, so one more than a power of two is the worst case.
         for (objects, values) in [(1 << 16, 1), (1 + (1 << 16), 1), (100_000, 1_000), (1 + (1 << 16), 1 + (1 << 16))] {
             let postings = fill(objects, values);
             let bound = 48 * objects as usize + 128 * values as usize + 1_000;
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn values_with_the_same_hash_are_told_apart() {
+    fn values_with_the_same_hash_are_distinguished() {
         let mut postings = Postings::default();
         let (mut by_hash, mut number) = (std::collections::HashMap::new(), 0_u32);
         // Among half a million numbers there are dozens of such pairs.
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_come_and_go_leave_nothing_behind() {
+    fn removed_values_leave_no_memory_behind() {
         let mut postings = fill(1_000, 10);
         let before = postings.memory();
         for round in 0..50 {
@@ -299,12 +302,12 @@ mod tests {
             }
         }
         assert_eq!(postings.texts().len(), 10);
-        assert!(postings.values.len() <= 20, "{} values have a place", postings.values.len());
+        assert!(postings.values.len() <= 20, "{} value numbers are in use", postings.values.len());
         assert!(postings.memory() <= 2 * before, "{} after {before}", postings.memory());
     }
 
     #[test]
-    fn a_value_that_many_had_gives_their_memory_back() {
+    fn a_value_of_many_objects_frees_their_memory() {
         let mut postings = fill(10_000, 1);
         for slot in 1..10_000 {
             postings.remove(slot);

@@ -1,4 +1,4 @@
-//! Where the handles are kept: each object in a numbered slot, found by its key.
+//! Objects in numbered slots, found by key.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::Snapshot;
 use crate::Cached;
 
-/// How many slots a chunk has. A write copies that many handles if a snapshot holds the chunk.
+/// Slots per chunk. A write copies this number of handles if a snapshot holds the chunk.
 pub(super) const CHUNK: usize = 64;
 
-/// The number of a slot: it means one key for as long as the key is in the store.
+/// The number of a slot. It means one key while that key is stored.
 pub(super) type SlotId = u32;
 
-/// Some slots, shared with the snapshots that were taken since they last changed.
+/// Slots that are shared with the snapshots since their last change.
 pub(super) struct Chunk<K>([Option<Cached<K>>; CHUNK]);
 
 impl<K> Clone for Chunk<K> {
@@ -28,21 +28,22 @@ impl<K> Chunk<K> {
         Self([const { None }; CHUNK])
     }
 
-    /// The handle in a slot, none in one that is free or out of range.
+    /// The handle in a slot. `None` if the slot is free or out of range.
     pub(super) fn get(&self, slot: usize) -> Option<&Cached<K>> {
         self.0.get(slot)?.as_ref()
     }
 }
 
-/// A key in the table. With its hash beside it, the table grows, and most wrong keys are told apart, without a look at the
-/// object, which would be anywhere in memory.
-struct Place {
+/// A key in the table. It contains the hash, so that growing the table, and most comparisons, do
+/// not read the object, which would be a cache miss.
+struct KeySlot {
     id: SlotId,
     hash: u32,
 }
 
-/// What the table asks for: the lower bits choose the place and the seven highest tell neighbours apart, so that both must
-/// be well mixed. They are different bits of the half that is kept as long as there are fewer than 2^25 places.
+/// The hash for the table. The lower bits choose the bucket and the seven highest distinguish
+/// neighbours, so both have to be well mixed. With fewer than 2^25 buckets, they are different bits
+/// of the stored half.
 pub(super) fn widen(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -50,12 +51,12 @@ pub(super) fn widen(hash: u32) -> u64 {
 /// The slots.
 pub(super) struct Slots<K> {
     chunks: Vec<Arc<Chunk<K>>>,
-    /// The slots before the end that are free.
+    /// Free slots before the end.
     free: Vec<SlotId>,
-    /// The first slot that was never used.
+    /// The first unused slot.
     end: SlotId,
-    /// Keys are not stored again: they are in the metadata of each object.
-    by_key: HashTable<Place>,
+    /// The keys themselves are in the metadata of each object.
+    by_key: HashTable<KeySlot>,
     hasher: DefaultHashBuilder,
 }
 
@@ -77,23 +78,24 @@ impl<K> Slots<K> {
         self.find_hashed(namespace, name, self.hash(namespace, name))
     }
 
-    /// Makes room for so many objects in all.
+    /// Reserves capacity for this total number of objects.
     pub(super) fn reserve(&mut self, objects: usize) {
-        self.by_key.reserve(objects.saturating_sub(self.len()), |place| widen(place.hash));
+        self.by_key.reserve(objects.saturating_sub(self.len()), |key| widen(key.hash));
         self.chunks.reserve(objects.div_ceil(CHUNK).saturating_sub(self.chunks.len()));
     }
 
-    /// Every slot in use, with its object.
+    /// Every used slot with its object.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SlotId, &Cached<K>)> {
         (0..self.end).filter_map(|id| Some((id, self.get(id)?)))
     }
 
-    /// The slot of the object with the same key as this one, whose hash that is.
+    /// The slot of the object with the same key. `hash` is the hash of the key.
     pub(super) fn find_same(&self, object: &Cached<K>, hash: u32) -> Option<SlotId> {
         self.find_hashed(object.meta().namespace(), object.meta().name(), hash)
     }
 
-    /// Puts an object in place of the one of the same key, which was found and is given back, or in a slot that is free.
+    /// Replaces the object in the slot that was found, or adds it in a free slot. Returns the slot
+    /// and the previous object.
     pub(super) fn put(&mut self, found: Option<SlotId>, object: Cached<K>, hash: u32) -> (SlotId, Option<Cached<K>>) {
         if let Some(id) = found {
             return (id, self.set(id, Some(object)));
@@ -107,26 +109,26 @@ impl<K> Slots<K> {
             self.chunks.push(Arc::new(Chunk::new()));
         }
         self.set(id, Some(object));
-        self.by_key.insert_unique(widen(hash), Place { id, hash }, |place| widen(place.hash));
+        self.by_key.insert_unique(widen(hash), KeySlot { id, hash }, |key| widen(key.hash));
         (id, None)
     }
 
-    /// Frees a slot, and gives its object back.
+    /// Frees a slot. Returns its object.
     pub(super) fn remove(&mut self, id: SlotId) -> Option<Cached<K>> {
         let object = self.set(id, None)?;
         let hash = self.hash_of(&object);
-        if let Ok(found) = self.by_key.find_entry(widen(hash), |place| place.id == id) {
+        if let Ok(found) = self.by_key.find_entry(widen(hash), |key| key.id == id) {
             found.remove();
         }
         self.free.push(id);
         if self.by_key.is_empty() {
-            // What many objects needed is given back.
+            // Frees the memory of a formerly large store.
             (self.chunks, self.free, self.end, self.by_key) = (Vec::new(), Vec::new(), 0, HashTable::new());
         }
         Some(object)
     }
 
-    /// All objects as they are now.
+    /// All objects at this moment.
     pub(super) fn snapshot(&self) -> Snapshot<K> {
         Snapshot::new(self.chunks.clone(), self.len())
     }
@@ -147,8 +149,8 @@ impl<K> Slots<K> {
 
     fn find_hashed(&self, namespace: &str, name: &str, hash: u32) -> Option<SlotId> {
         let is_key = |object: &Cached<K>| object.meta().name() == name && object.meta().namespace() == namespace;
-        let is_place = |place: &Place| place.hash == hash && self.get(place.id).is_some_and(is_key);
-        self.by_key.find(widen(hash), is_place).map(|place| place.id)
+        let is_slot = |key: &KeySlot| key.hash == hash && self.get(key.id).is_some_and(is_key);
+        self.by_key.find(widen(hash), is_slot).map(|key| key.id)
     }
 }
 
@@ -161,7 +163,7 @@ mod tests {
 
     fn object(name: u32) -> Cached<Value> {
         let object = json!({"metadata": {"name": name.to_string()}}).to_string();
-        Storage::default().store(object.as_bytes(), None).expect("a name is all it takes")
+        Storage::default().store(object.as_bytes(), None).expect("it is stored")
     }
 
     fn put(slots: &mut Slots<Value>, name: u32) -> SlotId {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_is_free_is_used_again() {
+    fn a_free_slot_is_reused() {
         let mut slots = Slots::new();
         for name in 0..100 {
             put(&mut slots, name);
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_store_gives_its_memory_back() {
+    fn an_empty_store_frees_its_memory() {
         let mut slots = Slots::new();
         for name in 0..1_000 {
             put(&mut slots, name);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_written_to_is_copied_while_a_snapshot_is_held() {
+    fn only_written_chunks_are_copied_while_a_snapshot_is_held() {
         let mut slots = Slots::new();
         for name in 0..200 {
             put(&mut slots, name);

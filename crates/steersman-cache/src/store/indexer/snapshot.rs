@@ -1,4 +1,4 @@
-//! The whole of a store at one moment.
+//! All objects of an indexer at one moment.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -10,11 +10,12 @@ use crate::Cached;
 
 /// All objects of an [`Indexer`](super::Indexer) at one moment, in no particular order.
 ///
-/// Taking one costs one reference for every 64 objects, so that it can be done under a lock and read without. What is
-/// written later is not seen by it (test `later_writes_are_not_seen_by_a_snapshot`).
+/// Taking a snapshot costs one reference per 64 objects, so it can be taken under a lock and read
+/// without. It does not show later writes (test `later_writes_are_not_seen_by_a_snapshot`).
 ///
-/// **Held, it costs memory.** The states it holds stay alive, also those that have been replaced or deleted since, and the first write to
-/// each 64 objects copies their handles. So look through it and let go of it; keep single objects if you must.
+/// **A snapshot costs memory while it is held.** Its states stay alive, also those that were
+/// replaced or deleted since, and the first write to each 64 objects copies their handles. Read it
+/// and drop it; hold single objects instead.
 pub struct Snapshot<K> {
     chunks: Vec<Arc<Chunk<K>>>,
     len: usize,
@@ -25,12 +26,12 @@ impl<K> Snapshot<K> {
         Self { chunks, len }
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -48,7 +49,7 @@ impl<K> Clone for Snapshot<K> {
 }
 
 impl<K> fmt::Debug for Snapshot<K> {
-    /// Which states it holds, and nothing of what is in them.
+    /// Keys and versions, without any content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self).finish()
     }
@@ -67,7 +68,7 @@ impl<K> IntoIterator for Snapshot<K> {
     type Item = Cached<K>;
     type IntoIter = IntoIter<K>;
 
-    /// The objects. What has been passed is let go of.
+    /// The objects. The iterator drops each chunk that it has passed.
     fn into_iter(self) -> IntoIter<K> {
         IntoIter { chunks: self.chunks.into_iter(), chunk: None, slot: 0, left: self.len }
     }

@@ -398,7 +398,8 @@ fn collections() -> Vec<Case> {
 }
 
 fn namespaces() -> Vec<Case> {
-    // Something that stays keeps the namespace in the state of being deleted. Once it is marked, nothing more happens.
+    // Something that stays keeps the namespace in the state of being deleted. Once it is marked,
+    // nothing more happens.
     let terminating = |name| {
         held(name)
             .needs(Needs::Controllers)

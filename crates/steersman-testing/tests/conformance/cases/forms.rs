@@ -304,6 +304,7 @@ fn yaml() -> Vec<Case> {
         post("yaml-a-string", "shoe").expect(400),
         post("yaml-a-list", "- a").expect(400),
         post("yaml-empty", "").expect(422),
+        post("yaml-block-scalar-at-the-end", "metadata:\n  name: one\ndata:\n  a: |\n    b").expect(201),
         post("yaml-two-documents", "metadata:\n  name: one\n---\nmetadata:\n  name: two\n").expect(201),
         post("yaml-of-another-kind", "apiVersion: v1\nkind: Secret\nmetadata:\n  name: one\n").expect(400),
         post("yaml-key-twice", "metadata:\n  name: one\n  name: two\nfoo: 1\nfoo: 2\n").expect(201),

@@ -31,7 +31,8 @@ fn delete_owner(case: Case, policy: &str) -> Case {
     case.delete(maps("/owner")).json(json!({ "propagationPolicy": policy })).expect(200)
 }
 
-/// Waits until the collector has handled everything before: a ConfigMap whose owner is not there goes.
+/// Waits until the collector has handled everything before: a ConfigMap whose owner is not there
+/// goes.
 fn collected(case: Case) -> Case {
     let nobody = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody",
         "uid": "00000000-0000-0000-0000-00000000dead"});
@@ -479,7 +480,7 @@ fn odd_references() -> Vec<Case> {
     ]
 }
 
-/// Claims of storage go when nobody uses them.
+/// Claims of storage are deleted when no Pod uses them.
 fn claims() -> Vec<Case> {
     let claims = |rest: &str| format!("/api/v1/namespaces/${{ns}}/persistentvolumeclaims{rest}");
     let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "none",

@@ -163,7 +163,8 @@ fn queries() -> Vec<Case> {
 }
 
 fn custom() -> Vec<Case> {
-    // The object first: the message about it shows its first bytes, and those of the case's name differ.
+    // The object first: the message about it shows its first bytes, and those of the case's name
+    // differ.
     let widget = |spec: &str| {
         let kind = "\"apiVersion\":\"${id}.example.com/v1\",\"kind\":\"Widget\"";
         format!("{{\"spec\":{spec},\"metadata\":{{\"name\":\"one\"}},{kind}}}")

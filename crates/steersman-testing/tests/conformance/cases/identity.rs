@@ -4,7 +4,7 @@ use crate::conformance::case::{Case, case};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// Who somebody is, by his own credential and by his wish to be somebody else.
+/// The user of a request, by credential and by impersonation.
 pub(crate) fn cases() -> Vec<Case> {
     let review = |name| case(name).post(REVIEWS, json!({}));
     let as_user = |name, user: &str| review(name).header("impersonate-user", user).expect(201);
@@ -31,7 +31,8 @@ pub(crate) fn cases() -> Vec<Case> {
         as_user("identity-of-a-service-account-with-groups", "system:serviceaccount:default:builder")
             .header("impersonate-group", "developers"),
         as_user("identity-of-a-service-account-that-is-none", "system:serviceaccount:default:A"),
-        // Of a node alone the real server makes one thing or another, by what it was asked to do before.
+        // Of a node alone the real server makes one thing or another, by what it was asked to do
+        // before.
         as_user("identity-of-a-node-with-more", "system:node:one").header("impersonate-uid", "17"),
         review("identity-of-a-group-alone").header("impersonate-group", "developers").expect(400),
         review("identity-of-a-uid-alone").header("impersonate-uid", "17").expect(400),

@@ -7,16 +7,16 @@ pub(crate) fn cases() -> Vec<Case> {
     [versions(), pages(), label_selectors(), field_selectors(), scopes_and_options()].into_iter().flatten().collect()
 }
 
-/// Two ConfigMaps, `one` and `two`; the answers have these names. The list makes sure that a cache has them, too:
-/// version 0 takes whatever is there.
+/// Two ConfigMaps, `one` and `two`; the answers have these names. The list makes sure that a cache
+/// has them, too: version 0 takes whatever is there.
 fn two(name: &'static str) -> Case {
     case(name).post(MAPS, map("one")).named("one").expect(201).post(MAPS, map("two")).named("two").expect(201).get(MAPS)
 }
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/${ns}/leases";
 
-/// A case about old versions: a first page of two Leases, and changes since. The controllers put ConfigMaps of their own
-/// into a namespace, but no Leases.
+/// A case about old versions: a first page of two Leases, and changes since. The controllers put
+/// ConfigMaps of their own into a namespace, but no Leases.
 fn leases(name: &'static str) -> Case {
     let lease = |name: &str, holder: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": holder}});
     case(name)

@@ -1,4 +1,5 @@
-//! Schemas of custom resources, keyword by keyword, and what becomes of objects when a schema changes.
+//! Schemas of custom resources, keyword by keyword, and what becomes of objects when a schema
+//! changes.
 
 use serde_json::{Value, json};
 
@@ -314,7 +315,8 @@ fn metadata() -> Vec<Case> {
     ]
 }
 
-/// Embedded objects that do not say well what they are. Two mistakes at once are told in no certain order.
+/// Embedded objects with an invalid apiVersion, kind or metadata. The order of two errors is not
+/// defined.
 fn embedding_errors(mut case: Case) -> Case {
     let wrong = [
         (json!("a/b/c"), json!("Pod"), 422),

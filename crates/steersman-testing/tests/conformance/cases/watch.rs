@@ -59,7 +59,8 @@ fn starts() -> Vec<Case> {
             .watch("w", maps("?watch=true&limit=1&timeoutSeconds=1"))
             .end("w", "ADDED one, ADDED two"),
         case("watch-with-a-continue-token-is-refused").watch("w", maps("?watch=true&continue=abc")).expect(422),
-        // On the real server a cache of recent events outlives compaction; that of a new kind begins with the kind.
+        // On the real server a cache of recent events outlives compaction; that of a new kind
+        // begins with the kind.
         case("watch-from-a-version-that-was-forgotten")
             .needs(Needs::Compaction)
             .post(CRDS, widgets())

@@ -4,10 +4,11 @@ use std::fmt;
 
 use super::{Operator, SelectorError};
 
-/// Says which objects are meant by their fields: `metadata.name=web,spec.nodeName!=`.
+/// Selects objects by their fields: `metadata.name=web,spec.nodeName!=`.
 ///
-/// All requirements must hold. Parsing accepts any field; which fields can be selected is for the server to say.
-/// [`Display`](fmt::Display) writes a selector that is parsed to one that matches the same objects.
+/// All requirements must hold. Parsing accepts any field; the server decides which fields can be
+/// selected. [`Display`](fmt::Display) writes a text that parses to a selector that matches the
+/// same objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
@@ -16,20 +17,20 @@ pub struct FieldSelector {
 /// One requirement of a [`FieldSelector`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldRequirement {
-    /// The field, in the words of the API: `metadata.name`.
+    /// The path of the field: `metadata.name`.
     pub field: String,
     /// [`Operator::Equals`] or [`Operator::NotEquals`].
     pub operator: Operator,
-    /// What the field is compared to.
+    /// The value to compare with.
     pub value: String,
 }
 
 impl FieldSelector {
     /// Parses the text of a `fieldSelector` parameter. The empty text matches everything.
     ///
-    /// Requirements are separated by commas and ordered by their text. In a value, a backslash stands before each backslash,
-    /// comma and equals sign; in a field there is no escaping, and white space is nowhere ignored. Empty requirements are
-    /// passed over.
+    /// Requirements are separated by commas and sorted by their text. In a value, a backslash
+    /// escapes a backslash, a comma or an equals sign. A field has no escapes, and white space
+    /// counts everywhere. Empty requirements are skipped.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
@@ -46,7 +47,8 @@ impl FieldSelector {
         Ok(FieldSelector { requirements })
     }
 
-    /// Whether an object matches. `get` looks up one of its fields; one that it does not know counts as empty.
+    /// Whether an object matches. `get` looks up one of its fields; an unknown field counts as
+    /// empty.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let equal = get(&requirement.field).unwrap_or_default() == requirement.value;
@@ -54,7 +56,7 @@ impl FieldSelector {
         })
     }
 
-    /// The requirements, so that a server can refuse fields that it does not select by.
+    /// The requirements, so that a server can refuse fields that cannot be selected.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
@@ -62,13 +64,6 @@ impl FieldSelector {
     /// Whether everything matches.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
-    }
-
-    /// The one value that `field` must have, if the selector asks for one: with it, a server can look instead of search.
-    pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
-        let asks =
-            |requirement: &&FieldRequirement| requirement.operator == Operator::Equals && requirement.field == field;
-        self.requirements.iter().find(asks).map(|requirement| requirement.value.as_str())
     }
 }
 
@@ -95,7 +90,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// The parts between commas that no backslash precedes, with their backslashes.
+/// The parts between unescaped commas, with their backslashes.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut escaped = false;
     text.split(|character| {
@@ -106,7 +101,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// The field, the operator and the value (still escaped): the first operator separates them.
+/// The field, the operator and the escaped value, separated by the first operator.
 fn split_term(term: &str) -> Option<(&str, Operator, &str)> {
     let equals = term.find('=')?;
     let (field, value) = (&term[..equals], &term[equals + 1..]);

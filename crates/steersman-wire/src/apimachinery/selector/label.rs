@@ -9,14 +9,15 @@ use super::{label_json, label_parser};
 use crate::apimachinery::names::{is_qualified_name, is_valid_label_value};
 use crate::apimachinery::quote::{json_list, quote};
 
-/// Says which objects are meant by their labels: `app=web,tier in (front,back),!canary`.
+/// Selects objects by their labels: `app=web,tier in (front,back),!canary`.
 ///
-/// All requirements must hold; without any, everything matches. They are kept in the order of their keys, those of one key
-/// as they were given. [`Display`](fmt::Display) writes the canonical text, which is parsed to a selector that matches the
-/// same objects (except for [`LabelSelector::nothing`], which has no text).
+/// All requirements must hold; without any, everything matches. They are sorted by key, and those
+/// of one key stay in their order. [`Display`](fmt::Display) writes the canonical text, which
+/// parses to a selector that matches the same objects (except for [`LabelSelector::nothing`], which
+/// has no text).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// None if nothing matches.
+    /// `None` if nothing matches.
     requirements: Option<Vec<LabelRequirement>>,
 }
 
@@ -35,12 +36,12 @@ impl LabelSelector {
         LabelSelector { requirements: Some(Vec::new()) }
     }
 
-    /// The selector that matches nothing: what a structured selector that is absent stands for.
+    /// The selector that matches nothing. An absent structured selector means this.
     pub fn nothing() -> Self {
         LabelSelector { requirements: None }
     }
 
-    /// The selector that asks for all of `requirements`.
+    /// The selector with all of `requirements`.
     pub fn new(mut requirements: Vec<LabelRequirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         LabelSelector { requirements: Some(requirements) }
@@ -49,14 +50,15 @@ impl LabelSelector {
     /// Parses the text of a `labelSelector` parameter. The empty text matches everything.
     ///
     /// Requirements are separated by commas and may have white space anywhere between words:
-    /// `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key` (exists), `!key` (does not exist),
-    /// `key>1`, `key<1`. A value may be left out, and is then empty.
+    /// `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key` (exists),
+    /// `!key` (does not exist), `key>1`, `key<1`. An omitted value is empty.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         Ok(LabelSelector::new(label_parser::parse(text)?))
     }
 
-    /// Reads the structured form, a `metav1.LabelSelector` with `matchLabels` and `matchExpressions`, as it stands in an
-    /// object's spec. Null matches nothing, an empty selector everything; unknown fields are ignored.
+    /// Reads the structured form, a `metav1.LabelSelector` with `matchLabels` and
+    /// `matchExpressions`, as in the spec of an object. Null matches nothing, an empty selector
+    /// everything; unknown fields are ignored.
     pub fn from_json(selector: &Value) -> Result<Self, SelectorError> {
         label_json::read(selector)
     }
@@ -67,8 +69,8 @@ impl LabelSelector {
         requirements.iter().all(|requirement| requirement.matches(get(&requirement.key)))
     }
 
-    /// The requirements, ordered by key. There are none in a selector that matches everything, nor in one that matches
-    /// nothing.
+    /// The requirements, sorted by key. A selector that matches everything has none, and neither
+    /// has one that matches nothing.
     pub fn requirements(&self) -> &[LabelRequirement] {
         self.requirements.as_deref().unwrap_or_default()
     }
@@ -78,18 +80,9 @@ impl LabelSelector {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether this is [`LabelSelector::nothing`]. Requirements that contradict each other are not noticed.
+    /// Whether this is [`LabelSelector::nothing`]. Contradicting requirements are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
-    }
-
-    /// The one value that the label `key` must have, if the first requirement on that label asks for one.
-    pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
-        let requirement = self.requirements().iter().find(|requirement| requirement.key == key)?;
-        match (requirement.operator, requirement.values.as_slice()) {
-            (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => Some(value),
-            _ => None,
-        }
     }
 }
 
@@ -110,9 +103,9 @@ impl fmt::Display for LabelSelector {
 }
 
 impl LabelRequirement {
-    /// Checks the key, the values, and that the operator has as many values as it takes: one or more for `In` and `NotIn`,
-    /// none for `Exists` and `DoesNotExist`, one for the others, which for `GreaterThan` and `LessThan` is an integer of
-    /// 64 bits. The error tells everything that is wrong.
+    /// Creates a requirement. Checks the key, the values, and their number: one or more for `In`
+    /// and `NotIn`, none for `Exists` and `DoesNotExist`, one for the others. For `GreaterThan` and
+    /// `LessThan` it is an integer of 64 bits. The error lists all faults.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, SelectorError> {
         let mut errors = Vec::new();
         errors.extend(check_key("key", key).err());
@@ -138,7 +131,7 @@ impl LabelRequirement {
         Ok(LabelRequirement { key: key.to_owned(), operator, values })
     }
 
-    /// The label's key.
+    /// The key of the label.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -153,7 +146,7 @@ impl LabelRequirement {
         &self.values
     }
 
-    /// Whether a label with this value, or a missing one, satisfies the requirement.
+    /// Whether a label with this value, or an absent one, satisfies the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let among = |value: &str| self.values.binary_search_by(|candidate| candidate.as_str().cmp(value)).is_ok();
         match self.operator {
@@ -166,7 +159,7 @@ impl LabelRequirement {
         }
     }
 
-    /// A label that is not an integer compares to none.
+    /// A label that is not an integer satisfies no comparison.
     fn compare(&self, value: Option<&str>, satisfies: impl Fn(i64, i64) -> bool) -> bool {
         let label = value.and_then(|value| value.parse().ok());
         let bound = self.values.first().and_then(|value| value.parse().ok());
@@ -190,7 +183,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// The error, if `key` is no label key, with the path at which messages place it.
+/// The error if `key` is not a valid label key, with the path that messages name.
 pub(crate) fn check_key(path: &str, key: &str) -> Result<(), String> {
     let messages = is_qualified_name(key);
     if messages.is_empty() { Ok(()) } else { Err(invalid(path, key, &messages.join("; "))) }

@@ -6,8 +6,8 @@ use super::label::{LabelRequirement, LabelSelector};
 use super::{Operator, SelectorError};
 use crate::apimachinery::quote::quote;
 
-/// Reads a `metav1.LabelSelector`. As in Go, all of it is decoded before any of it is checked, and null is the same as
-/// nothing being there, in a list or map an empty value.
+/// Reads a `metav1.LabelSelector`. As in Go, all of it is decoded before any of it is checked. Null
+/// counts as absent; in a list or map, as an empty value.
 pub(crate) fn read(selector: &Value) -> Result<LabelSelector, SelectorError> {
     if selector.is_null() {
         return Ok(LabelSelector::nothing());

@@ -27,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<LabelRequirement>, SelectorError> 
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
-    /// A key, a value, or one of the operators `in` and `notin`: only the place tells which.
+    /// A key, a value, or one of the operators `in` and `notin`: only the position decides.
     Word(&'a str),
     Comma,
     Open,
@@ -58,7 +58,7 @@ impl<'a> Token<'a> {
         }
     }
 
-    /// The token at the beginning of a text that begins with no white space. A NUL ends the text.
+    /// The first token of a text that does not begin with white space. A NUL ends the text.
     fn first(text: &'a str) -> Self {
         let second = text.as_bytes().get(1);
         match text.as_bytes().first() {
@@ -90,7 +90,7 @@ fn found(token: Token<'_>, expected: &str) -> SelectorError {
 }
 
 struct Parser<'a> {
-    /// What comes after `next`.
+    /// The text after `next`.
     rest: &'a str,
     next: Token<'a>,
 }
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
         parser
     }
 
-    /// The next token, which is thereby consumed.
+    /// Consumes and returns the next token.
     fn take(&mut self) -> Token<'a> {
         let taken = self.next;
         let text = self.rest.trim_start_matches(is_white_space);
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
             Token::Word(key) => key,
             other => return Err(found(other, ", expected: identifier")),
         };
-        // The parser has no path to place this error at, and Go writes a missing path so.
+        // The parser has no path for this error, and Go writes a missing path like this.
         check_key("<nil>", key).map_err(SelectorError::new)?;
         if negated {
             return LabelRequirement::new(key, Operator::DoesNotExist, Vec::new());
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The values in parentheses, sorted and each once. Where one is left out it is empty.
+    /// The values in parentheses, sorted and without duplicates. An omitted value is empty.
     fn values(&mut self) -> Result<Vec<&'a str>, SelectorError> {
         match self.take() {
             Token::Open => {}

@@ -21,7 +21,7 @@ pub enum Operator {
     DoubleEquals,
     /// The label is present, with one of the values: `key in (a,b)`.
     In,
-    /// `key!=value`. A label that is absent is different.
+    /// `key!=value`. An absent label counts as different.
     NotEquals,
     /// The label is absent, or has none of the values: `key notin (a,b)`.
     NotIn,
@@ -34,7 +34,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Those that take values, in the order in which error messages list them.
+    /// The operators with values, in the order of error messages.
     pub(crate) const BINARY: [Operator; 7] = [
         Operator::In,
         Operator::NotIn,
@@ -45,7 +45,8 @@ impl Operator {
         Operator::LessThan,
     ];
 
-    /// The operator's name in messages: `gt` for [`Operator::GreaterThan`], which a selector spells `>`.
+    /// The name of the operator in messages: `gt` for [`Operator::GreaterThan`], which a selector
+    /// spells `>`.
     pub fn as_str(self) -> &'static str {
         match self {
             Operator::DoesNotExist => "!",
@@ -67,7 +68,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Why a selector was refused. Its text is the one that apimachinery gives, fit to be the message of a Status.
+/// Why a selector was refused. The text is apimachinery's, and can be the message of a Status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);
@@ -77,7 +78,7 @@ impl SelectorError {
         SelectorError(message.into())
     }
 
-    /// All of several errors (at least one), written as Go writes an aggregate.
+    /// Combines at least one error, written as Go writes an aggregate.
     pub(crate) fn aggregate(mut messages: Vec<String>) -> Self {
         if messages.len() == 1 {
             return SelectorError(messages.remove(0));

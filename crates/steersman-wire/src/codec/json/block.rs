@@ -1,14 +1,15 @@
-//! 64 bytes at a time: which of them are quotes, backslashes and brackets, as bits.
+//! Classifies 64 bytes at a time: which of them are quotes, backslashes and brackets, as bits.
 //!
-//! Most of what is read is only passed over, so the cost of a byte that does not matter is the cost of everything. Bits of
-//! 64 bytes let strings and nesting be followed without a branch for each token.
+//! Most of the input is only skipped, so the cost of a byte that does not matter is the cost of
+//! everything. With the bits of 64 bytes, strings and nesting are followed without a branch for
+//! each token.
 
 use wide::u8x16;
 
 /// How many bytes a block has.
 pub(super) const BLOCK: usize = 64;
 
-/// What the bytes of a block are; bit `i` tells of byte `i`.
+/// The classes of the bytes of a block; bit `i` belongs to byte `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) quotes: u64,
@@ -17,8 +18,8 @@ pub(super) struct Block {
     pub(super) opens: u64,
     /// `}` and `]`.
     pub(super) closes: u64,
-    /// Not zero if any byte is not ASCII; which one it does not tell.
-    pub(super) beyond_ascii: u32,
+    /// Not zero if any byte is not ASCII. It does not show which one.
+    pub(super) non_ascii: u32,
 }
 
 impl Block {
@@ -26,7 +27,8 @@ impl Block {
     pub(super) fn of(bytes: &[u8; BLOCK]) -> Self {
         let (rows, _) = bytes.as_chunks::<16>();
         let rows: [u8x16; 4] = std::array::from_fn(|row| u8x16::new(rows[row]));
-        // `[` and `]` differ from `{` and `}` in this bit only, and no other byte becomes one of those by it.
+        // `[` and `]` differ from `{` and `}` in this bit only, and it turns no other byte into one
+        // of those.
         let braces = rows.map(|row| row | u8x16::splat(0x20));
         Self {
             quotes: places(&rows, b'"'),
@@ -34,12 +36,12 @@ impl Block {
             opens: places(&braces, b'{'),
             closes: places(&braces, b'}'),
             // The highest bit of each byte.
-            beyond_ascii: (rows[0] | rows[1] | rows[2] | rows[3]).to_bitmask(),
+            non_ascii: (rows[0] | rows[1] | rows[2] | rows[3]).to_bitmask(),
         }
     }
 }
 
-/// Where the byte is.
+/// The places of a byte, as bits.
 #[inline(always)]
 fn places(rows: &[u8x16; 4], byte: u8) -> u64 {
     let in_row = |row: u8x16| u64::from(row.simd_eq(u8x16::splat(byte)).to_bitmask());
@@ -51,7 +53,7 @@ fn places(rows: &[u8x16; 4], byte: u8) -> u64 {
 pub(super) fn quote_or_backslash(bytes: &[u8], mut from: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
-    // The lowest high bit that is set tells the first byte that is zero; those above it may be wrong.
+    // The lowest bit that is set marks the first zero byte; those above it may be wrong.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
     while let Some(chunk) = bytes.get(from..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
@@ -69,7 +71,7 @@ pub(super) fn quote_or_backslash(bytes: &[u8], mut from: usize) -> Option<usize>
 mod tests {
     use super::*;
 
-    /// Bytes that a wrong comparison would take for others.
+    /// Bytes that a wrong comparison would mistake for others.
     const SUSPECTS: [u8; 18] = *b"\"\\{}[]\x00\x80\xff\x02\xa2#]\x5e\x7c\xfb\xfd ";
 
     fn block(seed: usize) -> [u8; BLOCK] {
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_tell_of_their_bytes() {
+    fn bits_belong_to_their_bytes() {
         for bytes in (0..200).map(block) {
             let bits = |wanted: &[u8]| {
                 bytes.iter().rev().fold(0_u64, |bits, byte| bits << 1 | u64::from(wanted.contains(byte)))
@@ -90,11 +92,11 @@ mod tests {
 
     #[test]
     fn one_byte_beyond_ascii_is_seen_wherever_it_is() {
-        assert_eq!(Block::of(&[0x7f; BLOCK]).beyond_ascii, 0);
+        assert_eq!(Block::of(&[0x7f; BLOCK]).non_ascii, 0);
         for place in 0..BLOCK {
             let mut bytes = [b'a'; BLOCK];
             bytes[place] = 0x80;
-            assert_ne!(Block::of(&bytes).beyond_ascii, 0, "at {place}");
+            assert_ne!(Block::of(&bytes).non_ascii, 0, "at {place}");
         }
     }
 

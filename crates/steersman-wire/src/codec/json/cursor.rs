@@ -1,4 +1,4 @@
-//! Walking through JSON that lies in one piece, and passing over what is not asked for.
+//! Walks through JSON in one piece, and skips what is not needed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,32 +6,32 @@ use std::ops::Range;
 use super::block::quote_or_backslash;
 use super::extent::{Nesting, is_delimiter, is_white_space};
 use super::text::unescape;
-use crate::codec::object_error::Fault;
+use crate::codec::object_error::ObjectFault;
 use crate::codec::outline::Outline;
 
-/// A place in a JSON text.
+/// A position in a JSON text.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
-    /// Ends that are known already.
+    /// Ends of values that are known already.
     outline: Option<&'a Outline>,
 }
 
-/// A member's name as it is written, without the quotes.
+/// The name of a member as it is written, without the quotes.
 #[derive(Clone, Copy)]
 pub(super) struct Name<'a> {
     raw: &'a [u8],
     escaped: bool,
-    /// Where its opening quote stands.
+    /// The position of its opening quote.
     pub(super) start: usize,
 }
 
 impl<'a> Name<'a> {
-    /// What the name means.
+    /// The name, without escapes.
     #[inline(always)]
-    pub(super) fn text(self) -> Result<Cow<'a, [u8]>, Fault> {
+    pub(super) fn text(self) -> Result<Cow<'a, [u8]>, ObjectFault> {
         if !self.escaped {
             return Ok(Cow::Borrowed(self.raw));
         }
@@ -40,22 +40,23 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Where the members of an object have been read to.
+/// How far the members of an object were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Members {
     First,
     Later,
 }
 
-/// What stands between an object's members, for those who cut some out.
+/// A member with its surroundings, for callers that cut members out.
 #[derive(Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) name: Name<'a>,
-    /// Where the comma before it stands; none before the first.
+    /// The position of the comma before it. `None` for the first member.
     pub(super) comma: Option<usize>,
 }
 
-/// The members of an object, one after the other. Each value must be passed over before the next member is asked for.
+/// The members of an object in their order. Each value must be skipped before the next member is
+/// read.
 #[derive(Debug)]
 pub(super) struct Object(Members);
 
@@ -64,7 +65,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0, depth: 0, outline: None }
     }
 
-    /// With what is already known of the text.
+    /// A cursor with the known outline of the text.
     pub(super) fn with_outline(bytes: &'a [u8], outline: &'a Outline) -> Self {
         Self { outline: Some(outline), ..Self::new(bytes) }
     }
@@ -73,7 +74,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// The next byte that is not white space, which stays the next one.
+    /// The next byte that is not white space. The cursor stays before it.
     #[inline(always)]
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
@@ -85,12 +86,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    pub(super) fn fault(&self, expected: &'static str) -> Fault {
-        Fault::Syntax { offset: self.at, expected }
+    pub(super) fn fault(&self, expected: &'static str) -> ObjectFault {
+        ObjectFault::Syntax { offset: self.at, expected }
     }
 
     /// Steps over this byte.
-    fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), Fault> {
+    fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), ObjectFault> {
         if self.peek() != Some(byte) {
             return Err(self.fault(expected));
         }
@@ -98,16 +99,17 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Enters an object, if that is what comes next.
-    pub(super) fn object(&mut self) -> Result<Object, Fault> {
+    /// Enters an object, if one comes next.
+    pub(super) fn object(&mut self) -> Result<Object, ObjectFault> {
         self.expect(b'{', "an object")?;
         self.depth += 1;
         Ok(Object(Members::First))
     }
 
-    /// The next member's name, up to its value; none at the end of the object, which is then left.
+    /// The name of the next member; the cursor stops before its value. `None` at the end of the
+    /// object, which the cursor leaves.
     #[inline]
-    pub(super) fn member(&mut self, object: &mut Object) -> Result<Option<Member<'a>>, Fault> {
+    pub(super) fn member(&mut self, object: &mut Object) -> Result<Option<Member<'a>>, ObjectFault> {
         let mut comma = None;
         match (self.peek(), object.0) {
             (Some(b'}'), _) => {
@@ -132,15 +134,15 @@ impl<'a> Cursor<'a> {
         Ok(Some(Member { name: Name { raw: &self.bytes[raw], escaped, start }, comma }))
     }
 
-    /// Enters a list, if that is what comes next.
-    pub(super) fn list(&mut self) -> Result<List, Fault> {
+    /// Enters a list, if one comes next.
+    pub(super) fn list(&mut self) -> Result<List, ObjectFault> {
         self.expect(b'[', "a list")?;
         self.depth += 1;
         Ok(List(Members::First))
     }
 
-    /// Whether there is another element, which then comes next. At the end the list is left.
-    pub(super) fn element(&mut self, list: &mut List) -> Result<bool, Fault> {
+    /// Whether there is another element, which comes next. At the end the cursor leaves the list.
+    pub(super) fn element(&mut self, list: &mut List) -> Result<bool, ObjectFault> {
         match (self.peek(), list.0) {
             (Some(b']'), _) => {
                 self.at += 1;
@@ -149,7 +151,7 @@ impl<'a> Cursor<'a> {
             }
             (Some(b','), Members::Later) => {
                 self.at += 1;
-                // What follows a comma is a value; skipping it will complain if it is not.
+                // A value must follow a comma; skipping it fails if none does.
                 self.peek();
             }
             (_, Members::First) => list.0 = Members::Later,
@@ -158,9 +160,10 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// Passes over a string whose opening quote is next; gives what is between the quotes, and whether it has escapes.
+    /// Skips a string whose opening quote is next. Returns the range between the quotes, and
+    /// whether it has escapes.
     #[inline]
-    fn string(&mut self) -> Result<(Range<usize>, bool), Fault> {
+    fn string(&mut self) -> Result<(Range<usize>, bool), ObjectFault> {
         let (start, mut escaped) = (self.at + 1, false);
         let mut from = start;
         loop {
@@ -177,9 +180,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over the next value and gives its bytes' place.
+    /// Skips the next value and returns its range.
     #[inline]
-    pub(super) fn skip(&mut self) -> Result<Range<usize>, Fault> {
+    pub(super) fn skip(&mut self) -> Result<Range<usize>, ObjectFault> {
         let first = self.peek();
         let start = self.at;
         match first {
@@ -192,7 +195,7 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    fn container(&mut self) -> Result<(), Fault> {
+    fn container(&mut self) -> Result<(), ObjectFault> {
         if let Some(end) = self.outline.and_then(|outline| outline.end_of(self.at)) {
             self.at = end;
             return Ok(());
@@ -200,7 +203,7 @@ impl<'a> Cursor<'a> {
         let mut nesting = Nesting::new(self.depth);
         let end = nesting.feed(&self.bytes[self.at..]);
         if nesting.too_deep() {
-            return Err(Fault::TooDeep);
+            return Err(ObjectFault::TooDeep);
         }
         let Some(end) = end else {
             self.at = self.bytes.len();
@@ -210,7 +213,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    fn scalar(&mut self) -> Result<(), Fault> {
+    fn scalar(&mut self) -> Result<(), ObjectFault> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().position(|byte| is_delimiter(*byte)).unwrap_or(rest.len());
         let scalar = &rest[..length];
@@ -222,16 +225,16 @@ impl<'a> Cursor<'a> {
     }
 
     /// Checks that nothing but white space is left.
-    pub(super) fn end(&mut self) -> Result<(), Fault> {
+    pub(super) fn end(&mut self) -> Result<(), ObjectFault> {
         if self.peek().is_some() { Err(self.fault("nothing after the value")) } else { Ok(()) }
     }
 }
 
-/// The elements of a list. Each must be passed over before the next is asked for.
+/// The elements of a list. Each must be skipped before the next is read.
 #[derive(Debug)]
 pub(super) struct List(Members);
 
-/// Whether this is a number as JSON writes them.
+/// Whether this is a number in the grammar of JSON.
 fn is_number(text: &[u8]) -> bool {
     fn digits(text: &[u8]) -> Option<&[u8]> {
         let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -292,7 +295,7 @@ mod tests {
                 cursor.end()
             };
             let fault = walk().expect_err(text);
-            assert!(matches!(fault, Fault::Syntax { offset, .. } if offset == at), "{text}: {fault:?}");
+            assert!(matches!(fault, ObjectFault::Syntax { offset, .. } if offset == at), "{text}: {fault:?}");
         }
     }
 }

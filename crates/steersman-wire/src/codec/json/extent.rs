@@ -1,17 +1,17 @@
-//! How far a JSON value goes, told from bytes that come in pieces.
+//! Finds the end of a JSON value that arrives in pieces.
 
 use super::DEPTH_MAX;
 use super::block::{BLOCK, Block};
 use crate::codec::outline::Outline;
 
-/// A value whose end has not come yet.
+/// A value whose end has not arrived yet.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly every value is a container, and a box would be an allocation for each"
 )]
 pub(super) enum Extent {
-    /// A string; whether its opening quote has been seen, and whether a backslash was the last byte.
+    /// A string: whether its opening quote was read, and whether the last byte was a backslash.
     String { opened: bool, escaped: bool },
     /// An object or a list.
     Container(Nesting),
@@ -20,7 +20,7 @@ pub(super) enum Extent {
 }
 
 impl Extent {
-    /// The value that begins with this byte; the parts of so many levels are noted.
+    /// The value that begins with this byte. Its outline covers `levels` levels.
     pub(super) fn of(first: u8, levels: usize) -> Self {
         match first {
             b'"' => Self::String { opened: false, escaped: false },
@@ -29,12 +29,13 @@ impl Extent {
         }
     }
 
-    /// What has been noted on the way.
+    /// The outline of the value.
     pub(super) fn into_outline(self) -> Outline {
         if let Self::Container(nesting) = self { nesting.into_outline() } else { Outline::default() }
     }
 
-    /// Reads on, the first byte of the value included. Gives how many bytes of `bytes` belong to the value if it ends there.
+    /// Reads on, beginning with the first byte of the value. Returns how many bytes of `bytes`
+    /// belong to the value, if it ends there.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Container(nesting) => nesting.feed(bytes),
@@ -66,17 +67,18 @@ pub(super) fn is_white_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Follows strings and brackets until the bracket that was opened first is closed.
+/// Follows strings and brackets until the first bracket is closed.
 ///
-/// Which bracket closes which is not looked at, nor anything between them: that is for whoever decodes the value.
+/// It does not check which bracket closes which, nor anything between them. Decoding the value
+/// does.
 #[derive(Debug, Clone)]
 pub(super) struct Nesting {
     depth: usize,
-    /// The depth at which the value began.
+    /// The depth at which the value begins.
     floor: usize,
-    /// How many bytes have been read.
+    /// How many bytes were read.
     read: usize,
-    /// What is noted on the way, if it is asked for, and how many levels that is about.
+    /// The outline, if it is wanted, and how many levels it covers.
     outline: Outline,
     outlined: usize,
     /// All ones within a string, else zero.
@@ -84,12 +86,12 @@ pub(super) struct Nesting {
     /// 1 when the next byte is escaped.
     escaped: u64,
     /// Zero as long as every byte was ASCII.
-    beyond_ascii: u32,
+    non_ascii: u32,
     too_deep: bool,
 }
 
 impl Nesting {
-    /// Starts before a bracket that stands within `floor` others.
+    /// Starts before a bracket that is nested in `floor` others.
     pub(super) fn new(floor: usize) -> Self {
         Self {
             depth: floor,
@@ -99,30 +101,30 @@ impl Nesting {
             outlined: 0,
             in_string: 0,
             escaped: 0,
-            beyond_ascii: 0,
+            non_ascii: 0,
             too_deep: false,
         }
     }
 
-    /// Notes where the value's large parts are, on so many levels.
+    /// Records an outline of `levels` levels.
     pub(super) fn outlined(self, levels: usize) -> Self {
         Self { outlined: levels, ..self }
     }
 
-    /// What has been noted.
+    /// The outline of the value.
     pub(super) fn into_outline(self) -> Outline {
         let mut outline = self.outline;
         outline.too_deep = self.too_deep;
-        outline.is_ascii = self.beyond_ascii == 0;
+        outline.is_ascii = self.non_ascii == 0;
         outline
     }
 
-    /// Whether there were more brackets within each other than a value may have.
+    /// Whether the value was nested deeper than allowed.
     pub(super) fn too_deep(&self) -> bool {
         self.too_deep
     }
 
-    /// Reads on; gives the number of bytes up to the closing bracket and with it.
+    /// Reads on. Returns the number of bytes up to and including the closing bracket.
     #[inline]
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
@@ -145,7 +147,7 @@ impl Nesting {
     /// `length` is how many bytes of the block are real.
     #[inline(always)]
     fn block(&mut self, block: &Block, length: usize) -> Option<usize> {
-        self.beyond_ascii |= block.beyond_ascii;
+        self.non_ascii |= block.non_ascii;
         let escaped = self.escaped(block.backslashes, length);
         let strings = prefix_xor(block.quotes & !escaped) ^ self.in_string;
         self.in_string = (strings.cast_signed() >> 63).cast_unsigned();
@@ -168,7 +170,7 @@ impl Nesting {
             let place = brackets.trailing_zeros();
             brackets &= brackets - 1;
             if opens >> place & 1 == 1 {
-                // The value's own bracket is on no level.
+                // The bracket of the value itself is on no level.
                 let level = (self.depth - self.floor).wrapping_sub(1);
                 if level < self.outlined {
                     self.outline.begin(level, self.read + place as usize);
@@ -189,26 +191,29 @@ impl Nesting {
         None
     }
 
-    /// The bytes that a backslash escapes. Of a run of backslashes every second one does.
+    /// The bytes that a backslash escapes. In a run of backslashes every second one escapes the
+    /// next byte.
     #[inline(always)]
     fn escaped(&mut self, backslashes: u64, length: usize) -> u64 {
         const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
         if backslashes == 0 {
             return std::mem::take(&mut self.escaped);
         }
-        // A run that begins at an even place and is followed at an odd one (or the other way round) leaves its follower
-        // escaped; subtracting lets each run carry to its end, whose parity then tells.
+        // A run that begins at an even place and ends before an odd one, or the other way round,
+        // escapes the byte after it. The subtraction carries each run to its end, where the parity
+        // shows.
         let begins = backslashes & !self.escaped;
         let carried = (begins << 1 | ODD).wrapping_sub(begins) ^ ODD;
         let escaped = carried ^ (backslashes | self.escaped);
         let last = length - 1;
-        // Padding behind the last real byte is not what it escapes.
+        // Padding after the last real byte is not escaped.
         self.escaped = (carried & backslashes) >> last & 1;
         escaped
     }
 }
 
-/// Each bit becomes the parity of itself and those below: set from each opening quote up to its closing one.
+/// Each bit becomes the parity of itself and all lower bits: it is set from each opening quote up
+/// to its closing one.
 #[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
@@ -221,7 +226,7 @@ fn prefix_xor(mut bits: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// One byte after another, as it is done by hand.
+    /// The same, byte by byte.
     fn naive_end(bytes: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut escaped) = (0, false, false);
         for (place, byte) in bytes.iter().enumerate() {
@@ -242,7 +247,7 @@ mod tests {
         None
     }
 
-    /// Text of the bytes that matter, the same for the same seed.
+    /// A pseudo-random text of the bytes that matter.
     fn text(seed: u64, length: usize) -> Vec<u8> {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut text = vec![b'{'];

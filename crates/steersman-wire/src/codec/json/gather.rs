@@ -1,4 +1,4 @@
-//! Values that come in pieces, put together.
+//! Puts values together that arrive in pieces.
 
 use std::fmt;
 
@@ -9,55 +9,55 @@ use crate::codec::hidden::Length;
 use crate::codec::outline::Outline;
 use crate::codec::{Limits, WireError};
 
-/// The chunk that is being read, and the value that has begun in it or before it.
+/// The current chunk, and the value that began in it or before it.
 pub(super) struct Gather {
     chunk: Bytes,
     at: usize,
-    /// How long the chunks before this one were together.
+    /// The total length of the earlier chunks.
     before: u64,
-    value: Option<Begun>,
+    value: Option<PartialValue>,
     limit: usize,
-    /// The size of the largest value that came in pieces: room for the next one is made at once.
+    /// The size of the largest value that arrived in pieces. It is the capacity for the next one.
     largest: usize,
 }
 
-/// A value whose end has not come.
-struct Begun {
+/// A value whose end has not arrived.
+struct PartialValue {
     extent: Extent,
-    /// Where in the chunk it began, or zero if that was in an earlier one.
+    /// Where it begins in the chunk, or zero if it began in an earlier one.
     start: usize,
-    /// What earlier chunks have of it.
+    /// Its bytes from earlier chunks.
     pieces: Vec<u8>,
-    kept: Kept,
+    keep: Keep,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Keep {
     All,
-    /// It is too large; what there is of it stays, to tell whose it is.
+    /// The value is too large. Its beginning is keep, so that an error can name the object.
     Beginning,
     Nothing,
 }
 
-/// What is of interest in a value.
+/// What to keep of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// Only where it ends.
+pub(super) enum Capture {
+    /// Nothing: only find its end.
     Nothing,
     /// The value.
     Value,
-    /// The value, and where its parts on so many levels are.
+    /// The value and an outline of this many levels.
     Outlined(usize),
 }
 
-/// A value that has ended.
+/// A complete value.
 pub(super) enum Gathered {
-    /// The value, in one piece, and where its parts are if that was asked for.
+    /// The value in one piece, and its outline if it was capture.
     Whole(Bytes, Outline),
     /// The beginning of a value that is larger than the limit.
     TooLarge(Vec<u8>),
-    /// A value that was passed over.
-    PassedOver,
+    /// A value that was skipped.
+    Skipped,
 }
 
 impl fmt::Debug for Gather {
@@ -78,7 +78,7 @@ impl Gather {
         Self { chunk: Bytes::new(), at: 0, before: 0, value: None, limit, largest: 0 }
     }
 
-    /// How much room there is for the value that comes in pieces.
+    /// The capacity for the value that arrives in pieces.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.value.as_ref().map_or(0, |value| value.pieces.capacity())
@@ -88,7 +88,7 @@ impl Gather {
         self.limit
     }
 
-    /// Takes the next chunk. What has not been read of the one before stays in front of it.
+    /// Adds the next chunk after the unread rest of the one before.
     pub(super) fn push(&mut self, chunk: Bytes) {
         if self.at < self.chunk.len() {
             let rest = [&self.chunk[self.at..], &chunk[..]].concat();
@@ -101,7 +101,7 @@ impl Gather {
         self.at = 0;
     }
 
-    /// How many bytes have been read.
+    /// How many bytes were read.
     pub(super) fn offset(&self) -> u64 {
         self.before + self.at as u64
     }
@@ -110,7 +110,7 @@ impl Gather {
         WireError::Structure { offset: self.offset(), expected }
     }
 
-    /// The next byte that is not white space, which stays the next one.
+    /// The next byte that is not white space. The position stays before it.
     #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         let rest = &self.chunk[self.at..];
@@ -126,14 +126,14 @@ impl Gather {
         }
     }
 
-    /// The chunk has been read to its end, and is not held on to: who reads from the connection can use its memory again.
+    /// Drops the chunk, which was read to its end, so that the connection can reuse its memory.
     fn leave_chunk(&mut self) {
         self.before += self.chunk.len() as u64;
         self.chunk = Bytes::new();
         self.at = 0;
     }
 
-    /// Steps over the byte that was seen.
+    /// Steps over the byte that was peeked.
     pub(super) fn step(&mut self) {
         self.at += 1;
     }
@@ -143,15 +143,15 @@ impl Gather {
         self.value.is_some()
     }
 
-    /// Begins a value at the byte that was seen; `wanted` says what is of interest.
-    pub(super) fn begin(&mut self, first: u8, wanted: Wanted) {
-        let kept = if wanted == Wanted::Nothing { Kept::Nothing } else { Kept::All };
-        let levels = if let Wanted::Outlined(levels) = wanted { levels } else { 0 };
+    /// Begins a value at the byte that was peeked.
+    pub(super) fn begin(&mut self, first: u8, capture: Capture) {
+        let keep = if capture == Capture::Nothing { Keep::Nothing } else { Keep::All };
+        let levels = if let Capture::Outlined(levels) = capture { levels } else { 0 };
         let extent = Extent::of(first, levels);
-        self.value = Some(Begun { extent, start: self.at, pieces: Vec::new(), kept });
+        self.value = Some(PartialValue { extent, start: self.at, pieces: Vec::new(), keep });
     }
 
-    /// Reads on in the value that has begun; none if this chunk does not have its end.
+    /// Reads on in the value. Returns `None` if it does not end in this chunk.
     pub(super) fn proceed(&mut self) -> Option<Gathered> {
         let value = self.value.as_mut()?;
         let Some(end) = value.extent.feed(&self.chunk[self.at..]) else {
@@ -163,21 +163,21 @@ impl Gather {
         self.at += end;
         let mut value = self.value.take()?;
         let piece = value.start..self.at;
-        if value.kept == Kept::All && value.pieces.is_empty() && piece.len() <= self.limit {
+        if value.keep == Keep::All && value.pieces.is_empty() && piece.len() <= self.limit {
             return Some(Gathered::Whole(self.chunk.slice(piece), value.extent.into_outline()));
         }
         value.add(&self.chunk[piece], self.limit, self.largest);
-        Some(match value.kept {
-            Kept::All => {
+        Some(match value.keep {
+            Keep::All => {
                 self.largest = self.largest.max(value.pieces.len());
                 Gathered::Whole(value.pieces.into(), value.extent.into_outline())
             }
-            Kept::Beginning => Gathered::TooLarge(value.pieces),
-            Kept::Nothing => Gathered::PassedOver,
+            Keep::Beginning => Gathered::TooLarge(value.pieces),
+            Keep::Nothing => Gathered::Skipped,
         })
     }
 
-    /// Passes over everything up to the end of the line; whether that was in this chunk.
+    /// Skips everything up to the end of the line. Returns whether the line ends in this chunk.
     pub(super) fn skip_line(&mut self) -> bool {
         match self.chunk[self.at..].iter().position(|byte| *byte == b'\n') {
             Some(place) => {
@@ -192,10 +192,11 @@ impl Gather {
     }
 }
 
-impl Begun {
-    /// Keeps a piece, up to the limit. The first piece makes room for a value as large as any so far.
+impl PartialValue {
+    /// Appends a piece, up to the limit. The first piece reserves the size of the largest value so
+    /// far.
     fn add(&mut self, piece: &[u8], limit: usize, largest: usize) {
-        if self.kept != Kept::All {
+        if self.keep != Keep::All {
             return;
         }
         let room = limit - self.pieces.len();
@@ -204,7 +205,7 @@ impl Begun {
         }
         self.pieces.extend_from_slice(&piece[..piece.len().min(room)]);
         if piece.len() > room {
-            self.kept = Kept::Beginning;
+            self.keep = Keep::Beginning;
         }
     }
 }

@@ -1,36 +1,37 @@
-//! Lists, split into items.
+//! Splits lists into items.
 
 use std::fmt;
 
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::gather::{Gather, Gathered, Wanted};
+use super::gather::{Capture, Gather, Gathered};
 use super::scan;
 use super::text::unescape;
-use crate::codec::object_error::{Fault, ObjectError};
+use crate::codec::object_error::{ObjectError, ObjectFault};
 use crate::codec::outline::LEVELS;
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, ListMeta, WireError};
+use crate::codec::{Form, Limits, ListMeta, RawItem, WireError};
 
 /// Splits a list in JSON into its items.
 pub(crate) struct JsonListSplitter {
     gather: Gather,
     state: State,
-    /// How many items have been seen.
+    /// How many items were read.
     items: usize,
     /// Whether the list has `items`, even if there are none.
     has_items: bool,
     list: ListMeta,
-    /// Fields of the answer itself that a `Status` has, as they are written.
+    /// The members of the body that belong to a `Status`, as they are written.
     status: Vec<(&'static str, Bytes)>,
-    /// Fields of the list itself that are not what they should be, and why: an error unless they come again.
-    wrong: Vec<(String, String)>,
+    /// Invalid fields of the list itself, with the reasons. They are an error unless a valid one
+    /// follows.
+    invalid: Vec<(String, String)>,
     failed: Option<WireError>,
 }
 
 impl fmt::Debug for JsonListSplitter {
-    /// Without what has arrived, which may be Secrets.
+    /// Leaves out the contents, which may be Secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JsonListSplitter")
             .field("gather", &self.gather)
@@ -41,18 +42,18 @@ impl fmt::Debug for JsonListSplitter {
     }
 }
 
-/// What comes next.
+/// What the splitter expects next.
 #[derive(Clone, PartialEq, Eq)]
 enum State {
-    /// The answer.
+    /// The body.
     Start,
-    /// A member's name, or the end of the answer if `may_end`.
+    /// The name of a member, or the end of the body if `may_end`.
     Name { may_end: bool },
-    /// The colon behind this name.
+    /// The colon after this name.
     Colon(String),
     /// The value of this member.
     Value(String),
-    /// A comma, or the end of the answer.
+    /// A comma, or the end of the body.
     AfterValue,
     /// An item, or the end of the items if `may_end`.
     Item { may_end: bool },
@@ -62,9 +63,9 @@ enum State {
     End,
 }
 
-/// No kind has a longer name.
+/// The length of the longest name of a kind.
 const KIND_MAX: usize = 63;
-/// The members that a `Status` has beside those of every object.
+/// The members of a `Status` beyond those of every object.
 const STATUS_FIELDS: [&str; 5] = ["status", "message", "reason", "details", "code"];
 
 impl JsonListSplitter {
@@ -76,12 +77,12 @@ impl JsonListSplitter {
             has_items: false,
             list: ListMeta::default(),
             status: Vec::new(),
-            wrong: Vec::new(),
+            invalid: Vec::new(),
             failed: None,
         }
     }
 
-    fn advance(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    fn advance(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, WireError> {
         loop {
             if self.gather.is_within() {
                 let Some(value) = self.gather.proceed() else { return Ok(None) };
@@ -95,13 +96,13 @@ impl JsonListSplitter {
         }
     }
 
-    /// Goes on at a byte that is not white space and within no value.
+    /// Handles a byte that is not white space and outside of values.
     fn token(&mut self, byte: u8) -> Result<(), WireError> {
         let next = match (&self.state, byte) {
             (State::Start, b'{') => State::Name { may_end: true },
             (State::Start, _) => return Err(self.gather.structure("a list, which is an object")),
             (State::Name { .. }, b'"') => {
-                self.gather.begin(byte, Wanted::Value);
+                self.gather.begin(byte, Capture::Value);
                 return Ok(());
             }
             (State::Name { may_end: true } | State::AfterValue, b'}') => State::End,
@@ -123,7 +124,7 @@ impl JsonListSplitter {
             (State::Item { may_end: true } | State::AfterItem, b']') => State::AfterValue,
             (State::Item { .. }, b',' | b':' | b'}' | b']') => return Err(self.gather.structure("an item")),
             (State::Item { .. }, _) => {
-                self.gather.begin(byte, Wanted::Outlined(LEVELS));
+                self.gather.begin(byte, Capture::Outlined(LEVELS));
                 return Ok(());
             }
             (State::AfterItem, b',') => State::Item { may_end: false },
@@ -137,18 +138,18 @@ impl JsonListSplitter {
 
     fn begin_value(&mut self, name: &str, first: u8) -> Result<(), WireError> {
         if name == "items" {
-            // `null` is what Go writes for no items.
+            // Go writes `null` for no items.
             self.see_items()?;
             if first != b'n' {
                 return Err(self.gather.structure("items to be a list"));
             }
         }
         let keep = matches!(name, "kind" | "apiVersion" | "metadata" | "items") || STATUS_FIELDS.contains(&name);
-        self.gather.begin(first, if keep { Wanted::Value } else { Wanted::Nothing });
+        self.gather.begin(first, if keep { Capture::Value } else { Capture::Nothing });
         Ok(())
     }
 
-    /// Items that have been given cannot be taken back, so the last of two cannot win.
+    /// Items that were returned cannot be taken back, so the last of two members cannot win.
     fn see_items(&mut self) -> Result<(), WireError> {
         if std::mem::replace(&mut self.has_items, true) {
             return Err(self.gather.structure("items only once"));
@@ -156,20 +157,20 @@ impl JsonListSplitter {
         Ok(())
     }
 
-    /// Takes a value that has ended, and gives it back if it is an item.
-    fn take(&mut self, value: Gathered) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    /// Handles a complete value, and returns it if it is an item.
+    fn take(&mut self, value: Gathered) -> Result<Option<Result<RawItem, ObjectError>>, WireError> {
         match std::mem::replace(&mut self.state, State::AfterValue) {
             State::Item { .. } => {
                 self.state = State::AfterItem;
                 let index = self.items;
                 self.items += 1;
                 Ok(Some(match value {
-                    Gathered::Whole(object, outline) => Ok(Item { index, object, form: Form::Json(outline) }),
+                    Gathered::Whole(object, outline) => Ok(RawItem { index, object, form: Form::Json(outline) }),
                     Gathered::TooLarge(beginning) => {
-                        let fault = Fault::TooLarge { limit: self.gather.limit() };
+                        let fault = ObjectFault::TooLarge { limit: self.gather.limit() };
                         Err(ObjectError { index: Some(index), key: scan::key(&beginning), fault })
                     }
-                    Gathered::PassedOver => return Err(self.gather.structure("an item")),
+                    Gathered::Skipped => return Err(self.gather.structure("an item")),
                 }))
             }
             State::Value(name) => self.take_field(&name, value).map(|()| None),
@@ -194,7 +195,7 @@ impl JsonListSplitter {
         let value = match value {
             Gathered::Whole(value, _) => value,
             Gathered::TooLarge(_) => return Err(self.too_large(name)),
-            Gathered::PassedOver => return Ok(()),
+            Gathered::Skipped => return Ok(()),
         };
         let taken = match name {
             "kind" => text(&value).map(|kind| self.list.type_meta.kind = kind),
@@ -203,9 +204,9 @@ impl JsonListSplitter {
             "items" if &value[..] != b"null" => return Err(self.gather.structure("items to be a list")),
             _ => Ok(()),
         };
-        self.wrong.retain(|(found, _)| found != name);
+        self.invalid.retain(|(found, _)| found != name);
         if let Err(error) = taken {
-            self.wrong.push((name.to_owned(), error.to_string()));
+            self.invalid.push((name.to_owned(), error.to_string()));
         }
         if let Some(name) = STATUS_FIELDS.iter().find(|field| **field == name) {
             self.status.retain(|(found, _)| found != name);
@@ -215,7 +216,7 @@ impl JsonListSplitter {
     }
 
     fn take_metadata(&mut self, metadata: &[u8]) -> Result<(), serde_json::Error> {
-        // As a map first, where the last of several members counts.
+        // A map first, in which the last of several equal members counts.
         let metadata: serde_json::Value = serde_json::from_slice(metadata)?;
         let metadata: Option<Written> = Deserialize::deserialize(metadata)?;
         let metadata = metadata.unwrap_or_default();
@@ -225,7 +226,7 @@ impl JsonListSplitter {
         Ok(())
     }
 
-    /// The answer is a `Status`.
+    /// The error for a body that is a `Status`.
     fn refusal(&self) -> WireError {
         let mut text = Vec::from(*b"{");
         for (name, value) in &self.status {
@@ -246,7 +247,7 @@ impl JsonListSplitter {
         self.gather.push(chunk);
     }
 
-    pub(crate) fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    pub(crate) fn next_item(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, WireError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -258,13 +259,13 @@ impl JsonListSplitter {
     }
 
     pub(crate) fn finish(mut self) -> Result<ListMeta, WireError> {
-        // Whatever was not asked for is still followed: the list may say something of itself behind its items.
+        // Skips the remaining items: fields of the list may follow them.
         while self.next_item()?.is_some() {}
         if self.state != State::End {
             let within = if self.state == State::Start { "nothing at all" } else { "a list" };
             return Err(WireError::Truncated { length: self.gather.offset(), within });
         }
-        if let Some((name, why)) = self.wrong.first() {
+        if let Some((name, why)) = self.invalid.first() {
             return Err(WireError::ListMeta { message: format!("{name}: {why}") });
         }
         let kind = &self.list.type_meta.kind;
@@ -272,12 +273,12 @@ impl JsonListSplitter {
             _ if self.has_items => Ok(self.list),
             "Status" => Err(self.refusal()),
             list if list.ends_with("List") => Ok(self.list),
-            "" => Err(WireError::NotAList { kind: "an object of no kind".to_owned() }),
-            // A kind is a word. Anything else is not shown: it may be a part of somebody's secrets.
+            "" => Err(WireError::NotAList { kind: "an object without a kind".to_owned() }),
+            // A kind is one word. Anything else may be a part of a Secret and is not shown.
             kind if kind.len() <= KIND_MAX && kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
                 Err(WireError::NotAList { kind: kind.to_owned() })
             }
-            _ => Err(WireError::NotAList { kind: "an object of an impossible kind".to_owned() }),
+            _ => Err(WireError::NotAList { kind: "an object with an invalid kind".to_owned() }),
         }
     }
 }
@@ -299,7 +300,8 @@ fn text(value: &[u8]) -> Result<String, serde_json::Error> {
 mod tests {
     use super::*;
 
-    /// However large an object and small the chunks, no buffer is larger than twice the largest object.
+    /// However large an object and however small the chunks, no buffer exceeds twice the largest
+    /// object.
     #[test]
     fn buffers_are_no_larger_than_twice_the_largest_object() {
         for sizes in [&[1_000_000][..], &[100, 70_000, 300_000, 200, 299_000], &[40_000; 50]] {

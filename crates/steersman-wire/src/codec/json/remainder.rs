@@ -1,11 +1,13 @@
-//! Objects without what their metadata holds, and how they become whole again.
+//! Objects without the fields that their metadata holds, and how they are completed again.
 //!
-//! A remainder is an object with members left out, behind a head that says which they are and where they were, so that
-//! nothing has to be guessed when they are put back. The head is the number of those members, marked by the highest bit; then for each
-//! a byte with its field in the upper four bits, and in the lower four how far it is from the one before (or from the beginning). If
-//! that is [`FAR`] or more, the rest follows, seven bits in each byte, the lowest first; the highest bit says that more follow.
+//! A remainder is an object with members left out, after a head that lists them and their places.
+//! The head begins with the number of members, marked by the highest bit. A byte for each follows:
+//! the field in the upper four bits, and in the lower four the distance from the one before (or
+//! from the beginning). If that is [`FAR`] or more, the rest follows in groups of seven bits, the
+//! lowest first; the highest bit of a byte marks that more follow.
 //!
-//! JSON begins with no such byte, so an object of which nothing is left out is its own remainder.
+//! JSON never begins with such a byte, so an object from which nothing is left out is its own
+//! remainder.
 
 use std::borrow::Cow;
 
@@ -16,22 +18,23 @@ use super::extent::is_white_space;
 use super::text::push_text;
 use crate::Metadata;
 use crate::codec::metadata::{Field, OwnerReference};
-use crate::codec::object_error::Fault;
+use crate::codec::object_error::ObjectFault;
 
 const MARK: u8 = 0x80;
 const FAR: usize = 15;
 /// Few heads are longer.
 const HEAD: usize = 32;
-/// What a member takes beside its texts, about.
+/// About the size of a member without its texts.
 const MEMBER: usize = 32;
 
-/// Whether the metadata holds exactly what this value of the field means: a `null` is an empty text there, for one.
-pub(super) fn is_held(field: Field, value: &[u8]) -> bool {
+/// Whether the metadata holds exactly what this value of the field means. A `null`, for example,
+/// would become an empty text.
+pub(super) fn is_in_metadata(field: Field, value: &[u8]) -> bool {
     match field {
         Field::Labels | Field::Annotations => is_map_of_texts(value).unwrap_or(false),
         Field::OwnerReferences => are_plain_owners(value).unwrap_or(false),
         Field::Generation => matches!(value, [b'-' | b'0'..=b'9', ..]),
-        // Few objects have any.
+        // Few objects have finalizers.
         Field::Finalizers => false,
         _ => is_text(value),
     }
@@ -41,7 +44,7 @@ fn is_text(value: &[u8]) -> bool {
     value.first() == Some(&b'"')
 }
 
-fn is_map_of_texts(value: &[u8]) -> Result<bool, Fault> {
+fn is_map_of_texts(value: &[u8]) -> Result<bool, ObjectFault> {
     let mut cursor = Cursor::new(value);
     let mut object = cursor.object()?;
     while cursor.member(&mut object)?.is_some() {
@@ -52,8 +55,9 @@ fn is_map_of_texts(value: &[u8]) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Whether each has all of its texts, nothing that is not in the metadata, and no flag that is said to be false.
-fn are_plain_owners(value: &[u8]) -> Result<bool, Fault> {
+/// Whether each owner has all of its texts, no field beyond the metadata, and no flag that is
+/// false.
+fn are_plain_owners(value: &[u8]) -> Result<bool, ObjectFault> {
     const TEXTS: u8 = 0b1111;
     let mut cursor = Cursor::new(value);
     let mut list = cursor.list()?;
@@ -84,7 +88,7 @@ fn are_plain_owners(value: &[u8]) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// The head of a remainder: empty until something is left out.
+/// The head of a remainder. Empty as long as nothing is left out.
 #[derive(Default)]
 pub(super) struct Head {
     bytes: SmallVec<[u8; HEAD]>,
@@ -92,7 +96,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The next field, in the order of their places, and where it is left out.
+    /// Adds the next field, in the order of the places.
     pub(super) fn push(&mut self, field: Field, place: usize) {
         if self.bytes.is_empty() {
             self.bytes.push(MARK);
@@ -122,7 +126,7 @@ fn number(bytes: &mut &[u8]) -> Option<usize> {
     let (mut number, mut shift) = (0_usize, 0);
     loop {
         let byte = bytes.split_off_first()?;
-        // One that is too large means nothing, and nothing that was written has one.
+        // A number that overflows comes only from a broken head.
         number |= usize::from(byte & 0x7f).checked_shl(shift)?;
         shift += 7;
         if byte & 0x80 == 0 {
@@ -131,30 +135,30 @@ fn number(bytes: &mut &[u8]) -> Option<usize> {
     }
 }
 
-/// The fields that are left out, and where.
-struct Held {
+/// The fields that are left out, and their places.
+struct OmittedFields {
     fields: [(Field, usize); Field::ALL.len()],
     count: usize,
 }
 
-impl Held {
+impl OmittedFields {
     fn get(&self) -> &[(Field, usize)] {
         &self.fields[..self.count]
     }
 }
 
-/// What is left out of a remainder, and the rest as JSON; none if the head makes no sense.
-fn split(remainder: &[u8]) -> Option<(Held, &[u8])> {
-    let mut held = Held { fields: [(Field::Name, 0); Field::ALL.len()], count: 0 };
+/// The fields that a remainder leaves out, and its rest as JSON. `None` if the head is broken.
+fn split(remainder: &[u8]) -> Option<(OmittedFields, &[u8])> {
+    let mut omitted = OmittedFields { fields: [(Field::Name, 0); Field::ALL.len()], count: 0 };
     let mut rest = remainder;
     let Some(count) = remainder.first().filter(|first| **first & MARK != 0).map(|first| usize::from(first & !MARK))
     else {
-        return Some((held, rest));
+        return Some((omitted, rest));
     };
     rest.split_off_first()?;
-    held.count = count;
+    omitted.count = count;
     let mut place = 0_usize;
-    for slot in held.fields.get_mut(..count)? {
+    for slot in omitted.fields.get_mut(..count)? {
         let byte = rest.split_off_first()?;
         let distance = match usize::from(byte & 0x0f) {
             FAR => number(&mut rest)?.checked_add(FAR)?,
@@ -163,25 +167,25 @@ fn split(remainder: &[u8]) -> Option<(Held, &[u8])> {
         place = place.checked_add(distance)?;
         *slot = (*Field::ALL.get(usize::from(byte >> 4))?, place);
     }
-    (place <= rest.len()).then_some((held, rest))
+    (place <= rest.len()).then_some((omitted, rest))
 }
 
-/// What is left of an object, as JSON.
+/// The rest of an object, as JSON.
 pub(super) fn rest(remainder: &[u8]) -> Option<&[u8]> {
     split(remainder).map(|(_, rest)| rest)
 }
 
-/// The whole object; none if the remainder is broken.
+/// The whole object. `None` if the remainder is broken.
 pub(super) fn restore<'a>(remainder: &'a [u8], metadata: &Metadata) -> Option<Cow<'a, [u8]>> {
-    let (held, rest) = split(remainder)?;
-    if held.count == 0 {
+    let (omitted, rest) = split(remainder)?;
+    if omitted.count == 0 {
         return Some(Cow::Borrowed(rest));
     }
     let texts = metadata.length();
-    // Some texts become longer by escapes.
-    let mut whole = Vec::with_capacity(rest.len() + texts + texts / 4 + MEMBER * held.count);
+    // Escapes make some texts longer.
+    let mut whole = Vec::with_capacity(rest.len() + texts + texts / 4 + MEMBER * omitted.count);
     let mut copied = 0;
-    for (field, place) in held.get() {
+    for (field, place) in omitted.get() {
         push_rest(&mut whole, &rest[copied..*place], &rest[copied..]);
         copied = *place;
         if !matches!(last(&whole), Some(b'{' | b',')) {
@@ -193,10 +197,10 @@ pub(super) fn restore<'a>(remainder: &'a [u8], metadata: &Metadata) -> Option<Co
     Some(Cow::Owned(whole))
 }
 
-/// Copies a part of what has stayed. What follows begins with that part, and tells what kind of place it is.
+/// Copies a part of the rest. `follows` begins with that part, and shows what kind of place it is.
 fn push_rest(whole: &mut Vec<u8>, part: &[u8], follows: &[u8]) {
     let next = || follows.iter().find(|byte| !is_white_space(**byte));
-    // Before the members that have stayed, there is no comma.
+    // The members of the rest begin without a comma.
     if !whole.is_empty() && !matches!(next(), Some(b',' | b'}')) {
         whole.push(b',');
     }
@@ -247,7 +251,7 @@ fn push_owners<'a>(out: &mut Vec<u8>, owners: impl Iterator<Item = OwnerReferenc
         let flags = [("controller", owner.controller), ("blockOwnerDeletion", owner.block_owner_deletion)];
         push_map(out, texts.into_iter());
         for (name, _) in flags.into_iter().filter(|(_, is_set)| *is_set) {
-            // In place of the bracket at the end.
+            // Replaces the closing bracket.
             out.pop();
             out.push(b',');
             push_name(out, name);

@@ -1,4 +1,4 @@
-//! Reading an object's metadata and leaving out fields, in one walk over its bytes.
+//! Reads the metadata of an object and leaves out fields, in one walk over its bytes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::cursor::Cursor;
-use super::remainder::{Head, is_held};
+use super::remainder::{Head, is_in_metadata};
 use super::text::unescape;
 use crate::codec::metadata::{Field, Metadata, MetadataBuilder, OwnerReference};
-use crate::codec::object_error::Fault;
+use crate::codec::object_error::ObjectFault;
 use crate::codec::outline::Outline;
 use crate::codec::strip::{Cut, Node, Strip};
 use crate::codec::{Scanned, TypeMeta};
@@ -19,32 +19,32 @@ use crate::codec::{Scanned, TypeMeta};
 const FIELDS: usize = Field::ALL.len();
 /// Few remainders have more cuts.
 const CUTS: usize = 16;
-/// From so many labels or annotations on, a table finds those that are there twice.
+/// From this many labels or annotations on, a hash table finds duplicates.
 const PAIRS_FEW: usize = 16;
 const OWNERS: &str = "metadata.ownerReferences";
 
-/// What is wanted of an object beside its metadata.
+/// What to return of an object beside its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// All of it.
+pub(super) enum Output {
+    /// The whole object.
     Whole,
-    /// What its metadata does not hold: see [`super::remainder`].
+    /// The fields that its metadata does not hold: see [`super::remainder`].
     Remainder,
 }
 
-/// The metadata, and the object without what is left out.
+/// Returns the metadata and the object without the fields that are left out.
 pub(super) fn scan(
     object: &[u8],
     outline: &Outline,
     strip: &Strip,
     type_meta: Option<&TypeMeta>,
-    wanted: Wanted,
-) -> Result<Scanned, Fault> {
-    let mut walk = Walk::new(object, strip, wanted);
+    output: Output,
+) -> Result<Scanned, ObjectFault> {
+    let mut walk = Walk::new(object, strip, output);
     walk.walk(outline)?;
-    if walk.ambiguous && wanted == Wanted::Remainder {
-        // What was taken first is not what the metadata holds.
-        walk = Walk::new(object, strip, Wanted::Whole);
+    if walk.ambiguous && output == Output::Remainder {
+        // The last of two counts, so the metadata does not hold the value that was cut out first.
+        walk = Walk::new(object, strip, Output::Whole);
         walk.walk(outline)?;
     }
     let metadata = walk.metadata(type_meta)?;
@@ -52,50 +52,52 @@ pub(super) fn scan(
     Ok(Scanned { metadata, object })
 }
 
-/// The metadata only.
-pub(super) fn metadata(object: &[u8]) -> Result<Metadata, Fault> {
+/// Returns the metadata only.
+pub(super) fn metadata(object: &[u8]) -> Result<Metadata, ObjectFault> {
     let strip = Strip::nothing();
-    let mut walk = Walk::new(object, &strip, Wanted::Whole);
+    let mut walk = Walk::new(object, &strip, Output::Whole);
     walk.walk(&Outline::default())?;
     walk.metadata(None)
 }
 
-/// An object's key, for a message about what else is wrong with it: none if that cannot be told. The object may be cut off.
+/// The key of an object, for an error message. `None` if it cannot be read. The object may be cut
+/// off.
 pub(super) fn key(object: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(object);
     let strip = Strip::nothing();
-    let mut walk = Walk::new(text.as_bytes(), &strip, Wanted::Whole);
-    // What was found before it went wrong is what can be told.
+    let mut walk = Walk::new(text.as_bytes(), &strip, Output::Whole);
+    // An error does not matter: the fields before it are known.
     let _ = walk.root(&Outline::default());
     let name = walk.text(Field::Name).ok().filter(|name| !name.is_empty())?;
     let namespace = walk.text(Field::Namespace).unwrap_or_default();
     Some(if namespace.is_empty() { name.into_owned() } else { format!("{namespace}/{name}") })
 }
 
-/// What a walk over an object has found.
+/// The results of a walk over an object.
 struct Walk<'a> {
     object: &'a [u8],
     strip: &'a Strip,
-    wanted: Wanted,
-    /// Where the value of each field of the metadata is.
+    output: Output,
+    /// The place of the value of each metadata field.
     places: [Option<Range<usize>>; FIELDS],
-    /// What is left out, in its order.
+    /// The ranges that are left out, in their order.
     cuts: SmallVec<[Range<usize>; CUTS]>,
-    /// The fields that are left out because the metadata holds them, and where the cut begins.
-    held: SmallVec<[(Field, usize); CUTS]>,
-    /// Whether one of the fields is there twice, or the metadata is.
+    /// The fields that are left out because the metadata holds them, and the beginnings of their
+    /// cuts.
+    omitted: SmallVec<[(Field, usize); CUTS]>,
+    /// Whether a field, or the metadata, occurs twice.
     ambiguous: bool,
     /// Whether there is a member `metadata`.
     has_metadata: bool,
-    /// Behind the bracket that opens the object.
+    /// The position after the opening bracket of the object.
     inside: usize,
-    /// Whether anything of the object stays.
+    /// Whether any member of the object stays.
     kept: bool,
-    /// Whether `metadata` is something else than an object.
+    /// Whether `metadata` is not an object.
     wrong_metadata: bool,
 }
 
-/// What the members of an object mean.
+/// The object to which members belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -104,14 +106,14 @@ enum Level {
 }
 
 impl<'a> Walk<'a> {
-    fn new(object: &'a [u8], strip: &'a Strip, wanted: Wanted) -> Self {
+    fn new(object: &'a [u8], strip: &'a Strip, output: Output) -> Self {
         Self {
             object,
             strip,
-            wanted,
+            output,
             places: Default::default(),
             cuts: SmallVec::new(),
-            held: SmallVec::new(),
+            omitted: SmallVec::new(),
             ambiguous: false,
             has_metadata: false,
             inside: 0,
@@ -120,22 +122,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn walk(&mut self, outline: &Outline) -> Result<(), Fault> {
+    fn walk(&mut self, outline: &Outline) -> Result<(), ObjectFault> {
         if outline.too_deep {
-            return Err(Fault::TooDeep);
+            return Err(ObjectFault::TooDeep);
         }
-        // Most objects are ASCII, which is checked several times faster.
+        // Most objects are ASCII, which is several times faster to check.
         if !outline.is_ascii && !self.object.is_ascii() {
-            std::str::from_utf8(self.object).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
+            std::str::from_utf8(self.object).map_err(|error| ObjectFault::Utf8 { offset: error.valid_up_to() })?;
         }
         self.root(outline)?;
         if self.wrong_metadata {
-            return Err(Fault::WrongType { field: "metadata", expected: "an object" });
+            return Err(ObjectFault::WrongType { field: "metadata", expected: "an object" });
         }
         Ok(())
     }
 
-    fn root(&mut self, outline: &Outline) -> Result<(), Fault> {
+    fn root(&mut self, outline: &Outline) -> Result<(), ObjectFault> {
         let mut cursor = Cursor::with_outline(self.object, outline);
         cursor.peek();
         self.inside = cursor.at() + 1;
@@ -143,11 +145,12 @@ impl<'a> Walk<'a> {
         cursor.end()
     }
 
-    /// Walks over the members of the object that comes next. Says whether any of them stays.
-    fn members(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level) -> Result<bool, Fault> {
+    /// Walks over the members of the object that comes next. Returns whether any of them stays.
+    fn members(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>, level: Level) -> Result<bool, ObjectFault> {
         let mut object = cursor.object()?;
         let mut kept = false;
-        // A member that is cut before any that stays takes the comma behind it along, any other the one before it.
+        // A member that is cut before the first one that stays takes the comma after it along, any
+        // other the comma before it.
         let mut cut_from = None;
         let mut end = cursor.at();
         while let Some(member) = cursor.member(&mut object)? {
@@ -155,15 +158,15 @@ impl<'a> Walk<'a> {
                 self.cuts.push(start..member.name.start);
             }
             let name = member.name.text()?;
-            let mut held = None;
+            let mut omitted = None;
             match node.and_then(|node| node.at(&name)) {
                 Some(Cut::Whole) => {
                     cursor.skip()?;
                 }
                 cut => {
                     let within = if let Some(Cut::Within(node)) = cut { Some(node) } else { None };
-                    held = self.value(cursor, within, level, &name)?;
-                    if held.is_none() {
+                    omitted = self.value(cursor, within, level, &name)?;
+                    if omitted.is_none() {
                         kept = true;
                         continue;
                     }
@@ -177,7 +180,7 @@ impl<'a> Walk<'a> {
                 }
                 _ => *cut_from.insert(member.name.start),
             };
-            self.held.extend(held.map(|field| (field, cut)));
+            self.omitted.extend(omitted.map(|field| (field, cut)));
         }
         if let Some(start) = cut_from {
             self.cuts.push(start..end);
@@ -185,8 +188,8 @@ impl<'a> Walk<'a> {
         Ok(kept)
     }
 
-    /// Walks over a member's value, and notes where it is if it is of interest. If it is left out because the metadata holds it,
-    /// says which field it is.
+    /// Walks over the value of a member, and records its place if it is a metadata field. Returns
+    /// the field if the value is left out because the metadata holds it.
     #[inline]
     fn value(
         &mut self,
@@ -194,7 +197,7 @@ impl<'a> Walk<'a> {
         node: Option<&Node>,
         level: Level,
         name: &[u8],
-    ) -> Result<Option<Field>, Fault> {
+    ) -> Result<Option<Field>, ObjectFault> {
         if level == Level::Root && name == b"metadata" {
             self.metadata_value(cursor, node)?;
             return Ok(None);
@@ -208,17 +211,17 @@ impl<'a> Walk<'a> {
         let Some(field) = field(level, name) else { return Ok(None) };
         let place = start..cursor.at();
         self.ambiguous |= self.places[field as usize].replace(place.clone()).is_some();
-        if self.wanted == Wanted::Whole || !is_held(field, &self.object[place]) {
+        if self.output == Output::Whole || !is_in_metadata(field, &self.object[place]) {
             return Ok(None);
         }
-        // It goes with all that is within.
+        // This cut includes all cuts within it.
         self.cuts.truncate(cuts);
         Ok(Some(field))
     }
 
-    fn metadata_value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>) -> Result<(), Fault> {
+    fn metadata_value(&mut self, cursor: &mut Cursor<'_>, node: Option<&Node>) -> Result<(), ObjectFault> {
         self.ambiguous |= std::mem::replace(&mut self.has_metadata, true);
-        // When there are two, the last one counts, and all of it.
+        // The last of two counts as a whole, so the fields of the first are forgotten.
         for (place, field) in self.places.iter_mut().enumerate() {
             if place != Field::ApiVersion as usize && place != Field::Kind as usize {
                 *field = None;
@@ -232,16 +235,16 @@ impl<'a> Walk<'a> {
         cursor.skip().map(drop)
     }
 
-    /// The field's bytes; none also if it is `null`.
+    /// The bytes of a field. `None` if it is absent or `null`.
     fn raw(&self, field: Field) -> Option<&'a [u8]> {
         self.places[field as usize].clone().map(|place| &self.object[place]).filter(|raw| *raw != b"null")
     }
 
-    fn text(&self, field: Field) -> Result<Cow<'a, str>, Fault> {
+    fn text(&self, field: Field) -> Result<Cow<'a, str>, ObjectFault> {
         self.raw(field).map_or(Ok(Cow::Borrowed("")), |raw| string(raw, field.path()))
     }
 
-    fn metadata(&self, type_meta: Option<&TypeMeta>) -> Result<Metadata, Fault> {
+    fn metadata(&self, type_meta: Option<&TypeMeta>) -> Result<Metadata, ObjectFault> {
         let mut metadata = MetadataBuilder::new();
         for field in [Field::Name, Field::Namespace, Field::ResourceVersion, Field::Uid] {
             metadata.text(field, &self.text(field)?);
@@ -262,7 +265,7 @@ impl<'a> Walk<'a> {
         Ok(metadata.build())
     }
 
-    /// What is filled in for the object's type, where it does not say it.
+    /// The values of the type fields that the object lacks.
     fn types<'t>(&self, type_meta: Option<&'t TypeMeta>) -> [(Field, Option<&'t str>); 2] {
         let missing = |field: Field| self.places[field as usize].is_none();
         [
@@ -271,18 +274,18 @@ impl<'a> Walk<'a> {
         ]
     }
 
-    fn generation(&self) -> Result<&'a str, Fault> {
+    fn generation(&self) -> Result<&'a str, ObjectFault> {
         let Some(raw) = self.raw(Field::Generation) else { return Ok("") };
         let number = std::str::from_utf8(raw).ok().filter(|text| text.parse::<i64>().is_ok());
-        number.ok_or(Fault::WrongType { field: Field::Generation.path(), expected: "a whole number" })
+        number.ok_or(ObjectFault::WrongType { field: Field::Generation.path(), expected: "a whole number" })
     }
 
-    fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+    fn pairs(&self, field: Field, name: &str, metadata: &mut MetadataBuilder) -> Result<(), ObjectFault> {
         let mut pairs = Pairs::new();
         if let Some(raw) = self.raw(field) {
             let node = self.strip.root().within("metadata").and_then(|node| node.within(name));
             let mut cursor = Cursor::new(raw);
-            let wrong = Fault::WrongType { field: field.path(), expected: "an object" };
+            let wrong = ObjectFault::WrongType { field: field.path(), expected: "an object" };
             let mut object = cursor.object().map_err(|_| wrong)?;
             while let Some(member) = cursor.member(&mut object)? {
                 let key = member.name.text()?;
@@ -301,10 +304,10 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn finalizers(&self, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+    fn finalizers(&self, metadata: &mut MetadataBuilder) -> Result<(), ObjectFault> {
         if let Some(raw) = self.raw(Field::Finalizers) {
             let mut cursor = Cursor::new(raw);
-            let wrong = Fault::WrongType { field: Field::Finalizers.path(), expected: "a list" };
+            let wrong = ObjectFault::WrongType { field: Field::Finalizers.path(), expected: "a list" };
             let mut list = cursor.list().map_err(|_| wrong)?;
             while cursor.element(&mut list)? {
                 metadata.part(&string(&raw[cursor.skip()?], Field::Finalizers.path())?);
@@ -314,10 +317,10 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn owner_references(&self, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+    fn owner_references(&self, metadata: &mut MetadataBuilder) -> Result<(), ObjectFault> {
         if let Some(raw) = self.raw(Field::OwnerReferences) {
             let mut cursor = Cursor::new(raw);
-            let wrong = Fault::WrongType { field: Field::OwnerReferences.path(), expected: "a list" };
+            let wrong = ObjectFault::WrongType { field: Field::OwnerReferences.path(), expected: "a list" };
             let mut list = cursor.list().map_err(|_| wrong)?;
             while cursor.element(&mut list)? {
                 owner_reference(raw, &mut cursor, metadata)?;
@@ -327,11 +330,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The object without what is left out, and with its type or as a remainder, in an allocation of exactly its size.
+    /// A copy of the object, in an allocation of exactly its size: without the ranges that are left
+    /// out, and with its type or as a remainder.
     fn copy(&self, type_meta: Option<&TypeMeta>) -> Bytes {
-        let (head, types) = match self.wanted {
-            Wanted::Whole => (Head::default(), self.written_types(type_meta)),
-            Wanted::Remainder => (self.head(type_meta), Vec::new()),
+        let (head, types) = match self.output {
+            Output::Whole => (Head::default(), self.written_types(type_meta)),
+            Output::Remainder => (self.head(type_meta), Vec::new()),
         };
         let left_out: usize = self.cuts.iter().map(ExactSizeIterator::len).sum();
         let mut copy = Vec::with_capacity(head.bytes().len() + self.object.len() - left_out + types.len());
@@ -348,7 +352,7 @@ impl<'a> Walk<'a> {
         Bytes::from(copy)
     }
 
-    /// The members that are filled in for the object's type.
+    /// The type fields that the object lacks, as JSON.
     fn written_types(&self, type_meta: Option<&TypeMeta>) -> Vec<u8> {
         let mut types = Vec::new();
         for (field, value) in self.types(type_meta) {
@@ -363,14 +367,14 @@ impl<'a> Walk<'a> {
         types
     }
 
-    /// Which fields the copy lacks because the metadata holds them, and where. What is filled in for the object's type is in the
-    /// metadata only.
+    /// The head of a remainder: the fields that the copy lacks because the metadata holds them.
+    /// Type fields that were filled in are in the metadata only.
     fn head(&self, type_meta: Option<&TypeMeta>) -> Head {
         let mut head = Head::default();
         let filled_in = self.types(type_meta).into_iter().filter(|(_, value)| value.is_some());
         filled_in.for_each(|(field, _)| head.push(field, self.inside));
         let (mut cuts, mut left_out) = (self.cuts.iter().peekable(), 0);
-        for (field, start) in &self.held {
+        for (field, start) in &self.omitted {
             while let Some(cut) = cuts.next_if(|cut| cut.start < *start) {
                 left_out += cut.len();
             }
@@ -380,7 +384,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The field of the metadata that a member is.
+/// The metadata field of a member.
 #[inline]
 fn field(level: Level, name: &[u8]) -> Option<Field> {
     Some(match (level, name) {
@@ -401,32 +405,32 @@ fn field(level: Level, name: &[u8]) -> Option<Field> {
     })
 }
 
-/// The text that a string means.
-fn string<'a>(raw: &'a [u8], field: &'static str) -> Result<Cow<'a, str>, Fault> {
+/// The text of a string.
+fn string<'a>(raw: &'a [u8], field: &'static str) -> Result<Cow<'a, str>, ObjectFault> {
     match raw {
         [b'"', text @ .., b'"'] => unescape(text),
-        _ => Err(Fault::WrongType { field, expected: "a text, or a map or list of texts" }),
+        _ => Err(ObjectFault::WrongType { field, expected: "a text, or a map or list of texts" }),
     }
 }
 
-fn string_or_null<'a>(raw: &'a [u8], field: &'static str) -> Result<Cow<'a, str>, Fault> {
+fn string_or_null<'a>(raw: &'a [u8], field: &'static str) -> Result<Cow<'a, str>, ObjectFault> {
     if raw == b"null" { Ok(Cow::Borrowed("")) } else { string(raw, field) }
 }
 
-fn plain_text(name: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Fault> {
+fn plain_text(name: Cow<'_, [u8]>) -> Result<Cow<'_, str>, ObjectFault> {
     match name {
-        // Without escapes; what else a string may not hold is still to be found.
+        // The string has no escapes; control characters are still to be checked.
         Cow::Borrowed(raw) => unescape(raw),
         Cow::Owned(text) => String::from_utf8(text)
             .map(Cow::Owned)
-            .map_err(|error| Fault::Utf8 { offset: error.utf8_error().valid_up_to() }),
+            .map_err(|error| ObjectFault::Utf8 { offset: error.utf8_error().valid_up_to() }),
     }
 }
 
 /// Keys, and their values as they are written.
 type Pairs<'a> = SmallVec<[(Cow<'a, str>, &'a [u8]); PAIRS_FEW]>;
 
-/// Leaves of each key the last.
+/// Keeps the last pair of each key.
 fn drop_duplicates(pairs: &mut Pairs<'_>) {
     let is_last: Vec<bool> = if pairs.len() <= PAIRS_FEW {
         let again = |place: usize| pairs[place + 1..].iter().any(|(key, _)| *key == pairs[place].0);
@@ -442,14 +446,15 @@ fn drop_duplicates(pairs: &mut Pairs<'_>) {
     pairs.retain(|_| is_last.next().unwrap_or(true));
 }
 
-/// The owner reference that comes next.
-fn owner_reference(raw: &[u8], cursor: &mut Cursor<'_>, metadata: &mut MetadataBuilder) -> Result<(), Fault> {
+/// Reads the owner reference that comes next.
+fn owner_reference(raw: &[u8], cursor: &mut Cursor<'_>, metadata: &mut MetadataBuilder) -> Result<(), ObjectFault> {
     if cursor.peek() == Some(b'n') {
         cursor.skip()?;
         metadata.owner(&OwnerReference::default());
         return Ok(());
     }
-    let mut object = cursor.object().map_err(|_| Fault::WrongType { field: OWNERS, expected: "a list of objects" })?;
+    let mut object =
+        cursor.object().map_err(|_| ObjectFault::WrongType { field: OWNERS, expected: "a list of objects" })?;
     let (mut texts, mut flags) = ([&b"null"[..]; 4], [&b"null"[..]; 2]);
     while let Some(member) = cursor.member(&mut object)? {
         let name = member.name.text()?;
@@ -476,10 +481,10 @@ fn owner_reference(raw: &[u8], cursor: &mut Cursor<'_>, metadata: &mut MetadataB
     Ok(())
 }
 
-fn flag(value: &[u8]) -> Result<bool, Fault> {
+fn flag(value: &[u8]) -> Result<bool, ObjectFault> {
     match value {
         b"true" => Ok(true),
         b"false" | b"null" => Ok(false),
-        _ => Err(Fault::WrongType { field: OWNERS, expected: "true or false where it should be" }),
+        _ => Err(ObjectFault::WrongType { field: OWNERS, expected: "true or false where it should be" }),
     }
 }

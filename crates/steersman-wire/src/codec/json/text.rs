@@ -1,17 +1,17 @@
-//! Strings as JSON writes them.
+//! The strings of JSON.
 
 use std::borrow::Cow;
 
 use super::block::quote_or_backslash;
-use crate::codec::object_error::Fault;
+use crate::codec::object_error::ObjectFault;
 
-/// What a string means, given what stands between its quotes. Offsets in faults count from there.
-pub(super) fn unescape(raw: &[u8]) -> Result<Cow<'_, str>, Fault> {
-    let text = std::str::from_utf8(raw).map_err(|error| Fault::Utf8 { offset: error.valid_up_to() })?;
-    // Without stopping at the first, so that the compiler can look at many at once.
+/// The text of a string, given the bytes between its quotes. Offsets in faults count from there.
+pub(super) fn unescape(raw: &[u8]) -> Result<Cow<'_, str>, ObjectFault> {
+    let text = std::str::from_utf8(raw).map_err(|error| ObjectFault::Utf8 { offset: error.valid_up_to() })?;
+    // Without an early exit, so that the compiler can vectorise the loop.
     if raw.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
         let offset = raw.iter().position(|byte| *byte < 0x20).unwrap_or_default();
-        return Err(Fault::Syntax { offset, expected: "no control character in a string" });
+        return Err(ObjectFault::Syntax { offset, expected: "no control character in a string" });
     }
     let Some(mut place) = quote_or_backslash(raw, 0) else { return Ok(Cow::Borrowed(text)) };
     let (mut unescaped, mut copied) = (String::with_capacity(raw.len()), 0);
@@ -29,9 +29,9 @@ pub(super) fn unescape(raw: &[u8]) -> Result<Cow<'_, str>, Fault> {
     Ok(Cow::Owned(unescaped))
 }
 
-/// The character that an escape at the start of `raw` means, and the escape's length.
-fn escape(raw: &[u8]) -> Result<(char, usize), Fault> {
-    const EXPECTED: Fault = Fault::Syntax { offset: 0, expected: "an escape that JSON knows" };
+/// The character of the escape at the start of `raw`, and the length of the escape.
+fn escape(raw: &[u8]) -> Result<(char, usize), ObjectFault> {
+    const EXPECTED: ObjectFault = ObjectFault::Syntax { offset: 0, expected: "an escape that JSON knows" };
     let character = match raw.get(1) {
         _ if raw[0] != b'\\' => return Err(EXPECTED),
         Some(byte @ (b'"' | b'\\' | b'/')) => char::from(*byte),
@@ -46,7 +46,7 @@ fn escape(raw: &[u8]) -> Result<(char, usize), Fault> {
     Ok((character, 2))
 }
 
-/// `\u0061`, or two of them for one character. Half a pair means nothing.
+/// `\u0061`, or two of them for one character. Half a pair is an error.
 fn unicode_escape(raw: &[u8]) -> Option<(char, usize)> {
     let first = code_unit(raw)?;
     if let Some(character) = char::from_u32(u32::from(first)) {
@@ -62,9 +62,9 @@ fn code_unit(raw: &[u8]) -> Option<u16> {
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)? as u16))
 }
 
-/// Writes a text as a string.
+/// Writes a text as a JSON string.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
-    // Without stopping at the first, so that the compiler can look at many at once.
+    // Without an early exit, so that the compiler can vectorise the loop.
     let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     if text.bytes().fold(false, |found, byte| found | is_special(byte)) {
         // Writing to memory does not fail.

@@ -1,31 +1,31 @@
-//! Watch streams, split into events.
+//! Splits watch streams into events.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
 use super::cursor::Cursor;
-use super::gather::{Gather, Gathered, Wanted};
+use super::gather::{Capture, Gather, Gathered};
 use super::scan;
 use super::text::unescape;
-use crate::codec::object_error::{Fault, ObjectError};
+use crate::codec::object_error::{ObjectError, ObjectFault};
 use crate::codec::outline::{EVENT_LEVELS, Outline};
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, WatchEvent, WireError};
+use crate::codec::{Form, Limits, RawItem, WatchEvent, WireError};
 
-/// The annotation of the bookmark that ends the objects that existed when the watch began.
+/// The annotation of the bookmark that follows the objects that existed when the watch began.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Splits a watch stream in JSON into its events.
 ///
-/// An event is one object of JSON. Servers write each on a line of its own; here lines matter only where something is no
-/// object at all, which is then passed over up to the end of its line.
+/// An event is one JSON object. Servers write each on a line of its own. Lines matter only where
+/// the stream has no object: then the splitter skips the rest of the line.
 #[derive(Debug)]
 pub(crate) struct JsonWatchSplitter {
     gather: Gather,
-    /// How many events have been seen.
+    /// How many events were read.
     events: usize,
-    /// Within a line that is no event.
+    /// Within a line that is not an event.
     in_garbage: bool,
 }
 
@@ -34,7 +34,7 @@ impl JsonWatchSplitter {
         Self { gather: Gather::new(limits), events: 0, in_garbage: false }
     }
 
-    fn advance(&mut self) -> Option<Result<WatchEvent, Whose>> {
+    fn advance(&mut self) -> Option<Result<WatchEvent, EventFault>> {
         if self.in_garbage {
             self.in_garbage = !self.gather.skip_line();
         }
@@ -42,20 +42,23 @@ impl JsonWatchSplitter {
             let first = self.gather.peek()?;
             if first != b'{' {
                 self.in_garbage = true;
-                return Some(Err(Whose::nobody(Fault::Syntax { offset: 0, expected: "an event, which is an object" })));
+                return Some(Err(EventFault::without_key(ObjectFault::Syntax {
+                    offset: 0,
+                    expected: "an event, which is an object",
+                })));
             }
-            self.gather.begin(first, Wanted::Outlined(EVENT_LEVELS));
+            self.gather.begin(first, Capture::Outlined(EVENT_LEVELS));
         }
         Some(match self.gather.proceed()? {
             Gathered::Whole(event, outline) => read_event(&event, outline, self.events),
             Gathered::TooLarge(beginning) => {
                 let mut parts = Parts::default();
-                // It is cut off, so this fails; what has begun before that is known.
+                // The event is cut off, so this fails. What came before is known.
                 let _ = parts.find(&beginning, &Outline::default());
                 let object = parts.object.map(|place| scan::key(&beginning[place.start..]));
-                Err(Whose { key: object.flatten(), fault: Fault::TooLarge { limit: self.gather.limit() } })
+                Err(EventFault { key: object.flatten(), fault: ObjectFault::TooLarge { limit: self.gather.limit() } })
             }
-            Gathered::PassedOver => Err(Whose::nobody(Fault::Event { found: "nothing".to_owned() })),
+            Gathered::Skipped => Err(EventFault::without_key(ObjectFault::Event { found: "nothing".to_owned() })),
         })
     }
 }
@@ -69,7 +72,7 @@ impl JsonWatchSplitter {
         let Some(event) = self.advance() else { return Ok(None) };
         let index = self.events;
         self.events += 1;
-        Ok(Some(event.map_err(|Whose { key, fault }| ObjectError { index: Some(index), key, fault })))
+        Ok(Some(event.map_err(|EventFault { key, fault }| ObjectError { index: Some(index), key, fault })))
     }
 
     pub(crate) fn finish(mut self) -> Result<(), WireError> {
@@ -81,19 +84,19 @@ impl JsonWatchSplitter {
     }
 }
 
-/// What is wrong with an event, and with whose.
-struct Whose {
+/// What is wrong with an event, and the key of its object.
+struct EventFault {
     key: Option<String>,
-    fault: Fault,
+    fault: ObjectFault,
 }
 
-impl Whose {
-    fn nobody(fault: Fault) -> Self {
+impl EventFault {
+    fn without_key(fault: ObjectFault) -> Self {
         Self { key: None, fault }
     }
 }
 
-/// Where the parts of an event are.
+/// The places of the parts of an event.
 #[derive(Debug, Default)]
 struct Parts {
     kind: Option<Range<usize>>,
@@ -101,7 +104,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn find(&mut self, event: &[u8], outline: &Outline) -> Result<(), Fault> {
+    fn find(&mut self, event: &[u8], outline: &Outline) -> Result<(), ObjectFault> {
         let mut cursor = Cursor::with_outline(event, outline);
         let mut members = cursor.object()?;
         while let Some(member) = cursor.member(&mut members)? {
@@ -121,17 +124,17 @@ impl Parts {
     }
 }
 
-fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEvent, Whose> {
+fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEvent, EventFault> {
     let mut parts = Parts::default();
     let found = parts.find(event, &outline);
     let key = |parts: &Parts| parts.object.as_ref().and_then(|place| scan::key(&event[place.start..]));
-    found.map_err(|fault| Whose { key: key(&parts), fault })?;
-    let fault = |fault| Whose { key: key(&parts), fault };
+    found.map_err(|fault| EventFault { key: key(&parts), fault })?;
+    let fault = |fault| EventFault { key: key(&parts), fault };
     let Parts { kind: Some(kind), object: Some(object) } = &parts else {
         let found = if parts.object.is_some() { "no type" } else { "no object" };
-        return Err(fault(Fault::Event { found: found.to_owned() }));
+        return Err(fault(ObjectFault::Event { found: found.to_owned() }));
     };
-    let item = || Item { index, object: event.slice(object.clone()), form: Form::Json(outline.into_part(object)) };
+    let item = || RawItem { index, object: event.slice(object.clone()), form: Form::Json(outline.into_part(object)) };
     let object = || &event[object.clone()];
     match &event[kind.clone()] {
         br#""ADDED""# => Ok(WatchEvent::Added(item())),
@@ -140,7 +143,7 @@ fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEven
         other => {
             let kind = match other {
                 [b'"', kind @ .., b'"'] => unescape(kind).map_err(fault)?,
-                _ => return Err(fault(Fault::Event { found: "a type that is no text".to_owned() })),
+                _ => return Err(fault(ObjectFault::Event { found: "a type that is no text".to_owned() })),
             };
             match &*kind {
                 "ADDED" => Ok(WatchEvent::Added(item())),
@@ -148,15 +151,19 @@ fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEven
                 "DELETED" => Ok(WatchEvent::Deleted(item())),
                 "BOOKMARK" => bookmark(object()).map_err(fault),
                 "ERROR" => Status::from_json(object()).map(WatchEvent::Error).map_err(|error| {
-                    fault(Fault::Decode { message: error.to_string(), line: error.line(), column: error.column() })
+                    fault(ObjectFault::Decode {
+                        message: error.to_string(),
+                        line: error.line(),
+                        column: error.column(),
+                    })
                 }),
-                other => Err(fault(Fault::Event { found: format!("the type {other:?}") })),
+                other => Err(fault(ObjectFault::Event { found: format!("the type {other:?}") })),
             }
         }
     }
 }
 
-pub(crate) fn bookmark(object: &[u8]) -> Result<WatchEvent, Fault> {
+pub(crate) fn bookmark(object: &[u8]) -> Result<WatchEvent, ObjectFault> {
     let metadata = scan::metadata(object)?;
     Ok(WatchEvent::Bookmark {
         resource_version: metadata.resource_version().to_owned(),

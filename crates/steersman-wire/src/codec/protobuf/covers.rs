@@ -1,4 +1,4 @@
-//! Whether a table knows all that a type reads.
+//! Whether the table has all fields that a type reads.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
@@ -6,23 +6,23 @@ use serde::forward_to_deserialize_any;
 
 use super::table::{Count, Field, Message, Type};
 
-/// Whether messages of the kind hold every field that `T` reads, so that nothing is lost when an object comes as protobuf.
+/// Whether the messages of a kind have every field that `T` reads, so that protobuf loses nothing.
 ///
-/// The type is asked, by having it read an object in which everything is there once: it names its fields when it begins to
-/// read. One that takes whatever comes, such as a map or `serde_json::Value`, is not covered, and neither is one that does not take
-/// what Kubernetes has there.
+/// `T` deserializes an object in which every field occurs once, and names its fields when it
+/// begins. A type that accepts anything, such as a map or `serde_json::Value`, is not covered.
+/// Neither is one that rejects what Kubernetes sends.
 pub(super) fn covers<T: DeserializeOwned>(message: &'static Message) -> bool {
     T::deserialize(Probe::One(Type::Message(message))).is_ok()
 }
 
-/// Gives a type what it could meet at some place.
+/// Deserializes to the values that a type may get at one place.
 #[derive(Clone, Copy)]
 enum Probe {
     /// One value.
     One(Type),
-    /// A list with one.
+    /// A list with one value.
     List(Type),
-    /// A map with one.
+    /// A map with one value.
     Map(Type),
 }
 
@@ -42,7 +42,7 @@ impl<'de> Deserializer<'de> for Probe {
         for field in fields {
             match message.named(field) {
                 Some(named) => known.push((*field, named.field)),
-                None if message.is_type(field) => {}
+                None if message.is_type_field(field) => {}
                 None => return Err(Problem::custom(format_args!("{name} has {field}, which no message has"))),
             }
         }
@@ -51,7 +51,7 @@ impl<'de> Deserializer<'de> for Probe {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
         match self {
-            Self::One(Type::Message(_)) => Err(Problem::custom("it takes whatever comes")),
+            Self::One(Type::Message(_)) => Err(Problem::custom("it accepts anything")),
             Self::List(kind) => visitor.visit_seq(SeqDeserializer::new(std::iter::once(Self::One(kind)))),
             Self::Map(kind) => visitor.visit_map(MapDeserializer::new(std::iter::once(("key", Self::One(kind))))),
             Self::One(Type::Bool) => visitor.visit_bool(false),

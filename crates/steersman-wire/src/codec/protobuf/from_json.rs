@@ -1,4 +1,4 @@
-//! JSON, written as messages.
+//! Writes JSON as messages.
 
 use std::fmt;
 
@@ -10,10 +10,11 @@ use super::table::{Count, Field, Message, Named, Type};
 use crate::time::{self, Precision};
 use crate::{base64, canonical_quantity};
 
-/// The message of an object, behind what is in `out`; an error if it has anything that the message cannot hold.
+/// Appends the message of an object to `out`. Fails if the object has anything that the message
+/// cannot hold.
 ///
-/// Fields that the object lacks are not in the message either, where Go would write that they are empty: whoever reads it
-/// takes one for the other.
+/// Fields that the object lacks are also missing in the message, where Go would write them as
+/// empty. Readers treat both alike.
 pub(super) fn object(message: &'static Message, json: &[u8], out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let seed = Members { message, is_object: true, out };
@@ -21,10 +22,10 @@ pub(super) fn object(message: &'static Message, json: &[u8], out: &mut Vec<u8>) 
     deserializer.end()
 }
 
-/// The fields of a message, from the members of an object.
+/// Writes the members of an object as the fields of a message.
 struct Members<'a> {
     message: &'static Message,
-    /// Whether it has a type, which is not part of the message.
+    /// Whether the object has a type, which is not part of the message.
     is_object: bool,
     out: &'a mut Vec<u8>,
 }
@@ -51,14 +52,14 @@ impl<'de> Visitor<'de> for Members<'_> {
         while let Some(name) = members.next_key::<String>()? {
             let Some(Named { path, place, field }) = message.named(&name) else {
                 let is_own_type = is_object && matches!(&*name, "apiVersion" | "kind");
-                if !is_own_type && !message.is_type(&name) {
-                    return Err(A::Error::custom("a field that is not known"));
+                if !is_own_type && !message.is_type_field(&name) {
+                    return Err(A::Error::custom("unknown field"));
                 }
                 members.next_value::<IgnoredAny>()?;
                 continue;
             };
             if seen >> place & 1 == 1 {
-                return Err(A::Error::custom("a field that is there twice"));
+                return Err(A::Error::custom("duplicate field"));
             }
             seen |= 1 << place;
             let out = if path.is_empty() { &mut *out } else { inline.at(&path) };
@@ -69,7 +70,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// What is there of the messages without a name, whose fields are found among those of the message around them.
+/// The messages without a name. Their fields are members of the object around them.
 #[derive(Default)]
 struct Inline {
     bytes: Vec<u8>,
@@ -86,7 +87,7 @@ impl Inline {
         self.within[place].1.at(rest)
     }
 
-    /// Writes the messages behind the fields of the one around them.
+    /// Appends the messages after the fields of the one around them.
     fn write(self, out: &mut Vec<u8>) {
         for (number, mut inline) in self.within {
             let mut message = std::mem::take(&mut inline.bytes);
@@ -186,7 +187,7 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// A field that is a message, which is written by `write`.
+    /// Writes a field whose message is written by `write`.
     fn message<E>(self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let mut message = Vec::new();
         write(&mut message)?;
@@ -293,7 +294,7 @@ impl<'de> Visitor<'de> for One<'_> {
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
         match self.kind {
-            // Go's time that is no time.
+            // Go's zero time.
             Type::Time | Type::MicroTime => push_bytes(self.out, self.number, b""),
             _ => return Err(E::invalid_type(Unexpected::Unit, &self)),
         }

@@ -1,4 +1,4 @@
-//! Lists, split into items.
+//! Splits lists into items.
 
 use std::sync::Arc;
 
@@ -6,33 +6,33 @@ use bytes::Bytes;
 
 use super::envelope::{self, MAGIC, RAW, TYPE_META};
 use super::pieces::{Piece, Pieces};
-use super::reader::{Reader, Value};
+use super::reader::{MessageReader, Value};
 use super::table::Message;
-use super::{Sent, key, to_json};
+use super::{ProtobufType, key, to_json};
 use crate::Strip;
-use crate::codec::object_error::{Fault, ObjectError};
+use crate::codec::object_error::{ObjectError, ObjectFault};
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, ListMeta, WireError};
+use crate::codec::{Form, Limits, ListMeta, RawItem, WireError};
 
 /// Splits a list in protobuf into its items.
 #[derive(Debug)]
 pub(crate) struct ProtobufListSplitter {
     pieces: Pieces,
     state: State,
-    /// How many bytes of the list itself are still to come.
+    /// How many bytes of the list are still to come.
     within: u64,
-    /// How many items have been seen.
+    /// How many items were read.
     items: usize,
     list: ListMeta,
-    /// What the items are.
-    items_are: Option<Sent>,
+    /// The type of the items.
+    item_type: Option<ProtobufType>,
     failed: Option<WireError>,
 }
 
-/// What comes next.
+/// What the splitter expects next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The four bytes that every body begins with.
+    /// The first four bytes of the body.
     Magic,
     /// A field of the envelope, or the end of the body.
     Envelope,
@@ -46,7 +46,7 @@ enum State {
     ListLength(u64),
     /// This field of the list.
     ListValue(u64),
-    /// What the server answered instead of a list.
+    /// A `Status` instead of a list.
     Status,
 }
 
@@ -56,7 +56,7 @@ const ITEMS: u32 = 2;
 const WITH_LENGTH: &str = "a field with a length";
 
 impl ProtobufListSplitter {
-    /// Starts on the body of a list.
+    /// Creates a splitter for the body of a list.
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             pieces: Pieces::new(limits),
@@ -64,12 +64,12 @@ impl ProtobufListSplitter {
             within: 0,
             items: 0,
             list: ListMeta::default(),
-            items_are: None,
+            item_type: None,
             failed: None,
         }
     }
 
-    fn advance(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    fn advance(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, WireError> {
         loop {
             let before = self.pieces.offset();
             let (state, item) = match self.state {
@@ -149,27 +149,27 @@ impl ProtobufListSplitter {
         let item_type = self.list.item_type();
         let Some(item_type) = item_type else { return Err(WireError::NotAList { kind: kind.clone() }) };
         let message = envelope::message(&item_type).map_err(|fault| list_meta(&fault))?;
-        // Items of which only the metadata is sent say so themselves as JSON, where others do not say their type.
+        // In JSON, items that are metadata alone have their type, while others have none.
         let type_meta = (item_type.kind == "PartialObjectMetadata").then(|| Arc::new(item_type));
-        self.items_are = Some(Sent { message, type_meta });
+        self.item_type = Some(ProtobufType { message, type_meta });
         self.within = length;
         Ok(State::List)
     }
 
-    /// Takes a field of the list, and gives it back if it is an item.
-    fn take(&mut self, field: u64, piece: Piece) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    /// Handles a field of the list, and returns it if it is an item.
+    fn take(&mut self, field: u64, piece: Piece) -> Result<Option<Result<RawItem, ObjectError>>, WireError> {
         if field == u64::from(LIST_META) {
             let meta = self.whole(piece, "metadata")?;
             self.read_meta(&meta).map_err(|fault| list_meta(&fault))?;
             return Ok(None);
         }
-        let Some(sent) = self.items_are.as_ref().filter(|_| field == u64::from(ITEMS)) else { return Ok(None) };
+        let Some(item_type) = self.item_type.as_ref().filter(|_| field == u64::from(ITEMS)) else { return Ok(None) };
         let index = self.items;
         self.items += 1;
         Ok(Some(match piece {
-            Piece::Whole(object) => Ok(Item { index, object, form: Form::Protobuf(sent.clone()) }),
+            Piece::Whole(object) => Ok(RawItem { index, object, form: Form::Protobuf(item_type.clone()) }),
             Piece::TooLarge(beginning) => {
-                let fault = Fault::TooLarge { limit: self.pieces.limit() };
+                let fault = ObjectFault::TooLarge { limit: self.pieces.limit() };
                 Err(ObjectError { index: Some(index), key: key(&beginning), fault })
             }
         }))
@@ -183,9 +183,9 @@ impl ProtobufListSplitter {
     }
 
     /// Go's `metav1.ListMeta`.
-    fn read_meta(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn read_meta(&mut self, bytes: &[u8]) -> Result<(), ObjectFault> {
         let text = |text| String::from_utf8_lossy(text).into_owned();
-        let mut reader = Reader::new(bytes);
+        let mut reader = MessageReader::new(bytes);
         while let Some(field) = reader.field()? {
             match field {
                 (2, Value::Bytes(bytes)) => self.list.resource_version = text(bytes),
@@ -198,17 +198,17 @@ impl ProtobufListSplitter {
     }
 }
 
-fn list_meta(fault: &Fault) -> WireError {
+fn list_meta(fault: &ObjectFault) -> WireError {
     WireError::ListMeta { message: fault.to_string() }
 }
 
-/// The server answered with a `Status`.
+/// The error for a body that is a `Status`.
 fn refusal(bytes: &[u8]) -> WireError {
     let status = Message::of("v1", "Status").map(|message| to_json::object(message, bytes, None, &Strip::nothing()));
     let status = status.and_then(Result::ok).and_then(|(json, _)| Status::from_json(&json).ok());
     match status {
         Some(status) => WireError::Status(Box::new(status)),
-        None => WireError::ListMeta { message: "the server's refusal cannot be read".to_owned() },
+        None => WireError::ListMeta { message: "the Status of the server cannot be read".to_owned() },
     }
 }
 
@@ -217,7 +217,7 @@ impl ProtobufListSplitter {
         self.pieces.push(chunk);
     }
 
-    pub(crate) fn next_item(&mut self) -> Result<Option<Result<Item, ObjectError>>, WireError> {
+    pub(crate) fn next_item(&mut self) -> Result<Option<Result<RawItem, ObjectError>>, WireError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -230,7 +230,7 @@ impl ProtobufListSplitter {
 
     pub(crate) fn finish(mut self) -> Result<ListMeta, WireError> {
         while self.next_item()?.is_some() {}
-        if self.state != State::Envelope || !self.pieces.is_between_values() || self.items_are.is_none() {
+        if self.state != State::Envelope || !self.pieces.is_between_values() || self.item_type.is_none() {
             let within = if self.pieces.offset() == 0 { "nothing at all" } else { "a list" };
             return Err(WireError::Truncated { length: self.pieces.offset(), within });
         }

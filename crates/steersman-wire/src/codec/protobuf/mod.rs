@@ -1,11 +1,12 @@
-//! Protobuf, as API servers speak it for the kinds that are built in.
+//! Protobuf, the second encoding of API servers for built-in kinds.
 //!
-//! It is a way to travel and nothing more: what comes as protobuf becomes JSON when it is looked at, and what is sent was
-//! JSON before. A server takes less time to write it and to read it, so that a watch tells sooner of a change, and there is
-//! less to send. Kinds that are not built in have no messages, and travel as JSON.
+//! It is used for transport only: a protobuf item becomes JSON when it is read, and objects that
+//! are sent were JSON before. A server writes and reads it faster, so watch events arrive sooner,
+//! and bodies are smaller. Other kinds have no messages and travel as JSON.
 //!
-//! `table` knows the fields of messages, `to_json` and `from_json` go from one to the other, and `list` and `watch`
-//! split bodies, in `pieces`. An object that travels alone is in an envelope, which says what it is (`envelope`).
+//! `table` has the fields of messages. `to_json` and `from_json` convert objects. `list` and
+//! `watch` split bodies with `pieces`. A single object is in an envelope with its type
+//! (`envelope`).
 
 mod covers;
 mod envelope;
@@ -24,10 +25,10 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use self::reader::{Reader, Value};
+use self::reader::{MessageReader, Value};
 use self::table::Message;
 use crate::codec::TypeMeta;
-use crate::codec::object_error::{Fault, ObjectError};
+use crate::codec::object_error::{ObjectError, ObjectFault};
 use crate::codec::outline::Outline;
 use crate::{Json, Strip};
 
@@ -39,8 +40,8 @@ pub fn has_kind(api_version: &str, kind: &str) -> bool {
     Message::of(api_version, kind).is_some()
 }
 
-/// Whether objects of a kind can travel as protobuf to somebody who reads them as `T`: the messages hold every field that `T`
-/// reads. It takes some time to find out.
+/// Whether objects of a kind can travel as protobuf to a reader of `T`: the messages have every
+/// field that `T` reads. The check takes some time.
 ///
 /// ```
 /// use steersman_wire::protobuf;
@@ -58,22 +59,22 @@ pub fn has_kind(api_version: &str, kind: &str) -> bool {
 ///
 /// assert!(protobuf::covers::<Map>("v1", "ConfigMap"));
 /// assert!(!protobuf::covers::<MapOfTomorrow>("v1", "ConfigMap"));
-/// // It takes whatever comes.
+/// // Accepts anything.
 /// assert!(!protobuf::covers::<serde_json::Value>("v1", "ConfigMap"));
 /// ```
 pub fn covers<T: DeserializeOwned>(api_version: &str, kind: &str) -> bool {
     Message::of(api_version, kind).is_some_and(covers::covers::<T>)
 }
 
-/// An object as it comes alone, in its envelope, as JSON.
+/// Converts a single object in its envelope to JSON.
 pub fn to_json(body: &[u8]) -> Result<Vec<u8>, ObjectError> {
     to_json_within(body, usize::MAX)
 }
 
-/// An object as it comes alone, in its envelope, as JSON of about so many bytes at most.
+/// Converts a single object in its envelope to JSON of at most about `bytes_max` bytes.
 ///
-/// A message of two bytes may stand for an object whose fields are all empty and yet written, so that what comes of a
-/// small body can be large.
+/// A small body can become large: a message of two bytes may stand for an object with many empty
+/// fields that JSON writes.
 pub fn to_json_within(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, ObjectError> {
     let opened = envelope::open(body)?;
     let strip = Strip::nothing();
@@ -81,10 +82,11 @@ pub fn to_json_within(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, ObjectEr
     written.map(|(json, _)| json).map_err(|fault| error(opened.raw, fault))
 }
 
-/// An object that is given as JSON, in the envelope in which it travels alone.
+/// Converts a JSON object to protobuf, in the envelope of a single object.
 ///
-/// None if it does not say its type, if the type is not built in, and if it has anything that the message cannot hold: a field of a newer
-/// release, or a text that is no time where a time should be. It is then for the server to say what it makes of the JSON.
+/// Returns `None` if the object has no type, if the type is not built in, or if the object has
+/// anything that the message cannot hold: a field of a newer release, or an invalid time. Send the
+/// JSON then, and let the server decide.
 pub fn from_json(object: &[u8]) -> Option<Vec<u8>> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -98,9 +100,9 @@ pub fn from_json(object: &[u8]) -> Option<Vec<u8>> {
     Some(envelope::wrap(&TypeMeta { api_version, kind }, &written))
 }
 
-/// An object as Go would write it as JSON after reading it: what is empty is there, or not, as Go does it, quantities and times are in their
-/// canonical forms. Two objects that mean the same to a server are the same in this form, but for the order of fields. None where
-/// [`from_json`] gives none.
+/// The object as Go writes it after reading it: empty fields are present or absent as in Go, and
+/// quantities and times are in their canonical forms. Two objects that are equal for a server are
+/// equal in this form, except for the order of fields. Returns `None` where [`from_json`] does.
 ///
 /// ```
 /// use steersman_wire::protobuf;
@@ -114,38 +116,38 @@ pub fn canonical(object: &[u8]) -> Option<Vec<u8>> {
     to_json(&from_json(object)?).ok()
 }
 
-/// What is known of an item that came as protobuf.
+/// The type of an item that arrived as protobuf.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
+pub(crate) struct ProtobufType {
     message: &'static Message,
-    /// Its type, if it came with it.
+    /// Its type meta, if it arrived with the item.
     type_meta: Option<Arc<TypeMeta>>,
 }
 
-impl Sent {
-    /// The object as JSON, without what `strip` names, and where its parts are.
+impl ProtobufType {
+    /// The object as JSON without the fields in `strip`, and its outline.
     pub(crate) fn to_json(&self, bytes: &[u8], strip: &Strip) -> Result<(Vec<u8>, Outline), ObjectError> {
         to_json::object(self.message, bytes, self.type_meta.as_deref(), strip).map_err(|fault| error(bytes, fault))
     }
 }
 
-/// The error of an object, with its key if that can be told.
+/// The error of an object, with its key if it can be read.
 #[cold]
-fn error(object: &[u8], fault: Fault) -> ObjectError {
+fn error(object: &[u8], fault: ObjectFault) -> ObjectError {
     ObjectError { index: None, key: key(object), fault }
 }
 
-/// The `namespace/name` of an object, of which the beginning is enough.
+/// The `namespace/name` of an object. Its beginning is enough.
 fn key(object: &[u8]) -> Option<String> {
-    let mut reader = Reader::new(object);
+    let mut reader = MessageReader::new(object);
     if reader.varint().ok()? != 1 << 3 | 2 {
         return None;
     }
     let length = usize::try_from(reader.varint().ok()?).ok()?;
     let metadata = &reader.rest()[..length.min(reader.rest().len())];
     let (mut name, mut namespace) = (None, None);
-    let mut metadata = Reader::within(object, metadata);
-    // What is cut off ends with an error, and what is before it is known.
+    let mut metadata = MessageReader::within(object, metadata);
+    // An object that is cut off ends with an error. The fields before it are known.
     while let Ok(Some((number, value))) = metadata.field() {
         match (number, value) {
             (1, Value::Bytes(text)) => name = std::str::from_utf8(text).ok(),

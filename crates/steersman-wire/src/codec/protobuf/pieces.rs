@@ -1,4 +1,4 @@
-//! Values that come in pieces, put together.
+//! Puts values together that arrive in pieces.
 
 use std::fmt;
 
@@ -7,29 +7,29 @@ use bytes::{Buf, Bytes};
 use crate::codec::hidden::Length;
 use crate::codec::{Limits, WireError};
 
-/// How much of a value that is too large is kept, to tell whose it is.
+/// How much of a value that is too large is kept, so that an error can name the object.
 const BEGINNING: usize = 4_096;
-/// So much room is made at once for a value that comes in pieces, however large it says it is.
+/// The largest capacity that is reserved for a value before its bytes arrive.
 const ROOM_MAX: usize = 1 << 20;
 
-/// The chunk that is being read, and the value that has begun in it or before it.
+/// The current chunk, and the value that began in it or before it.
 pub(super) struct Pieces {
     chunk: Bytes,
-    /// How many bytes have been read.
+    /// How many bytes were read.
     offset: u64,
-    value: Option<Begun>,
+    value: Option<PartialValue>,
     limit: usize,
 }
 
-/// A value that has not come to its end.
-struct Begun {
+/// A value whose end has not arrived.
+struct PartialValue {
     pieces: Vec<u8>,
-    /// How many bytes of it are still to come.
+    /// How many of its bytes are still to come.
     missing: u64,
     too_large: bool,
 }
 
-/// A value that has ended.
+/// A complete value.
 pub(super) enum Piece {
     Whole(Bytes),
     /// The beginning of a value that is larger than the limit.
@@ -64,24 +64,24 @@ impl Pieces {
         WireError::Structure { offset: self.offset, expected }
     }
 
-    /// Takes the next chunk. What has not been read of the one before stays in front of it.
+    /// Adds the next chunk after the unread rest of the one before.
     pub(super) fn push(&mut self, chunk: Bytes) {
         self.chunk = if self.chunk.is_empty() { chunk } else { [&self.chunk[..], &chunk[..]].concat().into() };
     }
 
-    /// Whether everything that has come has been read, and no value has begun.
+    /// Whether everything was read and no value has begun.
     pub(super) fn is_between_values(&self) -> bool {
         self.chunk.is_empty() && self.value.is_none()
     }
 
-    /// The next bytes, of a number that is known; none until they have all come.
+    /// The next `N` bytes. `None` until all of them have arrived.
     pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let array = *self.chunk.first_chunk::<N>()?;
         self.step(N);
         Some(array)
     }
 
-    /// The next number; none until all of it has come.
+    /// The next number. `None` until all of it has arrived.
     pub(super) fn varint(&mut self) -> Result<Option<u64>, WireError> {
         let mut number = 0_u64;
         for (place, byte) in self.chunk.iter().enumerate().take(10) {
@@ -94,13 +94,13 @@ impl Pieces {
         if self.chunk.len() >= 10 { Err(self.structure("a number")) } else { Ok(None) }
     }
 
-    /// Begins a value of so many bytes.
+    /// Begins a value of `length` bytes.
     pub(super) fn begin(&mut self, length: u64) {
         let too_large = length > self.limit as u64;
-        self.value = Some(Begun { pieces: Vec::new(), missing: length, too_large });
+        self.value = Some(PartialValue { pieces: Vec::new(), missing: length, too_large });
     }
 
-    /// Reads on in the value that has begun; none until all of it has come.
+    /// Reads on in the value. Returns `None` until all of it has arrived.
     pub(super) fn proceed(&mut self) -> Option<Piece> {
         let value = self.value.as_mut()?;
         let here = usize::try_from(value.missing).map_or(self.chunk.len(), |missing| missing.min(self.chunk.len()));
@@ -120,7 +120,7 @@ impl Pieces {
         if !ends {
             return None;
         }
-        let Begun { pieces, too_large, .. } = self.value.take()?;
+        let PartialValue { pieces, too_large, .. } = self.value.take()?;
         Some(if too_large { Piece::TooLarge(pieces) } else { Piece::Whole(pieces.into()) })
     }
 
@@ -128,7 +128,7 @@ impl Pieces {
         self.chunk.advance(length);
         self.offset += length as u64;
         if self.chunk.is_empty() {
-            // It is not held on to: who reads from the connection can use its memory again.
+            // Drops the chunk, so that the connection can reuse its memory.
             self.chunk = Bytes::new();
         }
     }

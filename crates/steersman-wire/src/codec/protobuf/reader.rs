@@ -1,41 +1,41 @@
-//! Messages, field by field.
+//! Reads messages field by field.
 
-use crate::codec::object_error::Fault;
+use crate::codec::object_error::ObjectFault;
 
-/// What has not been read of a message.
+/// A reader over the rest of a message.
 #[derive(Clone)]
-pub(super) struct Reader<'a> {
+pub(super) struct MessageReader<'a> {
     rest: &'a [u8],
-    /// Where the object begins in memory, to tell how far in something is.
+    /// The address of the object, from which offsets in faults are computed.
     origin: usize,
 }
 
-/// What a field holds, as far as that can be told without knowing the field.
+/// The value of a field, without knowledge of its type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub(super) enum Value<'a> {
-    /// A number, or true or false.
+    /// A number or a boolean.
     Varint(u64),
     /// A text, bytes or a message.
     Bytes(&'a [u8]),
-    /// A number of four or eight bytes, which no kind has.
+    /// A number of four or eight bytes. No kind has one.
     Fixed,
 }
 
-impl<'a> Reader<'a> {
-    /// A message that is an object.
+impl<'a> MessageReader<'a> {
+    /// Creates a reader of a message that is an object.
     pub(super) fn new(message: &'a [u8]) -> Self {
         Self::within(message, message)
     }
 
-    /// A message within an object.
+    /// Creates a reader of a message within an object.
     pub(super) fn within(object: &[u8], message: &'a [u8]) -> Self {
         Self { rest: message, origin: object.as_ptr() as usize }
     }
 
-    /// The next field's number and value; none at the end.
+    /// The number and value of the next field. `None` at the end.
     #[inline(always)]
-    pub(super) fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, Fault> {
+    pub(super) fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, ObjectFault> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -47,9 +47,9 @@ impl<'a> Reader<'a> {
         Ok(Some((number, if tag & 7 == 2 { Value::Bytes(self.bytes()?) } else { self.number(tag & 7)? })))
     }
 
-    /// The next value, if it is of that field again.
+    /// The next value, if it belongs to that field again.
     #[inline]
-    pub(super) fn again(&mut self, number: u32) -> Result<Option<Value<'a>>, Fault> {
+    pub(super) fn again(&mut self, number: u32) -> Result<Option<Value<'a>>, ObjectFault> {
         let before = self.rest;
         match self.field()? {
             Some((found, value)) if found == number => Ok(Some(value)),
@@ -60,9 +60,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is behind its own length.
+    /// Reads bytes that follow their length.
     #[inline(always)]
-    fn bytes(&mut self) -> Result<&'a [u8], Fault> {
+    fn bytes(&mut self) -> Result<&'a [u8], ObjectFault> {
         let length = self.varint()?;
         let split = usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length));
         let Some((bytes, rest)) = split else { return Err(self.fault("as many bytes as are announced")) };
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    fn number(&mut self, wire_type: u64) -> Result<Value<'a>, Fault> {
+    fn number(&mut self, wire_type: u64) -> Result<Value<'a>, ObjectFault> {
         let length = match wire_type {
             0 => return Ok(Value::Varint(self.varint()?)),
             1 => 8,
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
+    pub(super) fn varint(&mut self) -> Result<u64, ObjectFault> {
         // Most numbers are small.
         match self.rest {
             [byte @ ..0x80, rest @ ..] => {
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, Fault> {
+    fn long_varint(&mut self) -> Result<u64, ObjectFault> {
         let (mut number, mut shift) = (0_u64, 0);
         while let [byte, rest @ ..] = self.rest {
             self.rest = rest;
@@ -110,14 +110,14 @@ impl<'a> Reader<'a> {
         Err(self.fault("a number"))
     }
 
-    /// What is left.
+    /// The unread rest.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     #[cold]
-    pub(super) fn fault(&self, expected: &'static str) -> Fault {
-        Fault::Syntax { offset: self.rest.as_ptr() as usize - self.origin, expected }
+    pub(super) fn fault(&self, expected: &'static str) -> ObjectFault {
+        ObjectFault::Syntax { offset: self.rest.as_ptr() as usize - self.origin, expected }
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
             let mut out = Vec::new();
             push_number(&mut out, 5, number);
             push_bytes(&mut out, 1_000, b"text");
-            let mut reader = Reader::new(&out);
+            let mut reader = MessageReader::new(&out);
             assert_eq!(reader.field(), Ok(Some((5, Value::Varint(number)))));
             assert_eq!(reader.field(), Ok(Some((1_000, Value::Bytes(b"text")))));
             assert_eq!(reader.field(), Ok(None));
@@ -172,7 +172,7 @@ mod tests {
             b"\x0f",
             b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
         ] {
-            assert!(Reader::new(bytes).field().is_err(), "{bytes:?}");
+            assert!(MessageReader::new(bytes).field().is_err(), "{bytes:?}");
         }
     }
 }

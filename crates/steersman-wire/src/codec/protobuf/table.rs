@@ -1,13 +1,14 @@
-//! Which fields the messages of built-in kinds have.
+//! The fields of the messages of built-in kinds.
 //!
-//! `data/protobuf.txt` says it, in three parts between empty lines: the release that it was made of; a line for each kind,
-//! with the name of its message; and a line for each message with its fields, each as `NUMBER,"NAME":TYPE`. The name is that of
-//! JSON, and stands there as it does in JSON, behind another member. If there is none, the fields of that message are in JSON fields of the message around it. The type is that of Go, with
-//! `*` before what may be absent, `[]` before a list's items and `map:` before a map's values; `?` behind it says that Go
-//! leaves it out of JSON when it is empty.
+//! `data/protobuf.txt` has three parts, separated by empty lines: the release; a line for each kind
+//! with the name of its message; a line for each message with its fields, each as
+//! `NUMBER,"NAME":TYPE`. The name is the one in JSON, written as a member after another one.
+//! Without a name, the fields of that message are members of the JSON object around it. The type is
+//! Go's, with `*` before an optional value, `[]` before the items of a list and `map:` before the
+//! values of a map. A `?` at the end means that Go omits an empty value from JSON.
 //!
-//! It is text, and only what a program speaks of is read, when it is first spoken of: a table of everything would have to be
-//! put together by every program at its start.
+//! The table stays text, and a line is parsed when its message is first used. A table in memory
+//! would have to be built at every program start.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -17,25 +18,25 @@ use smallvec::SmallVec;
 
 static TABLE: &str = include_str!("../../../data/protobuf.txt");
 
-/// The messages that have been spoken of so far. They are never freed, and there are no more of them than lines in the table.
+/// The messages that were used so far. They are never freed; the table limits their number.
 static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Message>>> = LazyLock::new(Mutex::default);
 
 /// One message.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(super) fields: Box<[Field]>,
-    /// The place of a field among the others, by its number; [`NONE`] where no field has that number.
+    /// The index of a field by its number. [`NONE`] if no field has that number.
     by_number: Box<[u8]>,
     /// The fields that Go writes as JSON even if they are empty, a bit each.
     pub(super) always: u64,
 }
 
-/// A field, as it was found by its name in JSON.
+/// A field that was found by its name in JSON.
 #[derive(Debug)]
 pub(super) struct Named {
-    /// The numbers of the fields without a name in whose messages it is, the outermost first.
+    /// The numbers of the fields without a name that lead to it, the outermost first.
     pub(super) path: SmallVec<[u32; 2]>,
-    /// Its place among all that can be found so.
+    /// Its index among all fields with a name.
     pub(super) place: usize,
     pub(super) field: &'static Field,
 }
@@ -45,14 +46,14 @@ pub(super) struct Named {
 pub(super) struct Field {
     pub(super) number: u32,
     pub(super) count: Count,
-    /// Whether Go leaves it out of JSON when it is empty.
+    /// Whether Go omits an empty value from JSON.
     pub(super) omit_empty: bool,
     pub(super) kind: Type,
-    /// The name as it stands in JSON: a comma, the name in quotes, a colon.
+    /// The name as a JSON member after another one: a comma, the name in quotes, a colon.
     pub(super) member: &'static str,
 }
 
-/// What one value of a field is.
+/// The type of one value of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Type {
     Bool,
@@ -60,7 +61,7 @@ pub(super) enum Type {
     Int64,
     String,
     Bytes,
-    /// A message of seconds, in JSON a text.
+    /// A message with seconds; a text in JSON.
     Time,
     /// The same with microseconds.
     MicroTime,
@@ -78,11 +79,11 @@ pub(super) enum Type {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     One,
-    /// One or none, which are not the same as one that is empty.
+    /// One or none. None differs from an empty one.
     Optional,
     List,
     Map,
-    /// One message whose fields are in JSON fields of the message around it.
+    /// One message whose fields are members of the JSON object around it.
     Inline,
 }
 
@@ -91,7 +92,7 @@ const NONE: u8 = u8::MAX;
 impl Message {
     /// The message of a built-in kind.
     pub(crate) fn of(api_version: &str, kind: &str) -> Option<&'static Self> {
-        // Every version of every group has options by that name, and they are all the same.
+        // Every version of every group has the same options under that name.
         let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
         let name = kind_line(api_version, kind)?;
         Some(Self::named_message(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner), name))
@@ -120,19 +121,19 @@ impl Message {
         Self { fields, by_number: by_number.into(), always }
     }
 
-    /// The place of the field with that number.
+    /// The index of the field with that number.
     #[inline]
     pub(super) fn place(&self, number: u32) -> Option<usize> {
         self.by_number.get(number as usize).filter(|place| **place != NONE).map(|place| usize::from(*place))
     }
 
-    /// Whether a name that the message does not have is that of a type, which an object within another may say and has no use for: a message says
-    /// it in its envelope, or not at all.
-    pub(super) fn is_type(&'static self, name: &str) -> bool {
+    /// Whether an unknown name belongs to the type of an object. An object within another may have
+    /// a type in JSON; a message has it only in its envelope.
+    pub(super) fn is_type_field(&'static self, name: &str) -> bool {
         matches!(name, "apiVersion" | "kind") && self.named("metadata").is_some()
     }
 
-    /// The field with that name in JSON. There are few enough to look at each.
+    /// The field with that name in JSON. A linear search is enough for so few fields.
     pub(super) fn named(&'static self, name: &str) -> Option<Named> {
         self.find(name, &mut 0)
     }
@@ -160,7 +161,7 @@ impl Field {
         &self.member[2..self.member.len() - 2]
     }
 
-    /// A field as the table has it.
+    /// Parses a field of the table.
     fn parse(known: &mut HashMap<&'static str, &'static Message>, text: &'static str) -> Option<Self> {
         let (number, rest) = text.split_at(text.find(',')?);
         let (member, kind) = rest.split_at(rest.find(':')? + 1);
@@ -197,7 +198,7 @@ fn parts() -> (&'static str, &'static str) {
     *PARTS
 }
 
-/// The name of a kind's message.
+/// The name of the message of a kind.
 fn kind_line(api_version: &str, kind: &str) -> Option<&'static str> {
     find(parts().0, |line| {
         let mut words = line.split(' ');
@@ -213,7 +214,7 @@ fn message_line(name: &str) -> Option<&'static str> {
     Some(line[name.len()..].trim_start())
 }
 
-/// The line that `compare` finds equal, in lines in the order of `compare`.
+/// The line for which `compare` returns `Equal`. The lines are sorted by `compare`.
 fn find(lines: &'static str, compare: impl Fn(&str) -> Ordering) -> Option<&'static str> {
     let mut lines = lines;
     while !lines.is_empty() {
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(message_line("core.v1.Po"), None);
     }
 
-    /// What reading and writing take for granted. A message within itself would not even come to an end here.
+    /// Assumptions of the readers and writers. A recursive message would not even terminate here.
     #[test]
     fn messages_are_no_larger_and_no_stranger_than_the_code_can_hold() {
         for line in parts().0.lines() {

@@ -1,36 +1,38 @@
-//! Messages, written as the JSON that Go would have written.
+//! Writes messages as the JSON that Go would write.
 
-use super::reader::{Reader, Value};
+use super::reader::{MessageReader, Value};
 use super::table::{Count, Field, Message, Type};
 use crate::apimachinery::time;
 use crate::codec::TypeMeta;
 use crate::codec::base64;
 use crate::codec::json::push_text;
-use crate::codec::object_error::Fault;
+use crate::codec::object_error::ObjectFault;
 use crate::codec::outline::{LEVELS, Outline};
 use crate::codec::strip::{Cut, Node, Strip};
 
-/// Writes an object as JSON, without what `strip` names, and with its type if that is given. Where its parts are is noted on the way.
+/// Writes an object as JSON, without the fields in `strip`, with its type if it is given, and
+/// records its outline.
 ///
-/// What comes out is what the server would have sent as JSON, but for the order of fields: what is empty is there, or not, as Go
-/// does it. Fields that are not in the table, which a newer server may send, are left out.
+/// The result is what the server would send as JSON, except for the order of fields: empty fields
+/// are present or absent as in Go. Fields that are not in the table, which a newer server may send,
+/// are left out.
 pub(super) fn object(
     message: &'static Message,
     bytes: &[u8],
     type_meta: Option<&TypeMeta>,
     strip: &Strip,
-) -> Result<(Vec<u8>, Outline), Fault> {
+) -> Result<(Vec<u8>, Outline), ObjectFault> {
     object_within(message, bytes, type_meta, strip, usize::MAX)
 }
 
-/// The same, unless it takes more than about so many bytes.
+/// The same, but fails beyond about `bytes_max` bytes.
 pub(super) fn object_within(
     message: &'static Message,
     bytes: &[u8],
     type_meta: Option<&TypeMeta>,
     strip: &Strip,
     bytes_max: usize,
-) -> Result<(Vec<u8>, Outline), Fault> {
+) -> Result<(Vec<u8>, Outline), ObjectFault> {
     let out = Vec::with_capacity(bytes.len() * 2);
     let mut outline = Outline::default();
     outline.is_ascii = true;
@@ -51,9 +53,9 @@ struct Writer<'a> {
     /// The object.
     bytes: &'a [u8],
     out: Vec<u8>,
-    /// More is not written.
+    /// The limit of the output.
     bytes_max: usize,
-    /// How many objects and lists have begun and not ended.
+    /// How many objects and lists are open.
     depth: usize,
     outline: Outline,
 }
@@ -62,7 +64,7 @@ impl<'a> Writer<'a> {
     /// Begins an object or a list.
     #[inline]
     fn open(&mut self, bracket: u8) {
-        // The object's own bracket is on no level.
+        // The bracket of the object itself is on no level.
         let level = self.depth.wrapping_sub(1);
         if level < LEVELS {
             self.outline.begin(level, self.out.len());
@@ -71,7 +73,7 @@ impl<'a> Writer<'a> {
         self.out.push(bracket);
     }
 
-    /// Ends it.
+    /// Ends an object or a list.
     #[inline]
     fn close(&mut self, bracket: u8) {
         self.out.push(bracket);
@@ -82,16 +84,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn message(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
+    fn message(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), ObjectFault> {
         self.open(b'{');
         self.members(message, bytes, strip)?;
         self.close(b'}');
         Ok(())
     }
 
-    /// The fields of a message, as members of the object that has begun.
-    fn members(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), Fault> {
-        let mut reader = Reader::within(self.bytes, bytes);
+    /// Writes the fields of a message as members of the open object.
+    fn members(&mut self, message: &Message, bytes: &'a [u8], strip: Option<&Node>) -> Result<(), ObjectFault> {
+        let mut reader = MessageReader::within(self.bytes, bytes);
         if self.out.len() > self.bytes_max {
             return Err(reader.fault("an object that is smaller as JSON"));
         }
@@ -100,7 +102,8 @@ impl<'a> Writer<'a> {
             let Some(place) = message.place(number) else { continue };
             let field = &message.fields[place];
             if seen >> place & 1 == 1 {
-                // Go writes the values of a field one after the other, and only it writes these messages.
+                // Go, the only writer of these messages, writes the values of a field one after the
+                // other.
                 return Err(reader.fault("each field once"));
             }
             seen |= 1 << place;
@@ -124,14 +127,14 @@ impl<'a> Writer<'a> {
         self.absent(message, message.always & !seen, strip)
     }
 
-    /// The members of a message that in JSON belong to the one around it.
-    fn inline(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), Fault> {
-        let (Type::Message(within), Value::Bytes(bytes)) = (kind, value) else { return Err(wrong()) };
+    /// Writes the members of a message that belong to the JSON object around it.
+    fn inline(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), ObjectFault> {
+        let (Type::Message(within), Value::Bytes(bytes)) = (kind, value) else { return Err(wrong_type()) };
         self.members(within, bytes, strip)
     }
 
-    /// Fields that are not in the message, and yet are in JSON.
-    fn absent(&mut self, message: &Message, mut places: u64, strip: Option<&Node>) -> Result<(), Fault> {
+    /// Writes fields that are absent from the message and present in JSON.
+    fn absent(&mut self, message: &Message, mut places: u64, strip: Option<&Node>) -> Result<(), ObjectFault> {
         while places != 0 {
             let place = places.trailing_zeros() as usize;
             places &= places - 1;
@@ -156,15 +159,15 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn list(&mut self, field: &Field, first: Value<'a>, reader: &mut Reader<'a>) -> Result<(), Fault> {
+    fn list(&mut self, field: &Field, first: Value<'a>, reader: &mut MessageReader<'a>) -> Result<(), ObjectFault> {
         self.name(field.member);
         self.open(b'[');
         let mut next = Some(first);
         while let Some(value) = next {
             match (field.kind, value) {
-                // Numbers may come all in one.
+                // Numbers may be packed.
                 (Type::Bool | Type::Int32 | Type::Int64, Value::Bytes(bytes)) => {
-                    let mut numbers = Reader::within(self.bytes, bytes);
+                    let mut numbers = MessageReader::within(self.bytes, bytes);
                     while !numbers.rest().is_empty() {
                         self.separate();
                         self.value(field.kind, Value::Varint(numbers.varint()?), None)?;
@@ -185,16 +188,16 @@ impl<'a> Writer<'a> {
         &mut self,
         field: &Field,
         first: Value<'a>,
-        reader: &mut Reader<'a>,
+        reader: &mut MessageReader<'a>,
         strip: Option<&Node>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ObjectFault> {
         self.name(field.member);
         self.open(b'{');
         let mut next = Some(first);
         while let Some(entry) = next {
-            let Value::Bytes(entry) = entry else { return Err(wrong()) };
+            let Value::Bytes(entry) = entry else { return Err(wrong_type()) };
             let (mut key, mut value) = (&b""[..], None);
-            let mut entry = Reader::within(self.bytes, entry);
+            let mut entry = MessageReader::within(self.bytes, entry);
             while let Some(found) = entry.field()? {
                 match found {
                     (1, Value::Bytes(bytes)) => key = bytes,
@@ -216,7 +219,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn value(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), Fault> {
+    fn value(&mut self, kind: Type, value: Value<'a>, strip: Option<&Node>) -> Result<(), ObjectFault> {
         match (kind, value) {
             (Type::Bool, Value::Varint(number)) => {
                 self.out.extend_from_slice(if number == 0 { b"false" } else { b"true" });
@@ -234,7 +237,7 @@ impl<'a> Writer<'a> {
             (Type::IntOrString, Value::Bytes(message)) => self.int_or_string(message)?,
             (Type::Raw, Value::Bytes(message)) => self.raw(message)?,
             (Type::Strings, Value::Bytes(message)) => {
-                let mut reader = Reader::within(self.bytes, message);
+                let mut reader = MessageReader::within(self.bytes, message);
                 self.open(b'[');
                 while let Some(field) = reader.field()? {
                     if let (1, Value::Bytes(text)) = field {
@@ -247,14 +250,14 @@ impl<'a> Writer<'a> {
             (Type::Message(within), Value::Bytes(message)) => {
                 self.message(within, message, strip)?;
             }
-            _ => return Err(wrong()),
+            _ => return Err(wrong_type()),
         }
         Ok(())
     }
 
-    /// The first field of a message, which is a text or bytes.
-    fn first_bytes(&self, message: &'a [u8]) -> Result<&'a [u8], Fault> {
-        let mut reader = Reader::within(self.bytes, message);
+    /// The first field of a message, if it is a text or bytes.
+    fn first_bytes(&self, message: &'a [u8]) -> Result<&'a [u8], ObjectFault> {
+        let mut reader = MessageReader::within(self.bytes, message);
         let mut found = &b""[..];
         while let Some(field) = reader.field()? {
             if let (1, Value::Bytes(bytes)) = field {
@@ -264,8 +267,8 @@ impl<'a> Writer<'a> {
         Ok(found)
     }
 
-    fn time(&mut self, message: &[u8], with_micros: bool) -> Result<(), Fault> {
-        let mut reader = Reader::within(self.bytes, message);
+    fn time(&mut self, message: &[u8], with_micros: bool) -> Result<(), ObjectFault> {
+        let mut reader = MessageReader::within(self.bytes, message);
         let (mut seconds, mut nanos) = (0, 0_i32);
         while let Some(field) = reader.field()? {
             match field {
@@ -275,7 +278,7 @@ impl<'a> Writer<'a> {
             }
         }
         if message.is_empty() || seconds == time::ZERO {
-            // Go's time that is no time.
+            // Go's zero time.
             self.out.extend_from_slice(b"null");
             return Ok(());
         }
@@ -286,8 +289,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn int_or_string(&mut self, message: &[u8]) -> Result<(), Fault> {
-        let mut reader = Reader::within(self.bytes, message);
+    fn int_or_string(&mut self, message: &[u8]) -> Result<(), ObjectFault> {
+        let mut reader = MessageReader::within(self.bytes, message);
         let (mut is_text, mut number, mut text) = (false, 0, &b""[..]);
         while let Some(field) = reader.field()? {
             match field {
@@ -305,29 +308,30 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// JSON that is part of a message. It must be JSON, or what is around it would be none either.
-    fn raw(&mut self, message: &'a [u8]) -> Result<(), Fault> {
+    /// Writes JSON that is part of a message. It must be valid, or the whole object would be
+    /// invalid.
+    fn raw(&mut self, message: &'a [u8]) -> Result<(), ObjectFault> {
         let raw = self.first_bytes(message)?;
         if raw.is_empty() {
             self.out.extend_from_slice(b"null");
             return Ok(());
         }
         if serde_json::from_slice::<serde::de::IgnoredAny>(raw).is_err() {
-            return Err(Reader::within(self.bytes, raw).fault("JSON"));
+            return Err(MessageReader::within(self.bytes, raw).fault("JSON"));
         }
         self.outline.is_ascii &= raw.is_ascii();
         self.out.extend_from_slice(raw);
         Ok(())
     }
 
-    /// The name of a member, with the comma before it unless it is the first.
+    /// Writes the name of a member, with a comma before it unless it is the first.
     #[inline]
     fn name(&mut self, member: &str) {
         let from = usize::from(self.out.last() == Some(&b'{'));
         self.out.extend_from_slice(&member.as_bytes()[from..]);
     }
 
-    /// A comma, unless what comes next is the first.
+    /// Writes a comma, unless the next element is the first.
     fn separate(&mut self) {
         if !matches!(self.out.last(), Some(b'{' | b'[')) {
             self.out.push(b',');
@@ -339,9 +343,9 @@ impl<'a> Writer<'a> {
         let _ = serde_json::to_writer(&mut self.out, &number);
     }
 
-    /// A text, in which what is no UTF-8 is replaced, as it is when Go writes JSON.
+    /// Writes a text. Invalid UTF-8 is replaced, as Go does when it writes JSON.
     fn text(&mut self, text: &[u8]) {
-        // Without stopping at the first, so that the compiler can look at many at once.
+        // Without an early exit, so that the compiler can vectorise the loop.
         let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\' || byte > 0x7e;
         if text.iter().fold(false, |found, byte| found | is_special(*byte)) {
             self.outline.is_ascii &= text.is_ascii();
@@ -355,7 +359,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether Go takes the value for empty.
+/// Whether the value is empty in Go.
 fn is_empty(value: Value<'_>) -> bool {
     match value {
         Value::Varint(number) => number == 0,
@@ -364,7 +368,7 @@ fn is_empty(value: Value<'_>) -> bool {
     }
 }
 
-/// The value of a map's entry that has none.
+/// The value of a map entry that has none.
 fn empty(kind: Type) -> Value<'static> {
     match kind {
         Type::Bool | Type::Int32 | Type::Int64 => Value::Varint(0),
@@ -372,6 +376,6 @@ fn empty(kind: Type) -> Value<'static> {
     }
 }
 
-fn wrong() -> Fault {
-    Fault::Syntax { offset: 0, expected: "a value of the field's type" }
+fn wrong_type() -> ObjectFault {
+    ObjectFault::Syntax { offset: 0, expected: "a value of the field's type" }
 }

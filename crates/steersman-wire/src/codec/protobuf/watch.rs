@@ -1,34 +1,34 @@
-//! Watch streams, split into events.
+//! Splits watch streams into events.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::pieces::{Piece, Pieces};
-use super::reader::{Reader, Value};
+use super::reader::{MessageReader, Value};
 use super::table::Message;
-use super::{Sent, envelope, error, to_json};
+use super::{ProtobufType, envelope, error, to_json};
 use crate::Strip;
 use crate::codec::json::bookmark;
-use crate::codec::object_error::{Fault, ObjectError};
+use crate::codec::object_error::{ObjectError, ObjectFault};
 use crate::codec::status::Status;
-use crate::codec::{Form, Item, Limits, TypeMeta, WatchEvent, WireError};
+use crate::codec::{Form, Limits, RawItem, TypeMeta, WatchEvent, WireError};
 
 /// Splits a watch stream in protobuf into its events.
 ///
-/// Each event has its length in front of it, in four bytes, so that one that cannot be read is passed over.
+/// Each event follows its length, which takes four bytes, so an invalid event can be skipped.
 #[derive(Debug)]
 pub(crate) struct ProtobufWatchSplitter {
     pieces: Pieces,
-    /// How many events have been seen.
+    /// How many events were read.
     events: usize,
     within: bool,
-    /// What the last object was, which the next one will be as well.
+    /// The type of the last object. The next one usually has the same.
     last: Option<(Arc<TypeMeta>, &'static Message)>,
 }
 
 impl ProtobufWatchSplitter {
-    /// Starts on the body of a watch.
+    /// Creates a splitter for the body of a watch.
     pub(crate) fn new(limits: Limits) -> Self {
         Self { pieces: Pieces::new(limits), events: 0, within: false, last: None }
     }
@@ -43,13 +43,13 @@ impl ProtobufWatchSplitter {
         self.within = false;
         Some(match piece {
             Piece::Whole(frame) => self.event(&frame),
-            Piece::TooLarge(_) => Err(Fault::TooLarge { limit: self.pieces.limit() }.into()),
+            Piece::TooLarge(_) => Err(ObjectFault::TooLarge { limit: self.pieces.limit() }.into()),
         })
     }
 
     fn event(&mut self, frame: &Bytes) -> Result<WatchEvent, ObjectError> {
         let (kind, object) = parts(frame)?;
-        let Some(object) = object else { return Err(Fault::Event { found: "no object".to_owned() }.into()) };
+        let Some(object) = object else { return Err(ObjectFault::Event { found: "no object".to_owned() }.into()) };
         let opened = envelope::open(object)?;
         let raw = frame.slice_ref(opened.raw);
         let message = self.message(opened.type_meta).map_err(|fault| error(&raw, fault))?;
@@ -59,7 +59,11 @@ impl ProtobufWatchSplitter {
         };
         let item = || {
             let type_meta = self.last.as_ref().map(|(type_meta, _)| Arc::clone(type_meta));
-            Item { index: self.events, object: raw.clone(), form: Form::Protobuf(Sent { message, type_meta }) }
+            RawItem {
+                index: self.events,
+                object: raw.clone(),
+                form: Form::Protobuf(ProtobufType { message, type_meta }),
+            }
         };
         match kind {
             b"ADDED" => Ok(WatchEvent::Added(item())),
@@ -67,17 +71,17 @@ impl ProtobufWatchSplitter {
             b"DELETED" => Ok(WatchEvent::Deleted(item())),
             b"BOOKMARK" => bookmark(&json()?).map_err(|fault| error(&raw, fault)),
             b"ERROR" => Status::from_json(&json()?).map(WatchEvent::Error).map_err(|fault| {
-                Fault::Decode { message: fault.to_string(), line: fault.line(), column: fault.column() }.into()
+                ObjectFault::Decode { message: fault.to_string(), line: fault.line(), column: fault.column() }.into()
             }),
-            b"" => Err(error(&raw, Fault::Event { found: "no type".to_owned() })),
+            b"" => Err(error(&raw, ObjectFault::Event { found: "no type".to_owned() })),
             other => {
                 let found = format!("the type {:?}", String::from_utf8_lossy(other));
-                Err(error(&raw, Fault::Event { found }))
+                Err(error(&raw, ObjectFault::Event { found }))
             }
         }
     }
 
-    fn message(&mut self, type_meta: TypeMeta) -> Result<&'static Message, Fault> {
+    fn message(&mut self, type_meta: TypeMeta) -> Result<&'static Message, ObjectFault> {
         if let Some((last, message)) = &self.last
             && **last == type_meta
         {
@@ -90,14 +94,14 @@ impl ProtobufWatchSplitter {
 }
 
 /// The type and the object of an event.
-fn parts(event: &[u8]) -> Result<(&[u8], Option<&[u8]>), Fault> {
+fn parts(event: &[u8]) -> Result<(&[u8], Option<&[u8]>), ObjectFault> {
     let (mut kind, mut object) = (&b""[..], None);
-    let mut reader = Reader::new(event);
+    let mut reader = MessageReader::new(event);
     while let Some(field) = reader.field()? {
         match field {
             (1, Value::Bytes(text)) => kind = text,
             (2, Value::Bytes(message)) => {
-                let mut raw = Reader::within(event, message);
+                let mut raw = MessageReader::within(event, message);
                 while let Some(field) = raw.field()? {
                     if let (1, Value::Bytes(bytes)) = field {
                         object = Some(bytes);

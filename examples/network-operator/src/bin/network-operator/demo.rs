@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{CustomResourceExt, ResourceExt};
 use network_operator::{Network, Phase};
 use neutron::{NetworkChange, NetworkFilter, Neutron};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use steersman::{Api, Client, Config, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use steersman::client::{Api, Config, DeleteParams, ListParams, PatchParams, PostParams};
+use steersman::{Client, Patch};
+use steersman::{CustomResourceExt, ResourceExt};
 use steersman_apiserver::{ApiServer, KubeconfigFile, Serving};
 
 const BLUE: &str = include_str!("../../../samples/blue.yaml");
@@ -121,7 +122,7 @@ pub(crate) async fn clean_up(client: &Client) -> Result<()> {
 
 async fn create<K>(api: &Api<K>, sample: &str) -> Result<()>
 where
-    K: kube::Resource + serde::Serialize + DeserializeOwned,
+    K: steersman::Resource + serde::Serialize + DeserializeOwned,
 {
     let value: Value = serde_saphyr::from_str(sample).context("a sample is no YAML")?;
     let object: K = serde_json::from_value(value).context("a sample is not of its kind")?;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use kube::CustomResourceExt;
 use network_operator::{Network, Operator, Options, cluster_id};
 use neutron::embedded::EmbeddedNeutron;
 use neutron::{Auth, Neutron};
+use steersman::CustomResourceExt;
+use steersman::client::Config;
 use steersman::client::config_from_flags;
-use steersman::{Client, Config, shutdown_signal};
+use steersman::{Client, shutdown_signal};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -24,6 +25,8 @@ mod screen;
 mod watch;
 
 fn main() -> ExitCode {
+    // Before any thread: the setting is for the whole process.
+    steersman::cache::release_freed_memory();
     let args = Args::parse();
     let result = tokio::runtime::Runtime::new()
         .context("cannot start threads")

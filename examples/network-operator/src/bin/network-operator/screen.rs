@@ -69,7 +69,7 @@ impl Screen {
             Level::ERROR | Level::WARN => true,
             Level::INFO => ours,
             // That a reconcile has ended well.
-            Level::DEBUG => metadata.target() == "steersman_runtime::layers",
+            Level::DEBUG => metadata.target() == "steersman_runtime::layer",
             Level::TRACE => false,
         }
     }

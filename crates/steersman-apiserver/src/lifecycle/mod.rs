@@ -1,0 +1,9 @@
+//! What follows from a write or a deletion: owners and their dependents, namespaces, storage in use,
+//! graceful deletion of Pods.
+
+pub(crate) mod dependents;
+pub(crate) mod garbage;
+pub(crate) mod grace;
+mod namespace;
+pub(crate) mod ownership;
+pub(crate) mod protection;

@@ -1,0 +1,19 @@
+//! What a request asks for: who sends it, what its path, query and headers name, what its body
+//! holds, and how much work it may cause.
+
+pub(crate) mod body;
+pub(crate) mod budget;
+mod context;
+pub(crate) mod delete_options;
+pub(crate) mod identity;
+pub(crate) mod negotiation;
+pub(crate) mod patch_request;
+pub(crate) mod protobuf;
+mod route;
+mod selection;
+pub(crate) mod write_options;
+pub(crate) mod yaml;
+
+pub(crate) use self::context::{HttpRequest, RequestContext};
+pub(crate) use self::route::{Query, ResourceRequest, Route, Verb};
+pub(crate) use self::selection::Selection;

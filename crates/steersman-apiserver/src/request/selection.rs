@@ -1,0 +1,76 @@
+//! Which objects a list or a watch asks for.
+
+use steersman_wire::{FieldSelector, LabelSelector};
+
+use crate::request::budget;
+use crate::request::{Query, ResourceRequest};
+use crate::response::status::Status;
+use crate::rules::kinds::Kind;
+use crate::store::object::Object;
+
+/// Which objects a list or a watch is about.
+pub(crate) struct Selection {
+    namespace: Option<String>,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    pub(crate) fn new(request: &ResourceRequest, query: &Query) -> Result<Self, Status> {
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default());
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default());
+        let mut fields = fields.map_err(|error| Status::bad_request(error.to_string()))?;
+        if !request.name.is_empty() {
+            // A watch of one object by its path.
+            fields = FieldSelector::parse(&format!("metadata.name={}", request.name))
+                .map_err(|error| Status::bad_request(error.to_string()))?;
+        }
+        Ok(Self {
+            namespace: Some(request.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            labels: labels.map_err(|error| Status::bad_request(error.to_string()))?,
+            fields,
+        })
+    }
+
+    /// Refuses fields that the kind does not select by.
+    pub(crate) fn check_fields(&self, kind: &Kind) -> Result<(), Status> {
+        for requirement in self.fields.requirements() {
+            let field = requirement.field.as_str();
+            let known = field == "metadata.name"
+                || (field == "metadata.namespace" && kind.namespaced)
+                || kind.selectable.iter().any(|selectable| **selectable == *field);
+            if !known {
+                // Kinds with fields of their own have a list of their own, with other words.
+                let text = if !kind.selectable.is_empty() || !kind.is_built_in() {
+                    format!("field label not supported: {field}")
+                } else {
+                    let quoted = steersman_wire::quote(field);
+                    format!("{quoted} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+                };
+                return Err(Status::bad_request(text));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| *object.key().namespace == *namespace)
+            && self.labels.matches(|label| {
+                budget::step(1);
+                object.label(label)
+            })
+            && self.fields.matches(|field| {
+                budget::step(1);
+                object.field(field)
+            })
+    }
+
+    /// How many requirements an object is compared with.
+    pub(crate) fn requirements(&self) -> usize {
+        self.labels.requirements().len() + self.fields.requirements().len()
+    }
+}

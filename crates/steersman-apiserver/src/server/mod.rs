@@ -1,0 +1,321 @@
+//! The server: a service that answers requests.
+
+mod dispatch;
+#[cfg(test)]
+pub(crate) mod test_paths;
+mod weight;
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::json;
+
+use self::dispatch::error_response;
+pub(crate) use self::weight::Weight;
+use crate::clock;
+use crate::request::budget;
+use crate::request::identity::Identity;
+use crate::request::{HttpRequest, Query, RequestContext, ResourceRequest, Verb};
+use crate::response::form::Form;
+use crate::response::status::Status;
+use crate::response::{self, Body};
+use crate::rules::custom::Customs;
+use crate::rules::kinds::{Kind, builtin};
+use crate::serve::BodyTimeout;
+use crate::store::addresses::Pool;
+use crate::store::{Retention, Store};
+use steersman_world::World;
+
+/// A larger body is refused, as the real server does.
+pub(crate) const BODY_MAX: usize = 3 << 20;
+/// The namespaces of every cluster. The first three cannot be deleted.
+pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// A Kubernetes API server. Clones are the same server; two servers share nothing.
+///
+/// It is a [`tower::Service`]: give it to `kube_client::Client::new` and the client calls it with no socket between.
+#[derive(Clone)]
+pub struct ApiServer {
+    pub(crate) shared: Arc<Shared>,
+    /// Who asks when a request does not say so.
+    identity: Arc<Identity>,
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) world: World,
+    pub(crate) store: Store,
+    pub(crate) customs: Customs,
+    pub(crate) addresses: Mutex<Pool>,
+    /// How many requests and watches have ended in a panic.
+    panics: AtomicU64,
+    /// How many requests a handler has begun with.
+    #[cfg(test)]
+    pub(crate) begun: AtomicU64,
+    /// The threads that events of watches were encoded on.
+    #[cfg(test)]
+    pub(crate) encoders: Mutex<Vec<std::thread::ThreadId>>,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("revision", &self.shared.store.revision()).finish_non_exhaustive()
+    }
+}
+
+impl Default for ApiServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ApiServer {
+    /// A server with the namespaces that every cluster has, and nothing else.
+    pub fn new() -> Self {
+        Self::with_world(World::system())
+    }
+
+    /// A server that takes creation timestamps, uids and generated names from `world`.
+    pub fn with_world(world: World) -> Self {
+        let shared = Arc::new(Shared {
+            world,
+            store: Store::new(Retention::default()),
+            customs: Customs::default(),
+            addresses: Mutex::default(),
+            panics: AtomicU64::new(0),
+            #[cfg(test)]
+            begun: AtomicU64::new(0),
+            #[cfg(test)]
+            encoders: Mutex::default(),
+        });
+        shared.create_first_namespaces();
+        Self { shared, identity: Arc::new(Identity::admin()) }
+    }
+
+    /// The same server, which takes requests in process to come from `identity` unless they carry another one.
+    #[must_use]
+    pub fn acting_as(&self, identity: Identity) -> Self {
+        Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
+    pub fn compact(&self) {
+        self.shared.store.compact(self.shared.store.revision());
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Display,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            let received = server.receive(request).await;
+            Ok(server.respond(received))
+        })
+    }
+}
+
+/// A request with all of its body, or why that could not be read.
+pub(crate) struct Received {
+    parts: Parts,
+    body: Result<Bytes, BodyError>,
+}
+
+enum BodyError {
+    Refused(Status),
+    CaughtPanic(CaughtPanic),
+}
+
+/// A panic that was caught. The response to its request has it as an extension, for the log.
+#[derive(Clone, Debug)]
+pub(crate) struct CaughtPanic {
+    /// How many there have been, with this one.
+    pub(crate) count: u64,
+    pub(crate) message: String,
+}
+
+impl ApiServer {
+    /// Reads the body of a request. A panic in the body is an error of the request, not of the caller.
+    pub(crate) async fn receive<B>(&self, request: Request<B>) -> Received
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let body = match AssertUnwindSafe(read(body)).catch_unwind().await {
+            Ok(body) => body.map_err(BodyError::Refused),
+            Err(panic) => Err(BodyError::CaughtPanic(self.shared.count_panic(&*panic))),
+        };
+        Received { parts, body }
+    }
+
+    /// Answers a request. This never waits, and a panic in it is answered with 500.
+    pub(crate) fn respond(&self, received: Received) -> Response<Body> {
+        let Received { mut parts, body } = received;
+        #[cfg(test)]
+        self.shared.begun.fetch_add(1, Ordering::Relaxed);
+        let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&self.identity));
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let handle = |body: Bytes| {
+            let request = HttpRequest {
+                method: &parts.method,
+                path: parts.uri.path(),
+                query: &query,
+                headers: &parts.headers,
+                body: &body,
+            };
+            let identity = identity.impersonating(&request)?;
+            let response = self.shared.handle(&identity, &request);
+            // What was found before the end of the work is not what is wrong with the request.
+            response.map_err(|status| budget::check().err().unwrap_or(status))
+        };
+        let (response, cost) = budget::metered(|| match body {
+            Ok(body) => std::panic::catch_unwind(AssertUnwindSafe(|| handle(body)))
+                .map_err(|panic| self.shared.count_panic(&*panic)),
+            Err(BodyError::Refused(status)) => Ok(Err(status)),
+            Err(BodyError::CaughtPanic(panicked)) => Err(panicked),
+        });
+        let refused = |status: Status| error_response(&status, &query, &parts.headers);
+        let mut response = match response {
+            Ok(response) => response.unwrap_or_else(refused),
+            Err(panicked) => {
+                let mut response = refused(Status::panicked());
+                response.extensions_mut().insert(panicked);
+                response
+            }
+        };
+        response.extensions_mut().insert(cost);
+        if parts.method == Method::HEAD { response::without_body(response) } else { response }
+    }
+
+    /// How many requests have ended in a panic, which is a fault of this server. Each was answered with 500.
+    pub fn panics(&self) -> u64 {
+        self.shared.panics.load(Ordering::Relaxed)
+    }
+}
+
+async fn read<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, BODY_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Status::too_large(format!("Request entity too large: limit is {BODY_MAX}")))
+        }
+        Err(error) if error.is::<BodyTimeout>() => Err(Status::timeout(error.to_string())),
+        Err(error) => Err(Status::bad_request(error.to_string())),
+    }
+}
+
+impl Shared {
+    /// Counts a panic.
+    pub(crate) fn count_panic(&self, panic: &(dyn Any + Send)) -> CaughtPanic {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        let count = self.panics.fetch_add(1, Ordering::Relaxed) + 1;
+        CaughtPanic { count, message: text.to_owned() }
+    }
+
+    /// The kind that is served there.
+    pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
+        builtin().resource(group, version, plural).cloned().or_else(|| self.customs.kind(group, version, plural))
+    }
+
+    /// The time, as objects have it.
+    pub(crate) fn now(&self) -> String {
+        clock::rfc3339(self.seconds())
+    }
+
+    /// The time in seconds since 1970.
+    pub(crate) fn seconds(&self) -> u64 {
+        u64::try_from(self.world.now().as_second()).unwrap_or_default()
+    }
+
+    fn create_first_namespaces(&self) {
+        let kind = self.kind("", "v1", "namespaces").expect("there are namespaces");
+        for name in FIRST_NAMESPACES {
+            let target = ResourceRequest {
+                verb: Verb::Create,
+                group: String::new(),
+                version: "v1".to_owned(),
+                plural: kind.plural.clone(),
+                namespace: String::new(),
+                name: String::new(),
+                subresource: String::new(),
+            };
+            let body = json!({"metadata": {"name": name}}).to_string().into();
+            let request = RequestContext {
+                identity: &Identity::admin(),
+                kind: &kind,
+                target: &target,
+                query: &Query::default(),
+                headers: &HeaderMap::new(),
+                body: &body,
+                form: Form::Whole,
+            };
+            let created = self.create(&request);
+            debug_assert!(created.is_ok(), "{name}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tower::Service;
+
+    use super::*;
+
+    /// A body that panics when it is read.
+    struct Broken;
+
+    impl http_body::Body for Broken {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+            panic!("as the test wants")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_in_process_too() {
+        let mut server = ApiServer::new();
+        let Ok(response) = server.call(Request::post("/api/v1/namespaces").body(Broken).unwrap()).await;
+        assert_eq!(response.status(), 500);
+        let Ok(response) = server.call(Request::get("/panic").body(http_body_util::Empty::new()).unwrap()).await;
+        assert_eq!(response.status(), 500);
+        assert_eq!(server.panics(), 2);
+    }
+}

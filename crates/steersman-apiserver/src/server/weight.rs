@@ -1,0 +1,82 @@
+//! How much work a request may take, which decides on which thread a socket serves it.
+
+use http::{HeaderMap, Method};
+
+use super::{ApiServer, Received};
+use crate::request::negotiation::{self, Encoding};
+use crate::request::{Query, Route, Verb};
+use crate::response::form::{self, Accepted, Form};
+use crate::rules::convert;
+use crate::verbs::scale::SCALE;
+
+/// The body of a large write.
+const LARGE_BODY: usize = 16 << 10;
+/// The same of a patch, whose operations each may touch a whole object.
+const LARGE_PATCH: usize = 2 << 10;
+/// A list with a longer query is not light: each requirement of a selector is held against each object.
+const LIGHT_QUERY_MAX: usize = 1 << 10;
+/// Discovery of more definitions is not light.
+const LIGHT_DISCOVERY_MAX: usize = 256;
+
+/// Where a request is answered on a socket. In process all are answered inline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// By the thread of its connection: the answer is there already, or is made step by step as it is sent.
+    Light,
+    /// The answer is made of stored objects, which may be many.
+    Read,
+    /// The request is small. What it does to stored objects, or sets off, may be not.
+    SmallWrite,
+    LargeWrite,
+}
+
+impl ApiServer {
+    /// How much a request may take, as far as that can be told without a look at stored objects.
+    pub(crate) fn weight(&self, Received { parts, body }: &Received) -> Weight {
+        // A request that is refused before anything is done is light.
+        let Ok(body) = body else { return Weight::Light };
+        let (method, headers) = (&parts.method, &parts.headers);
+        if body.len() >= if method == Method::PATCH { LARGE_PATCH } else { LARGE_BODY } {
+            return Weight::LargeWrite;
+        }
+        let text = parts.uri.query().unwrap_or_default();
+        let query = Query::parse(text);
+        let (request, kind) = match Route::parse(method, parts.uri.path(), &query) {
+            Err(_) | Ok(Route::Other(_)) => return Weight::Light,
+            Ok(Route::Resource(request)) => match self.shared.kind(&request.group, &request.version, &request.plural) {
+                Some(kind) => (request, kind),
+                None => return Weight::Light,
+            },
+            Ok(_) if is_rewritten(&query, headers) => return Weight::Read,
+            Ok(_) if self.shared.customs.len() > LIGHT_DISCOVERY_MAX => return Weight::Read,
+            Ok(_) => return Weight::Light,
+        };
+        let is_made = || {
+            request.subresource == SCALE
+                || is_rewritten(&query, headers)
+                || convert::served(&kind).is_some()
+                || !self.shared.customs.are_seen_as_stored(&kind)
+        };
+        let is_whole = || {
+            let accepted = Accepted::read(negotiation::accept(headers), false);
+            accepted.is_ok_and(|accepted| matches!(accepted.form, Form::Whole))
+        };
+        let is_long = || self.shared.store.is_long(&kind.id());
+        match request.verb {
+            Verb::Watch if is_long() => Weight::Read,
+            Verb::Watch => Weight::Light,
+            Verb::Get if is_made() => Weight::Read,
+            Verb::Get => Weight::Light,
+            Verb::List if is_made() || text.len() > LIGHT_QUERY_MAX || !is_whole() || is_long() => Weight::Read,
+            Verb::List => Weight::Light,
+            _ => Weight::SmallWrite,
+        }
+    }
+}
+
+/// Whether an answer is parsed and written again in the way the client reads.
+fn is_rewritten(query: &Query, headers: &HeaderMap) -> bool {
+    negotiation::negotiate(negotiation::accept(headers), form::is_served).is_some_and(|negotiated| {
+        negotiated.encoding == Encoding::Yaml || negotiation::is_pretty(query, headers, &negotiated)
+    })
+}

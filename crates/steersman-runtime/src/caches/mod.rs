@@ -1,0 +1,425 @@
+//! The manager's caches: one informer for each kind.
+
+mod missing_namespaces;
+mod selection;
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use steersman_cache::{
+    Index, Informer, InformerMetrics, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus,
+    SharedInformerFactory, StorageOptions,
+};
+use steersman_client::Client;
+use steersman_wire::{FieldSelector, LabelSelector, Metadata, SelectorError, Strip};
+
+use crate::error::{Error, NotCached};
+use crate::kind::{Identity, Kind};
+
+pub(crate) use selection::{Selected, selected_values};
+
+/// Longer than any process runs.
+pub(crate) const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// The informers of a manager. A kind is declared once, by whoever wants it first; the others share it.
+pub(crate) struct Caches {
+    client: Client,
+    factory: SharedInformerFactory,
+    entries: Mutex<Vec<Arc<CacheEntry>>>,
+    /// The number of the next one.
+    next: AtomicUsize,
+}
+
+/// Who wants a cache.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum User<'a> {
+    /// Whoever set up the manager, for all.
+    Manager,
+    /// A controller, for itself.
+    Controller(&'a str),
+}
+
+/// An informer, and what is known of it.
+pub(crate) struct CacheHandle<K> {
+    pub(crate) informer: Informer<K>,
+    pub(crate) entry: Arc<CacheEntry>,
+}
+
+impl<K> Clone for CacheHandle<K> {
+    fn clone(&self) -> Self {
+        Self { informer: self.informer.clone(), entry: self.entry.clone() }
+    }
+}
+
+/// A kind that has been declared, whose new indexes are still missing.
+#[must_use = "the indexes are not there before finish()"]
+pub(crate) struct Declaration<K> {
+    handle: CacheHandle<K>,
+    in_use: Option<InUse>,
+    indexes: Vec<(String, Index<K>)>,
+}
+
+impl<K: Object> Declaration<K> {
+    /// Adds the indexes. Their functions may take their time: call it without any lock.
+    pub(crate) fn finish(self) -> Result<(CacheHandle<K>, Option<InUse>), Error> {
+        for (name, index) in self.indexes {
+            self.handle.informer.add_index(&name, index)?;
+        }
+        Ok((self.handle, self.in_use))
+    }
+}
+
+/// Who has this watches the cache, which is not to be taken away from under it.
+pub(crate) type InUse = Arc<str>;
+
+/// An informer and what it is for.
+pub(crate) struct CacheEntry {
+    /// Which one it is among the informers of the manager.
+    pub(crate) number: usize,
+    pub(crate) identity: Identity,
+    scope: Scope,
+    /// The controller that declared it for itself, and not for all.
+    by: Option<String>,
+    /// Its objects are not whole: that is, less so than by default.
+    is_lossy: bool,
+    users: Mutex<Vec<Weak<str>>>,
+    labels: Option<LabelSelector>,
+    fields: Option<FieldSelector>,
+    informer: Box<dyn Any + Send + Sync>,
+    lookup: Box<dyn MetadataLookup>,
+    /// Looks for namespaces that do not exist, once the informer runs.
+    hint: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+/// Which objects of its kind an informer keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Scope {
+    namespaces: Vec<String>,
+    labels: Option<String>,
+    fields: Option<String>,
+}
+
+/// What can be seen of an informer without knowing its type.
+pub(crate) trait MetadataLookup: Send + Sync {
+    fn meta(&self, key: &ObjectKey) -> Option<Metadata>;
+    fn resource_version(&self) -> String;
+}
+
+impl<K: Object> MetadataLookup for Lister<K> {
+    fn meta(&self, key: &ObjectKey) -> Option<Metadata> {
+        self.get_by_key(key).map(|object| object.meta().clone())
+    }
+
+    fn resource_version(&self) -> String {
+        self.resource_version()
+    }
+}
+
+impl Scope {
+    fn of<K>(options: &InformerOptions<K>) -> Self {
+        let mut namespaces = options.namespaces().to_vec();
+        namespaces.sort();
+        namespaces.dedup();
+        let text = |text: Option<&str>| text.map(ToOwned::to_owned);
+        Self { namespaces, labels: text(options.label_selector()), fields: text(options.field_selector()) }
+    }
+
+    fn options<K>(&self) -> InformerOptions<K> {
+        let mut options = self.namespaces.iter().fold(InformerOptions::all(), InformerOptions::namespace);
+        if let Some(labels) = &self.labels {
+            options = options.labels(labels);
+        }
+        if let Some(fields) = &self.fields {
+            options = options.fields(fields);
+        }
+        options
+    }
+}
+
+impl CacheEntry {
+    pub(crate) fn lookup(&self) -> &dyn MetadataLookup {
+        &*self.lookup
+    }
+
+    fn users(&self) -> MutexGuard<'_, Vec<Weak<str>>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody is about to watch it, as long as what this gives lives.
+    fn used_by(&self, name: &str) -> InUse {
+        let user: InUse = Arc::from(name);
+        let mut users = self.users();
+        users.retain(|user| user.strong_count() > 0);
+        users.push(Arc::downgrade(&user));
+        user
+    }
+
+    /// Whether who says nothing about its objects may share it.
+    fn check_is_for_all(&self, says_which: bool, says_how: bool) -> Result<(), Error> {
+        let Some(by) = &self.by else { return Ok(()) };
+        let kind = &self.identity.kind;
+        let what = match (says_which || self.scope == Scope::default(), says_how || !self.is_lossy) {
+            (true, true) => return Ok(()),
+            (false, _) => format!("only some of them, {:?}", self.scope),
+            (true, false) => "only parts of them, by its storage options".to_owned(),
+        };
+        let problem = format!(
+            "controller {by} keeps of {kind} {what}, and a manager has one cache for each kind: say the same here, or say it for all \
+             with Manager::declare({}…) before the first controller",
+            self.identity.call
+        );
+        Err(steersman_cache::Error::InvalidOptions { problem }.into())
+    }
+}
+
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caches").field("kinds", &self.entries().len()).finish_non_exhaustive()
+    }
+}
+
+impl Caches {
+    pub(crate) fn new(client: Client) -> Self {
+        let factory = SharedInformerFactory::new(client.clone());
+        Self { client, factory, entries: Mutex::default(), next: AtomicUsize::new(0) }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Arc<CacheEntry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The informer for a kind, and, for a controller, the mark that it is in use; the caller adds
+    /// the indexes. The first who asks says which objects are kept, and how. To say something else
+    /// is an error. Those who say nothing share it if it was declared for all; if a controller
+    /// declared it for itself, only where they still see all objects, and the whole of them.
+    pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>, user: User<'_>) -> Result<Declaration<K>, Error> {
+        let options = std::mem::take(&mut kind.options);
+        let scope = Scope::of(&options);
+        let mut entries = self.entries();
+        let same = entries.iter().find(|entry| entry.identity.is_same(&kind.identity)).cloned();
+        let (handle, indexes) = match same {
+            Some(entry) => (self.share(kind, &scope, &entry)?, options.into_indexes()),
+            None => {
+                let handle = self.make(kind, options, scope, user)?;
+                entries.push(Arc::clone(&handle.entry));
+                (handle, Vec::new())
+            }
+        };
+        let in_use = match user {
+            User::Manager => None,
+            User::Controller(name) => Some(handle.entry.used_by(name)),
+        };
+        Ok(Declaration { handle, in_use, indexes })
+    }
+
+    fn share<K: Object>(
+        &self,
+        kind: &Kind<K>,
+        scope: &Scope,
+        entry: &Arc<CacheEntry>,
+    ) -> Result<CacheHandle<K>, Error> {
+        let invalid = |problem| Error::from(steersman_cache::Error::InvalidOptions { problem });
+        let says_which = *scope != Scope::default();
+        if says_which && *scope != entry.scope {
+            return Err(invalid(format!(
+                "{} is declared with {:?} and with {scope:?}: a manager has one cache for each kind; say the same at both, or at the \
+                 first only",
+                kind.identity.kind, entry.scope
+            )));
+        }
+        if let Some(storage) = &kind.storage {
+            // The factory knows how its informers keep their objects.
+            let asked = entry.scope.options().storage(storage.clone());
+            match kind.informer(&self.factory, asked) {
+                Err(steersman_cache::Error::OptionsConflict { .. }) => {
+                    return Err(invalid(format!(
+                        "{} is declared with other storage options already: a manager has one cache for each kind; say the same at \
+                         both (of a transform, with a clone of the options), or once, with Manager::declare({}.storage(…)), before \
+                         the first controller",
+                        kind.identity.kind, kind.identity.call
+                    )));
+                }
+                other => other?,
+            };
+        }
+        entry.check_is_for_all(says_which, kind.storage.is_some())?;
+        Ok(CacheHandle::of(entry).expect("the identity holds the type"))
+    }
+
+    fn make<K: Object>(
+        &self,
+        kind: &Kind<K>,
+        options: InformerOptions<K>,
+        scope: Scope,
+        user: User<'_>,
+    ) -> Result<CacheHandle<K>, Error> {
+        let invalid = |problem: SelectorError| steersman_cache::Error::InvalidOptions { problem: problem.to_string() };
+        let labels = scope.labels.as_deref().map(LabelSelector::parse).transpose().map_err(invalid)?;
+        let fields = scope.fields.as_deref().map(FieldSelector::parse).transpose().map_err(invalid)?;
+        let informer = kind.informer(&self.factory, options)?;
+        let lossy = |storage: &StorageOptions<K>| storage.transform.is_some() || storage.strip != Strip::default();
+        let hint = (!scope.namespaces.is_empty()).then(|| {
+            let (kind, namespaces) = (kind.identity.kind.clone(), scope.namespaces.clone());
+            missing_namespaces::warn(self.client.clone(), informer.subscribe(), kind, namespaces).boxed()
+        });
+        let entry = Arc::new(CacheEntry {
+            hint: Mutex::new(hint),
+            number: self.next.fetch_add(1, Ordering::Relaxed),
+            identity: kind.identity.clone(),
+            scope,
+            by: if let User::Controller(name) = user { Some(name.to_owned()) } else { None },
+            is_lossy: kind.storage.as_ref().is_some_and(lossy),
+            users: Mutex::default(),
+            labels,
+            fields,
+            lookup: Box::new(informer.lister()),
+            informer: Box::new(informer.clone()),
+        });
+        Ok(CacheHandle { informer, entry })
+    }
+
+    /// The declared informer of a kind, or an error that names the call that declares one (contract 11).
+    pub(crate) fn find<K: Object>(&self, identity: &Identity) -> Result<CacheHandle<K>, Error> {
+        let entries = self.entries();
+        let found = entries.iter().find(|entry| entry.identity.is_same(identity)).and_then(CacheHandle::of);
+        found.ok_or_else(|| {
+            let others: Vec<_> = entries.iter().filter(|other| other.identity.path == identity.path).collect();
+            match others.iter().all(|other| other.identity.metadata_only).then(|| others.first()).flatten() {
+                Some(other) if !identity.metadata_only => metadata_only(identity, &other.identity),
+                _ => not_declared(identity),
+            }
+        })
+    }
+
+    /// Forgets a kind that no controller watches any more, and gives its informer, which is to be
+    /// stopped. A declaration that comes before it has stopped makes a new informer.
+    pub(crate) fn remove<K: Object>(&self, identity: &Identity) -> Result<Informer<K>, Error> {
+        let mut entries = self.entries();
+        let index = entries.iter().position(|entry| entry.identity.is_same(identity));
+        let index = index.ok_or_else(|| not_declared(identity))?;
+        let users: BTreeSet<_> = entries[index].users().iter().filter_map(Weak::upgrade).collect();
+        if !users.is_empty() {
+            let by = users.iter().map(ToString::to_string).collect();
+            return Err(Error::InUse { kind: identity.kind.clone(), by });
+        }
+        let found = CacheHandle::<K>::of(&entries.remove(index)).expect("the identity holds the type");
+        // Under the lock: no declaration can get an informer that is about to stop.
+        self.factory.forget(&found.informer);
+        Ok(found.informer)
+    }
+
+    /// All informers of this resource: typed, dynamic and metadata-only, in whichever version.
+    pub(crate) fn of(&self, resource: &str) -> Vec<Arc<CacheEntry>> {
+        self.entries().iter().filter(|entry| entry.identity.resource == resource).cloned().collect()
+    }
+
+    pub(crate) fn start(&self) -> Result<(), Error> {
+        self.factory.start()?;
+        for entry in self.entries().iter() {
+            let hint = entry.hint.lock().unwrap_or_else(PoisonError::into_inner).take();
+            hint.map(tokio::spawn);
+        }
+        Ok(())
+    }
+
+    /// Waits until all have synced, also those that are declared during the wait.
+    pub(crate) async fn synced(&self) {
+        while self.factory.wait_for_cache_sync(FOREVER).await.is_ok() {
+            if self.factory.waiting().is_empty() {
+                return;
+            }
+        }
+        // An informer has failed: see `failed`.
+        std::future::pending::<()>().await;
+    }
+
+    /// Waits until all have synced, except those of kinds that the server does not serve.
+    pub(crate) async fn synced_or_missing(&self) {
+        self.factory.synced_or_missing().await;
+    }
+
+    /// The reflectors whose first list is missing.
+    pub(crate) fn waiting(&self) -> Vec<ReflectorStatus> {
+        self.factory.waiting()
+    }
+
+    /// Waits until an informer fails. The error names it.
+    pub(crate) async fn failed(&self) -> Error {
+        self.factory.failed().await.into()
+    }
+
+    /// Stops all. The error names the handlers that do not end.
+    /// Stops all informers. What has not ended after `limit` is returned by name.
+    pub(crate) async fn shutdown(&self, limit: Duration) -> Vec<String> {
+        match self.factory.shutdown_within(limit).await {
+            Err(steersman_cache::Error::StopTimeout { waiting, .. }) => waiting,
+            Ok(()) | Err(_) => Vec::new(),
+        }
+    }
+
+    /// A request has just succeeded: caches that back off try again soon.
+    pub(crate) fn hurry(&self) {
+        self.factory.shorten_backoff();
+    }
+
+    pub(crate) fn metrics(&self) -> Vec<(String, InformerMetrics)> {
+        self.factory.metrics()
+    }
+
+    pub(crate) fn status(&self) -> Vec<ReflectorStatus> {
+        self.factory.status()
+    }
+}
+
+impl<K: Object> CacheHandle<K> {
+    fn of(entry: &Arc<CacheEntry>) -> Option<Self> {
+        let informer = entry.informer.downcast_ref::<Informer<K>>()?.clone();
+        Some(Self { informer, entry: Arc::clone(entry) })
+    }
+}
+
+fn not_declared(identity: &Identity) -> Error {
+    let fix = format!("Manager::declare({}), or owns(…) or watches(…) of a controller,", identity.call);
+    NotCached::Undeclared { kind: identity.kind.clone(), fix }.into()
+}
+
+fn metadata_only(identity: &Identity, cached: &Identity) -> Error {
+    let read = format!("CachedClient::{}", cached.call);
+    let fix = format!("read {read}, or cache whole objects with Manager::declare({})", identity.call);
+    NotCached::MetadataOnly { kind: identity.kind.clone(), fix }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use steersman_testing::Embedded;
+
+    use super::*;
+    use crate::{Manager, kind};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_declared_before_its_old_cache_has_stopped_gets_a_new_cache() {
+        let server = Embedded::start();
+        let manager = Manager::new(server.client());
+        let running = manager.clone();
+        tokio::spawn(async move { running.start(std::future::pending()).await });
+        tokio::task::yield_now().await;
+        manager.declare(kind::<ConfigMap>()).unwrap();
+        let maps = kind::<ConfigMap>();
+        // What undeclare does, with a declare between its two steps.
+        let old = manager.caches().remove::<ConfigMap>(&maps.identity).unwrap();
+        let lister = manager.declare(maps).unwrap();
+        old.stop().await.unwrap();
+        let mut map = ConfigMap::default();
+        (map.metadata.namespace, map.metadata.name) = (Some("default".to_owned()), Some("m".to_owned()));
+        manager.client().create(&map).await.unwrap();
+        manager.client().get::<ConfigMap>(&ObjectKey::new("default", "m")).await.expect("the new cache runs");
+        assert_eq!(lister.len(), 1);
+    }
+}

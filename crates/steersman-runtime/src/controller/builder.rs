@@ -1,0 +1,219 @@
+//! Declares what a controller watches and how it runs.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use steersman_cache::{Cached, Object, ObjectKey};
+use steersman_workqueue::{RateLimiter, WorkQueue};
+use tokio::sync::mpsc;
+
+use super::enqueue::{EnqueueFor, Panics, owners};
+use super::sources::{Channel, WatchSource, Watched};
+use super::worker::Run;
+use super::{Controller, Shared};
+use crate::caches::User;
+use crate::kind::Kind;
+use crate::layer::{Layer, Layered, PanicGuard, Timeout, Tracing};
+use crate::predicate::Predicate;
+use crate::reconciler::{DynReconciler, Erased};
+use crate::scope::OwnerScope;
+use crate::{Error, Manager, Reconciler};
+
+/// Says what a controller watches and how it works. Made with [`Manager::controller`].
+///
+/// ```no_run
+/// # use k8s_openapi::api::apps::v1::Deployment;
+/// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// # use steersman_runtime::{Error, Manager, ObjectKey, Reconciler, kind, predicate::GenerationChanged};
+/// # fn example(manager: &Manager, reconciler: impl Reconciler<Deployment>) -> Result<(), Error> {
+/// manager
+///     .controller(kind::<Deployment>().predicate(GenerationChanged))
+///     .owns(kind::<Pod>())
+///     .watches(kind::<ConfigMap>(), |map| {
+///         map.meta().label("deployment").map(|name| ObjectKey::new(map.meta().namespace(), name))
+///     })
+///     .max_concurrent(4)
+///     .complete(reconciler)?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a controller is not there before complete(…)"]
+pub struct ControllerBuilder<K> {
+    manager: Manager,
+    primary: Kind<K>,
+    name: Option<String>,
+    sources: Vec<Box<dyn WatchSource>>,
+    /// Where the owners are, if it owns anything.
+    owner_scope: Option<OwnerScope>,
+    predicates: Vec<Arc<dyn Predicate>>,
+    max_concurrent: usize,
+    limiter: Option<Box<dyn RateLimiter<ObjectKey>>>,
+    timeout: Option<Duration>,
+    on_every_replica: bool,
+    layers: Vec<Arc<dyn Layer<K>>>,
+}
+
+impl<K> fmt::Debug for ControllerBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerBuilder")
+            .field("primary", &self.primary)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Object> ControllerBuilder<K> {
+    pub(crate) fn new(manager: &Manager, primary: Kind<K>) -> Self {
+        Self {
+            manager: manager.clone(),
+            primary,
+            name: None,
+            sources: Vec::new(),
+            owner_scope: None,
+            predicates: Vec::new(),
+            max_concurrent: 1,
+            limiter: None,
+            timeout: None,
+            on_every_replica: false,
+            layers: Vec::new(),
+        }
+    }
+
+    /// Its name in logs, metrics and errors; the kind in small letters unless said otherwise. Names are unique within a manager.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled, also when it was
+    /// deleted while nobody looked. Its owner is the one that controls it, or [every one](Kind::every_owner) of the kind.
+    ///
+    /// Owners of a dynamic kind are in namespaces or not as discovery shows, which is asked before
+    /// the controller starts, unless [`cluster_scoped`](Kind::cluster_scoped) was called.
+    pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
+        let scope = self.owner_scope.get_or_insert_with(|| OwnerScope::of(&self.primary.identity));
+        let enqueue_for = EnqueueFor::Mapped(Arc::new(owners(scope.clone(), kind.owner_match)));
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, enqueue_for }));
+        self
+    }
+
+    /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both states, so that who is no longer
+    /// concerned hears of it. It may look into the cache of another kind: see [`Manager::declare`].
+    pub fn watches<W, I>(mut self, kind: Kind<W>, map: impl Fn(&Cached<W>) -> I + Send + Sync + 'static) -> Self
+    where
+        W: Object,
+        I: IntoIterator<Item = ObjectKey>,
+    {
+        let enqueue_for = EnqueueFor::mapped(map);
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, enqueue_for }));
+        self
+    }
+
+    /// Reconciles the keys that come from a channel: whatever happens outside of Kubernetes. The channel may end, and is closed when
+    /// the controller stops.
+    pub fn channel(mut self, keys: mpsc::Receiver<ObjectKey>) -> Self {
+        self.sources.push(Box::new(Channel(Some(keys))));
+        self
+    }
+
+    /// Only changes that matter to `predicate`, from whichever source. Keys from channels are not asked about.
+    pub fn predicate(mut self, predicate: impl Predicate) -> Self {
+        self.predicates.push(Arc::new(predicate));
+        self
+    }
+
+    /// How many keys are reconciled at the same time: 1 unless said otherwise. Never twice the same key.
+    pub fn max_concurrent(mut self, workers: usize) -> Self {
+        self.max_concurrent = workers.max(1);
+        self
+    }
+
+    /// How long a key waits after a failure: 5 ms doubled each time up to 1000 s unless said otherwise.
+    pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
+        self.limiter = Some(Box::new(limiter));
+        self
+    }
+
+    /// Ends a reconcile that takes longer, as a failure. Without it a reconcile may take as long as it likes.
+    pub fn reconcile_timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+
+    /// Runs the controller on every replica. Default: with
+    /// [leader election](crate::ManagerBuilder::leader_election), it runs on the leader alone.
+    pub fn on_every_replica(mut self) -> Self {
+        self.on_every_replica = true;
+        self
+    }
+
+    /// Puts a layer around every reconcile. The first is the outermost; all are inside tracing and outside the timeout and the guard
+    /// against panics (test `layers_are_in_this_order`). One that panics itself fails the reconcile likewise.
+    pub fn layer(mut self, layer: impl Layer<K>) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// Adds the controller to the manager, which starts it.
+    pub fn complete(mut self, reconciler: impl Reconciler<K>) -> Result<Controller, Error> {
+        let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
+        // Before anything is declared for it.
+        self.manager.check_name(&name)?;
+        let (found, in_use) = self.manager.declare_for(&mut self.primary, User::Controller(&name))?;
+        for source in &mut self.sources {
+            source.declare(&self.manager, &name)?;
+        }
+        let mut innermost: Arc<dyn DynReconciler<K>> = Arc::new(Erased(reconciler));
+        let mut wrap = |layer: Arc<dyn Layer<K>>| {
+            innermost = Arc::new(Layered { layer, inner: Arc::clone(&innermost) });
+        };
+        wrap(Arc::new(PanicGuard));
+        if let Some(limit) = self.timeout {
+            wrap(Arc::new(Timeout(limit)));
+        }
+        if !self.layers.is_empty() {
+            self.layers.into_iter().rev().for_each(&mut wrap);
+            // They may panic as well, and that is to be logged.
+            wrap(Arc::new(PanicGuard));
+        }
+        wrap(Arc::new(Tracing));
+
+        let limiter = self.limiter.unwrap_or_else(|| Box::new(steersman_workqueue::controller_runtime_default()));
+        let shared = Arc::new(Shared {
+            name: name.clone(),
+            queue: WorkQueue::with_rate_limiter(limiter),
+            failing: Mutex::default(),
+            reconciles: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            active: AtomicUsize::new(0),
+            predicates: self.predicates,
+            panics: Arc::new(Panics { controller: name.clone(), total: AtomicU64::new(0) }),
+            ending: AtomicBool::new(false),
+            manager: self.manager.downgrade(),
+        });
+        let informer = found.informer.clone();
+        let leadership = self.manager.leadership().filter(|_| !self.on_every_replica).cloned();
+        let client = match &leadership {
+            Some(leadership) => self.manager.client().with_write_gate(leadership.write_gate()),
+            None => self.manager.client().clone(),
+        };
+        let primary = Watched { kind: self.primary, informer: Some(informer), in_use, enqueue_for: EnqueueFor::Itself };
+        let mut sources: Vec<Box<dyn WatchSource>> = vec![Box::new(primary)];
+        sources.extend(self.sources);
+        let run = Run {
+            shared: Arc::clone(&shared),
+            client,
+            cache: found,
+            reconciler: innermost,
+            sources,
+            owner_scope: self.owner_scope,
+            workers: self.max_concurrent,
+            leadership,
+            sync_timeout: self.manager.sync_timeout(),
+        };
+        self.manager.add_controller(&name, move |launch| run.run(launch))?;
+        Ok(Controller { shared })
+    }
+}

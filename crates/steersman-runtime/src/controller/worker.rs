@@ -1,0 +1,287 @@
+//! Runs a controller: waits for its caches, starts its workers, stops them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::TryFutureExt;
+use futures::future::try_join_all;
+use steersman_cache::{HandlerHandle, Object, ObjectKey};
+use steersman_workqueue::{AddOptions, Item};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout};
+
+use super::enqueue::LOW_PRIORITY;
+use super::sources::{Attached, WatchSource};
+use super::{Failing, Shared};
+use crate::caches::{CacheHandle, FOREVER};
+use crate::layer::{Next, guarded};
+use crate::leader_election::Leadership;
+use crate::manager::{Launch, wait_with_reminders};
+use crate::reconciler::DynReconciler;
+use crate::scope::OwnerScope;
+use crate::stop::{StopSignal, Stopper};
+use crate::{CachedClient, Context, Error, ReconcileError};
+
+/// A controller that is about to run.
+pub(super) struct Run<K> {
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: CachedClient,
+    pub(super) cache: CacheHandle<K>,
+    pub(super) reconciler: Arc<dyn DynReconciler<K>>,
+    pub(super) sources: Vec<Box<dyn WatchSource>>,
+    pub(super) owner_scope: Option<OwnerScope>,
+    pub(super) workers: usize,
+    /// Set if the controller runs on the leader alone.
+    pub(super) leadership: Option<Leadership>,
+    pub(super) sync_timeout: Option<Duration>,
+}
+
+impl<K: Object> Run<K> {
+    pub(super) async fn run(mut self, Launch { stop, late }: Launch) -> Result<(), ReconcileError> {
+        let queue = self.shared.queue.clone();
+        let mut attached = Attached { queue, handles: Vec::new(), channels: JoinSet::new() };
+        tokio::select! {
+            biased;
+            () = stop.stopped() => return Ok(()),
+            prepared = self.prepare(late, &mut attached) => prepared?,
+        }
+        self.shared.manager.upgrade()?.started(&self.shared.name);
+        match self.leadership.clone() {
+            None => self.work(&stop, attached).await,
+            Some(leadership) => self.work_in_terms(&stop, attached, &leadership).await,
+        }
+    }
+
+    /// Runs the workers until the manager stops.
+    async fn work(&self, stop: &StopSignal, attached: Attached) -> Result<(), ReconcileError> {
+        let mut workers = self.start_workers(stop, false);
+        let mut result = Ok(());
+        tokio::select! {
+            biased;
+            () = stop.stopped() => {}
+            Some(ended) = workers.join_next() => result = self.worker_ended(ended),
+        }
+        drop(attached);
+        while let Some(ended) = workers.join_next().await {
+            result = result.and(ended);
+        }
+        Ok(result?)
+    }
+
+    /// Runs the workers while this replica leads. The queue fills all the time, so that a new leader
+    /// begins at once.
+    async fn work_in_terms(
+        &self,
+        stop: &StopSignal,
+        attached: Attached,
+        leadership: &Leadership,
+    ) -> Result<(), ReconcileError> {
+        let mut is_first_term = true;
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return Ok(()),
+                () = leadership.elected() => {}
+            }
+            let Some(epoch) = leadership.epoch() else { continue };
+            if !std::mem::take(&mut is_first_term) {
+                // Another leader may have acted on objects that have not changed since.
+                let options = AddOptions::new().priority(LOW_PRIORITY);
+                self.cache
+                    .informer
+                    .lister()
+                    .keys()
+                    .into_iter()
+                    .for_each(|key| self.shared.queue.add_with(key, options));
+            }
+            let term = Stopper::new();
+            let mut workers = self.start_workers(&term.signal(), true);
+            let mut result = Ok(());
+            let mut is_stopping = false;
+            tokio::select! {
+                biased;
+                () = stop.stopped() => is_stopping = true,
+                () = leadership.lost(&epoch) => {}
+                Some(ended) = workers.join_next() => result = self.worker_ended(ended),
+            }
+            term.stop();
+            // The manager cuts off what does not stop in time. A lost term ends by itself.
+            let limit = if is_stopping { FOREVER } else { leadership.time_to_cancel() };
+            let all_ended = timeout(limit, async {
+                while let Some(ended) = workers.join_next().await {
+                    result = std::mem::replace(&mut result, Ok(())).and(ended);
+                }
+            });
+            if all_ended.await.is_err() {
+                tracing::warn!(controller = self.shared.name, "reconciles cancelled, because the leadership was lost");
+                workers.shutdown().await;
+            }
+            if is_stopping || result.is_err() {
+                drop(attached);
+                return Ok(result?);
+            }
+        }
+    }
+
+    /// Workers end by themselves only by a panic outside of the reconcile, in a rate limiter for
+    /// instance.
+    fn worker_ended(&self, ended: Result<(), JoinError>) -> Result<(), JoinError> {
+        if let Err(error) = &ended {
+            self.shared.ending.store(true, Ordering::Release);
+            let controller = &*self.shared.name;
+            tracing::error!(controller, %error, "a worker died: the others finish what they are doing, and the controller ends");
+        }
+        ended
+    }
+
+    /// Waits for the caches of this controller, and then until the queue has everything that was
+    /// there from the start. For one that is not `late`, the manager logs what is missing, and ends
+    /// the wait if there is a limit.
+    async fn prepare(&mut self, late: bool, attached: &mut Attached) -> Result<(), Error> {
+        let controller = &*self.shared.name;
+        let synced = try_join_all(self.sources.iter().map(|source| source.synced())).map_ok(drop);
+        if late {
+            let waiting = || self.sources.iter().flat_map(|source| source.waiting()).collect();
+            let remind = |missing: &str| tracing::warn!(missing, "controller {controller} waits for its caches");
+            wait_with_reminders(self.sync_timeout, synced, waiting, remind).await?;
+        } else {
+            synced.await?;
+        }
+        if let Some(scope) = &self.owner_scope {
+            scope.discover(self.client.live(), controller).await;
+        }
+        for source in &mut self.sources {
+            source.attach(&self.shared, attached)?;
+        }
+        for handle in &attached.handles {
+            told(handle, self.sync_timeout, controller).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the workers. If `wake` is set, waiting workers end when `stop` shows it; otherwise when
+    /// the queue is shut down.
+    fn start_workers(&self, stop: &StopSignal, wake: bool) -> JoinSet<()> {
+        let context = Context::new(
+            self.shared.name.clone(),
+            self.client.clone(),
+            self.cache.clone(),
+            stop.clone(),
+            self.leadership.clone(),
+        );
+        let mut workers = JoinSet::new();
+        for _ in 0..self.workers {
+            let worker = Worker {
+                shared: Arc::clone(&self.shared),
+                context: context.clone(),
+                reconciler: Arc::clone(&self.reconciler),
+                stop: stop.clone(),
+                wake,
+            };
+            workers.spawn(worker.work());
+        }
+        tracing::info!(controller = self.shared.name, workers = self.workers, "controller started");
+        workers
+    }
+}
+
+/// The time between two log lines about a handler that is waited for.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// Waits until a handler has put everything that was there from the start into the queue, or never will. If the manager has a limit
+/// for its caches, the wait ends after it, though not before the first reminder.
+async fn told(handle: &HandlerHandle, limit: Option<Duration>, controller: &str) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        match handle.wait_for_sync(REMINDER).await {
+            Ok(()) | Err(steersman_cache::Error::HandlerNotSynced { ended: true, .. }) => return Ok(()),
+            Err(error) if limit.is_some_and(|limit| started.elapsed() >= limit) => return Err(error.into()),
+            Err(error) => tracing::warn!(%error, "controller {controller} waits for its handlers"),
+        }
+    }
+}
+
+struct Worker<K> {
+    shared: Arc<Shared>,
+    context: Context<K>,
+    reconciler: Arc<dyn DynReconciler<K>>,
+    stop: StopSignal,
+    wake: bool,
+}
+
+/// Counts a reconcile while it runs, however it ends.
+struct Active<'a>(&'a AtomicUsize);
+
+impl<'a> Active<'a> {
+    fn new(active: &'a AtomicUsize) -> Self {
+        active.fetch_add(1, Ordering::Relaxed);
+        Self(active)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<K: Object> Worker<K> {
+    /// Reconciles key after key. What runs when the word to stop comes is finished; what waits is left for the next start.
+    async fn work(self) {
+        while let Some(item) = self.next().await {
+            if self.stop.is_stopped() || self.shared.ending.load(Ordering::Acquire) {
+                item.done();
+                continue;
+            }
+            let active = Active::new(&self.shared.active);
+            // Layers of the user's are outside of the innermost guard.
+            let result = guarded(Next::new(&*self.reconciler, &self.context, &item)).await;
+            drop(active);
+            self.shared.reconciles.fetch_add(1, Ordering::Relaxed);
+            match result {
+                Ok(action) => self.succeeded(item, action.after()),
+                Err(failure) => self.failed(item, failure),
+            }
+        }
+    }
+
+    async fn next(&self) -> Option<Item<'_, ObjectKey>> {
+        if !self.wake {
+            return self.shared.queue.get().await;
+        }
+        tokio::select! {
+            biased;
+            () = self.stop.stopped() => None,
+            item = self.shared.queue.get() => item,
+        }
+    }
+
+    fn succeeded(&self, item: Item<'_, ObjectKey>, after: Option<Duration>) {
+        {
+            let mut failing = self.shared.failing();
+            if !failing.is_empty() {
+                failing.remove(&*item);
+            }
+        }
+        match after {
+            None => item.done(),
+            Some(delay) => item.requeue_after(delay),
+        }
+    }
+
+    fn failed(&self, item: Item<'_, ObjectKey>, failure: ReconcileError) {
+        self.shared.failures.fetch_add(1, Ordering::Relaxed);
+        let terminal = failure.is_terminal();
+        let last = Arc::new(failure);
+        self.shared
+            .failing()
+            .entry(item.key().clone())
+            .and_modify(|failing| {
+                failing.times = failing.times.saturating_add(1);
+                failing.last = Arc::clone(&last);
+            })
+            .or_insert(Failing { times: 1, last });
+        if terminal { item.done() } else { item.retry() }
+    }
+}

@@ -1,0 +1,241 @@
+//! Drives the state machine: sends its requests, watches the Lease, waits.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use steersman_client::{Api, Client, Error as ClientError, Event, ObjectMeta, PostParams, WatchParams, World};
+use tokio::time::{sleep, timeout};
+
+use super::election::{Election, Loss, Record, Seen, Step};
+use super::{LeaderElection, Leadership, State};
+use crate::stop::StopSignal;
+
+/// Contends for one Lease.
+pub(crate) struct Elector {
+    election: Election,
+    settings: LeaderElection,
+    /// Sends each request once, with a short timeout.
+    leases: Api<Lease>,
+    /// Without the timeout, which would end a watch.
+    watched: Api<Lease>,
+    world: World,
+    leadership: Leadership,
+    /// The last state of the Lease: a write keeps what the election does not know, labels for example.
+    lease: Option<Lease>,
+}
+
+impl fmt::Debug for Elector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elector").field("election", &self.election).finish_non_exhaustive()
+    }
+}
+
+/// How contending ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The manager stops. The Lease may still be held.
+    Stopped,
+    Lost(Loss),
+}
+
+impl Elector {
+    pub(crate) fn new(client: &Client, settings: LeaderElection, leadership: Leadership) -> Self {
+        // A renewal that takes longer leaves no time for another attempt.
+        let limit = (settings.timing.renew_deadline / 2).max(Duration::from_secs(1));
+        let limited = client.clone().without_retries().with_timeout(limit);
+        Self {
+            election: Election::new(settings.identity.clone(), settings.timing),
+            leases: limited.namespaced(&settings.namespace),
+            watched: client.namespaced(&settings.namespace),
+            world: client.world().clone(),
+            leadership,
+            settings,
+            lease: None,
+        }
+    }
+
+    /// Begins again as a standby.
+    pub(crate) fn contend_again(&mut self) {
+        self.election = Election::new(self.settings.identity.clone(), self.settings.timing);
+    }
+
+    /// Contends, and leads, until the leadership is lost or the manager stops.
+    pub(crate) async fn run(&mut self, stop: &StopSignal) -> Ended {
+        let mut events: Option<BoxStream<'static, Option<Lease>>> = None;
+        loop {
+            let step = self.election.step(self.world.uptime(), self.world.now());
+            self.publish();
+            // A leader needs no watch: a takeover shows in the next renewal.
+            if self.election.epoch().is_some() {
+                events = None;
+            }
+            let until = match step {
+                Step::Lost(loss) => return Ended::Lost(loss),
+                Step::Wait(until) => until,
+                request => {
+                    tokio::select! {
+                        biased;
+                        () = stop.stopped() => return Ended::Stopped,
+                        () = self.request(request) => continue,
+                    }
+                }
+            };
+            let events = match &mut events {
+                Some(events) => events,
+                none if self.election.epoch().is_none() => none.insert(self.events()),
+                none => none.insert(futures::stream::pending().boxed()),
+            };
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return Ended::Stopped,
+                Some(lease) = events.next() => self.saw(lease),
+                () = sleep(until.saturating_sub(self.world.uptime())) => {}
+            }
+        }
+    }
+
+    /// Frees the Lease if it names this replica, so that another one leads at once. Gives up at the
+    /// renew deadline.
+    pub(crate) async fn release(&mut self) {
+        let limit = self.settings.timing.renew_deadline;
+        match timeout(limit, self.release_once_read()).await {
+            Ok(Ok(true)) => tracing::info!(lease = self.settings.name, "lease released"),
+            Ok(Ok(false)) => tracing::info!(lease = self.settings.name, "lease not released: another replica holds it"),
+            Ok(Err(error)) => tracing::warn!(lease = self.settings.name, %error, "lease not released"),
+            Err(_) => tracing::warn!(lease = self.settings.name, ?limit, "lease not released: no response in time"),
+        }
+        self.leadership.end_term("");
+    }
+
+    async fn release_once_read(&mut self) -> Result<bool, ClientError> {
+        loop {
+            let Some(lease) = self.leases.get_opt(&self.settings.name).await? else { return Ok(false) };
+            let seen = seen(&lease);
+            let Some(record) = self.election.release(&seen, self.world.now()) else { return Ok(false) };
+            let freed = with_record(lease, record);
+            match self.leases.update(&self.settings.name, &PostParams::default(), &freed).await {
+                Err(error) if error.is_conflict() => {}
+                written => return written.map(|_| true),
+            }
+        }
+    }
+
+    async fn request(&mut self, step: Step) {
+        let (sent, name) = (self.world.uptime(), self.settings.name.clone());
+        let params = PostParams::default();
+        let written = match step {
+            Step::Wait(_) | Step::Lost(_) => return,
+            Step::Read => match self.leases.get_opt(&name).await {
+                Ok(lease) => return self.saw(lease),
+                Err(error) => Err(error),
+            },
+            Step::Create(record) => {
+                let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+                let lease = with_record(Lease { metadata, ..Lease::default() }, record);
+                self.leases.create(&params, &lease).await
+            }
+            Step::Replace { version, record } => {
+                let mut lease = with_record(self.lease.clone().unwrap_or_default(), record);
+                lease.metadata.name = Some(name.clone());
+                lease.metadata.resource_version = Some(version);
+                self.leases.update(&name, &params, &lease).await
+            }
+        };
+        let now = self.world.uptime();
+        match written {
+            Ok(lease) => {
+                self.election.wrote(seen(&lease), sent, now);
+                self.lease = Some(lease);
+            }
+            Err(error) => {
+                // AlreadyExists is a conflict as well: another replica was first.
+                let conflict = error.is_conflict() || error.is_already_exists();
+                // A Lease that was deleted in between is found out by the read.
+                self.election.failed(conflict || error.is_not_found(), now, self.world.random_unit());
+                if !conflict {
+                    let (lease, leads) = (&*self.settings.name, self.election.epoch().is_some());
+                    tracing::warn!(lease, leads, %error, "leader election request failed, will retry");
+                }
+            }
+        }
+    }
+
+    fn saw(&mut self, lease: Option<Lease>) {
+        self.election.saw(lease.as_ref().map(seen), self.world.uptime());
+        self.lease = lease;
+    }
+
+    fn publish(&self) {
+        let state = match (self.election.epoch(), self.election.renewal_sent()) {
+            (Some(epoch), Some(sent)) => {
+                State::leader(epoch.clone(), &self.settings.identity, sent, &self.settings.timing)
+            }
+            _ => return self.leadership.end_term(self.election.holder()),
+        };
+        self.leadership.set(state);
+    }
+
+    /// The states of the Lease as a watch shows them; `None` when it is deleted. Broken watches are
+    /// started again after the retry period.
+    fn events(&self) -> BoxStream<'static, Option<Lease>> {
+        let (leases, retry) = (self.watched.clone(), self.settings.timing.retry_period);
+        let params = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name));
+        futures::stream::unfold((), move |()| {
+            let (leases, params) = (leases.clone(), params.clone());
+            async move {
+                let events: BoxStream<'static, Option<Lease>> = match leases.watch(&params, "0").await {
+                    Ok(events) => states(events).boxed(),
+                    Err(_) => futures::stream::empty().boxed(),
+                };
+                let pause = futures::stream::once(sleep(retry)).filter_map(|()| async { None });
+                Some((events.chain(pause), ()))
+            }
+        })
+        .flatten()
+        .boxed()
+    }
+}
+
+fn states<E>(events: impl Stream<Item = Result<Event<Lease>, E>>) -> impl Stream<Item = Option<Lease>> {
+    events.filter_map(|event| async {
+        match event.ok()? {
+            Event::Added(lease) | Event::Modified(lease) => Some(Some(lease)),
+            Event::Deleted(_) => Some(None),
+            _ => None,
+        }
+    })
+}
+
+fn seen(lease: &Lease) -> Seen {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let time = |time: Option<MicroTime>| time.map(|MicroTime(time)| time);
+    Seen {
+        uid: lease.metadata.uid.clone().unwrap_or_default(),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        record: Record {
+            holder: spec.holder_identity.unwrap_or_default(),
+            duration: Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0)),
+            transitions: spec.lease_transitions.unwrap_or(0),
+            acquired: time(spec.acquire_time),
+            renewed: time(spec.renew_time),
+        },
+    }
+}
+
+fn with_record(lease: Lease, record: Record) -> Lease {
+    let time = |time: Option<Timestamp>| time.map(MicroTime);
+    let spec = LeaseSpec {
+        holder_identity: Some(record.holder),
+        lease_duration_seconds: Some(i32::try_from(record.duration.as_secs()).unwrap_or(i32::MAX)),
+        lease_transitions: Some(record.transitions),
+        acquire_time: time(record.acquired),
+        renew_time: time(record.renewed),
+        ..lease.spec.unwrap_or_default()
+    };
+    Lease { spec: Some(spec), ..lease }
+}

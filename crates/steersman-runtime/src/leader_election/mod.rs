@@ -1,0 +1,342 @@
+//! One leader among the replicas of a program, by a Lease.
+
+mod election;
+mod elector;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use steersman_client::{Client, World, WriteGate};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::stop::{StopSignal, Stopper};
+use crate::{Error, ReconcileError};
+
+pub use election::Epoch;
+pub(crate) use elector::{Elector, Ended};
+
+/// How the replicas of a program elect the one that acts.
+///
+/// ```
+/// # use steersman_client::Client;
+/// # use steersman_runtime::leader_election::LeaderElection;
+/// # use steersman_runtime::{Error, Manager};
+/// # fn example(client: Client) -> Result<Manager, Error> {
+/// let manager = Manager::builder(client).leader_election(LeaderElection::new("network-operator"))?.build();
+/// # Ok(manager)
+/// # }
+/// ```
+///
+/// The Lease has this name and lies in the namespace of the client, which in a Pod is that of its
+/// service account. The leader renews it every two seconds. A standby watches it, keeps its caches
+/// up to date, and takes over when the leader releases it or has not renewed it for 15 s. Only local
+/// clocks count: the clocks of replicas may differ.
+///
+/// **What is promised** (contract 12). No write of an elected controller leaves the manager's client
+/// later than the renew deadline after the last successful renewal was sent. Such a write fails with
+/// [`Error::NotLeader`]. A request that is under way is cancelled at 0.8 times the lease duration
+/// after that renewal was sent, before another replica may lead.
+///
+/// The promise is about leaving the client. A request that the kernel or the network already has can
+/// still reach the server after another replica leads. So:
+/// - An update carries the resourceVersion it is based on, and is refused if the new leader has
+///   changed the object.
+/// - Children have names that follow from their owner, so that a late create is refused with 409.
+/// - For systems outside Kubernetes, send the [`Epoch`] along and refuse requests of earlier ones.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct LeaderElection {
+    name: String,
+    namespace: String,
+    identity: String,
+    timing: Timing,
+    release_on_stop: bool,
+    step_down: bool,
+}
+
+impl LeaderElection {
+    /// Elects by the Lease of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            namespace: String::new(),
+            identity: String::new(),
+            timing: Timing::default(),
+            release_on_stop: true,
+            step_down: false,
+        }
+    }
+
+    /// The namespace of the Lease. Default: the client's, which in a Pod is that of its service
+    /// account.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The name of this replica in the Lease. It must differ between replicas and between two starts
+    /// of the same one. Default: the host name and random digits.
+    pub fn identity(mut self, identity: impl Into<String>) -> Self {
+        self.identity = identity.into();
+        self
+    }
+
+    /// The durations of the election.
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Keeps the Lease when the manager stops. Another replica then waits for it to expire.
+    pub fn keep_on_stop(mut self) -> Self {
+        self.release_on_stop = false;
+        self
+    }
+
+    /// Goes on as a standby after the leadership is lost: elected controllers stop, caches stay, and
+    /// the replica contends again. Default: the manager stops with [`Error::LeadershipLost`].
+    pub fn step_down(mut self) -> Self {
+        self.step_down = true;
+        self
+    }
+
+    /// Fills in what the client knows, and refuses what cannot work.
+    pub(crate) fn prepare(mut self, client: &Client) -> Result<Self, Error> {
+        self.timing.check()?;
+        if self.name.is_empty() {
+            let problem = "the Lease has no name: use the name of the program".to_owned();
+            return Err(Error::InvalidLeaderElection { problem });
+        }
+        if self.namespace.is_empty() {
+            client.default_namespace().clone_into(&mut self.namespace);
+        }
+        if self.identity.is_empty() {
+            let host =
+                std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+            let host = host.map(|host| host.trim().to_owned());
+            let random = client.world().random_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            self.identity = format!("{}_{random}", host.unwrap_or_else(|| "unknown".to_owned()));
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn steps_down(&self) -> bool {
+        self.step_down
+    }
+
+    pub(crate) fn releases(&self) -> bool {
+        self.release_on_stop
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Shows whether this replica leads. Clones show the same.
+#[derive(Clone)]
+pub struct Leadership {
+    state: Arc<watch::Sender<State>>,
+    world: World,
+}
+
+/// The state of the election, in times of [`World::uptime`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct State {
+    epoch: Option<Epoch>,
+    holder: String,
+    writes_until: Duration,
+    cancel_at: Duration,
+}
+
+impl State {
+    pub(crate) fn standby(holder: &str) -> Self {
+        Self { epoch: None, holder: holder.to_owned(), writes_until: Duration::ZERO, cancel_at: Duration::ZERO }
+    }
+
+    fn leader(epoch: Epoch, identity: &str, renewal_sent: Duration, timing: &Timing) -> Self {
+        Self {
+            epoch: Some(epoch),
+            holder: identity.to_owned(),
+            writes_until: renewal_sent.saturating_add(timing.renew_deadline),
+            cancel_at: renewal_sent.saturating_add(timing.lease_duration.mul_f64(CANCEL_AFTER)),
+        }
+    }
+}
+
+impl Leadership {
+    pub(crate) fn new(world: World) -> Self {
+        Self { state: Arc::new(watch::Sender::new(State::standby(""))), world }
+    }
+
+    /// Whether this replica leads: its last renewal was sent within the renew deadline.
+    pub fn is_leader(&self) -> bool {
+        let state = self.state.borrow();
+        state.epoch.is_some() && self.world.uptime() < state.writes_until
+    }
+
+    /// The term in which this replica leads, `None` if it does not.
+    pub fn epoch(&self) -> Option<Epoch> {
+        let state = self.state.borrow();
+        state.epoch.clone().filter(|_| self.world.uptime() < state.writes_until)
+    }
+
+    /// The identity of the replica that leads as far as this one knows. Empty if there is none.
+    pub fn holder(&self) -> String {
+        self.state.borrow().holder.clone()
+    }
+
+    /// Waits until this replica leads.
+    pub async fn elected(&self) {
+        // The sender lives as long as this value.
+        let _ = self.state.subscribe().wait_for(|state| state.epoch.is_some()).await;
+    }
+
+    /// Waits until this replica does not lead in `epoch` any more.
+    pub async fn lost(&self, epoch: &Epoch) {
+        let _ = self.state.subscribe().wait_for(|state| state.epoch.as_ref() != Some(epoch)).await;
+    }
+
+    /// Waits until the term or the holder changes.
+    pub async fn changed(&self) {
+        let _ = self.state.subscribe().changed().await;
+    }
+
+    /// Calls `run` in each term, until the manager stops or a run ends with an error or during its
+    /// term. When a term ends, the run has the time of its last requests to end.
+    pub(crate) async fn in_terms<R>(
+        &self,
+        stop: &StopSignal,
+        run: impl Fn(StopSignal) -> R,
+    ) -> Result<(), ReconcileError>
+    where
+        R: Future<Output = Result<(), ReconcileError>>,
+    {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return Ok(()),
+                () = self.elected() => {}
+            }
+            let Some(epoch) = self.epoch() else { continue };
+            let term = Stopper::new();
+            let mut running = std::pin::pin!(run(term.signal()));
+            tokio::select! {
+                biased;
+                ended = &mut running => return ended,
+                () = stop.stopped() => {
+                    term.stop();
+                    return running.await;
+                }
+                () = self.lost(&epoch) => term.stop(),
+            }
+            if let Ok(ended) = timeout(self.time_to_cancel(), running).await {
+                ended?;
+            }
+        }
+    }
+
+    /// This replica does not lead any more. Requests under way keep the time they had.
+    pub(crate) fn end_term(&self, holder: &str) {
+        let cancel_at = self.state.borrow().cancel_at;
+        self.set(State { cancel_at, ..State::standby(holder) });
+    }
+
+    /// How long requests of the last term may still be under way.
+    pub(crate) fn time_to_cancel(&self) -> Duration {
+        self.state.borrow().cancel_at.saturating_sub(self.world.uptime())
+    }
+
+    pub(crate) fn write_gate(&self) -> WriteGate {
+        let leadership = self.clone();
+        WriteGate::new(move || leadership.time_to_write())
+    }
+
+    pub(crate) fn set(&self, state: State) {
+        self.state.send_if_modified(|known| {
+            let changed = (&known.epoch, &known.holder) != (&state.epoch, &state.holder);
+            *known = state;
+            changed
+        });
+    }
+
+    /// How long a write that leaves now may take; `None` if none may leave.
+    pub(crate) fn time_to_write(&self) -> Option<Duration> {
+        let (state, now) = (self.state.borrow(), self.world.uptime());
+        (state.epoch.is_some() && now < state.writes_until).then(|| state.cancel_at.saturating_sub(now))
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leadership").field("state", &*self.state.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// The durations of leader election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How long a standby waits after it last saw the Lease change before it takes over.
+    /// Default: 15 s.
+    pub lease_duration: Duration,
+    /// How long after its last successful renewal was sent the leader may still write.
+    /// Default: 10 s.
+    pub renew_deadline: Duration,
+    /// The time between two renewals, and between two attempts after an error. Default: 2 s.
+    pub retry_period: Duration,
+    /// How often a standby reads the Lease although its watch shows no change. Default: 15 s.
+    pub fallback_poll: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            fallback_poll: Duration::from_secs(15),
+        }
+    }
+}
+
+impl Timing {
+    /// Refuses durations that would allow two leaders, or that a Lease cannot hold.
+    fn check(&self) -> Result<(), Error> {
+        let invalid = |problem: String| Err(Error::InvalidLeaderElection { problem });
+        let named = [
+            ("lease_duration", self.lease_duration),
+            ("renew_deadline", self.renew_deadline),
+            ("retry_period", self.retry_period),
+            ("fallback_poll", self.fallback_poll),
+        ];
+        for (name, duration) in named {
+            if duration.is_zero() || duration.subsec_nanos() != 0 {
+                return invalid(format!("{name} is {duration:?}: use a whole number of seconds above zero"));
+            }
+        }
+        let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
+        if i32::try_from(lease.as_secs()).is_err() {
+            return invalid(format!("lease_duration is {lease:?}: a Lease holds at most {} s", i32::MAX));
+        }
+        if renew > lease.mul_f64(CANCEL_AFTER) {
+            return invalid(format!(
+                "renew_deadline is {renew:?}: use at most 0.8 times lease_duration ({lease:?}), so that writes under way \
+                 end before another replica may lead"
+            ));
+        }
+        if renew <= retry.mul_f64(JITTER_FACTOR) {
+            return invalid(format!(
+                "renew_deadline is {renew:?}: use more than 1.2 times retry_period ({retry:?}), so that a failed renewal \
+                 can be repeated"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Requests of elected controllers are cancelled after this part of the lease duration.
+const CANCEL_AFTER: f64 = 0.8;
+/// Attempts of standbys are spread over this many retry periods.
+const JITTER_FACTOR: f64 = 1.2;

@@ -1,0 +1,628 @@
+//! Many controllers in one process.
+
+mod running;
+mod signals;
+mod waiting;
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use steersman_cache::{InformerMetrics, Lister, Object, ReflectorStatus};
+use steersman_client::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout};
+
+use crate::caches::{CacheHandle, Caches, FOREVER, InUse, User};
+use crate::kind::Kind;
+use crate::leader_election::{Elector, Ended, LeaderElection, Leadership};
+use crate::stop::StopSignal;
+use crate::{CachedClient, ControllerBuilder, Error, ReconcileError};
+use steersman_client::World;
+
+use running::{Group, Runnable, RunnableFuture, Running, with_min_grace};
+
+pub use signals::shutdown_signal;
+
+pub(crate) use running::Launch;
+pub(crate) use waiting::wait_with_reminders;
+
+/// Runs controllers, which share its client and one cache for each kind. Clones are the same manager.
+///
+/// **What is promised** (the tests of these names are in `tests/manager`).
+/// - [Servers](Self::add_server) start first and run while caches wait
+///   (`a_server_runs_while_caches_wait_and_stops_last`).
+/// - A controller starts when its own caches have synced, however long others wait
+///   (`a_kind_that_is_not_installed_holds_up_its_own_controllers_only`,
+///   `a_kind_that_is_forbidden_holds_up_its_own_controllers_and_the_runnables`). A kind that the
+///   server does not serve yet is looked for every few seconds
+///   (`a_kind_that_is_installed_while_the_manager_waits_is_noticed_within_five_seconds`).
+/// - [Runnables](Self::add) start when all caches have synced, except those of kinds that the
+///   server does not serve.
+/// - The log shows what the manager waits for and why: after three seconds, and then every ten
+///   (`what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten`).
+/// - It stops in reverse: controllers finish what they are doing, within the grace period; then
+///   runnables; then the caches; then servers (contract 10, `it_stops_in_reverse`). None is cut off
+///   that could have finished
+///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`); what has
+///   not ended by then is cut off and named in the error
+///   (`what_overstays_the_grace_period_is_cut_off_and_named`).
+/// - A runnable that fails, or panics, stops all, and the error names it
+///   (`a_part_that_fails_stops_all_and_is_named`). So does an informer that panics, and reads of
+///   its cache are errors
+///   (`an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_are_errors`).
+/// - Dropping the future of [`start`](Self::start) cuts everything off at once
+///   (`dropping_the_start_future_ends_everything`).
+#[derive(Clone)]
+pub struct Manager {
+    inner: Arc<Inner>,
+}
+
+/// A manager as its own parts know it, which do not keep it alive.
+pub(crate) struct WeakManager(Weak<Inner>);
+
+impl WeakManager {
+    pub(crate) fn upgrade(&self) -> Result<Manager, Error> {
+        self.0.upgrade().map(|inner| Manager { inner }).ok_or(Error::Stopped)
+    }
+}
+
+struct Inner {
+    client: CachedClient,
+    caches: Arc<Caches>,
+    grace: Duration,
+    sync_timeout: Option<Duration>,
+    ready: AtomicBool,
+    /// The controllers that have been added and have not started yet.
+    starting: watch::Sender<BTreeSet<String>>,
+    election: Option<Arc<Election>>,
+    state: Mutex<State>,
+}
+
+/// Leader election, if the manager has it.
+struct Election {
+    settings: LeaderElection,
+    leadership: Leadership,
+    /// Set when everything that is elected has ended in time.
+    may_release: AtomicBool,
+    /// Why the leadership was lost, if that stops the manager.
+    lost: Mutex<Option<String>>,
+}
+
+impl Election {
+    /// Contends until the manager stops or the leadership is lost for good.
+    async fn run(&self, client: &Client, stop: &StopSignal) -> Result<(), ReconcileError> {
+        let lease = self.settings.name();
+        let mut elector = Elector::new(client, self.settings.clone(), self.leadership.clone());
+        loop {
+            match elector.run(stop).await {
+                Ended::Stopped => break,
+                Ended::Lost(loss) if self.settings.steps_down() => {
+                    tracing::warn!(lease, %loss, "leadership lost, contending again");
+                    elector.contend_again();
+                }
+                Ended::Lost(loss) => {
+                    *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(loss.to_string());
+                    return Err(ReconcileError::message(format!("leadership lost: {loss}")));
+                }
+            }
+        }
+        if self.settings.releases() && self.may_release.load(Ordering::Acquire) {
+            elector.release().await;
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Option<Error> {
+        let problem = self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Error::LeadershipLost { lease: self.settings.name().to_owned(), problem })
+    }
+}
+
+struct State {
+    names: HashSet<String>,
+    life: Life,
+}
+
+enum Life {
+    /// What is to be started.
+    New(Vec<Runnable>),
+    /// Where to send what is to be started as well.
+    Running(mpsc::UnboundedSender<Runnable>),
+    Ended,
+}
+
+/// Settings of a [`Manager`].
+#[derive(Debug)]
+#[must_use]
+pub struct ManagerBuilder {
+    client: Client,
+    grace: Duration,
+    sync_timeout: Option<Duration>,
+    read_your_writes: Option<Duration>,
+    election: Option<LeaderElection>,
+}
+
+impl ManagerBuilder {
+    /// How long parts have to stop: 30 s unless said otherwise.
+    pub fn grace_period(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Fails when the caches have not synced after this time; the error names the kinds. Without it
+    /// the manager waits, and logs for what.
+    pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
+        self.sync_timeout = Some(limit);
+        self
+    }
+
+    /// How long a read from the cache waits for what this manager's client wrote before: 10 s unless said otherwise; `None` for not at
+    /// all.
+    pub fn read_your_writes(mut self, limit: Option<Duration>) -> Self {
+        self.read_your_writes = limit;
+        self
+    }
+
+    /// Lets one replica of the program act at a time: controllers run on the replica that holds the
+    /// Lease, unless they [need no leader](ControllerBuilder::on_every_replica). Durations that allow
+    /// two leaders are an error.
+    pub fn leader_election(mut self, election: LeaderElection) -> Result<Self, Error> {
+        self.election = Some(election.prepare(&self.client)?);
+        Ok(self)
+    }
+
+    /// The clocks and the randomness of the manager, its client and its caches. Default: those of the
+    /// client.
+    pub fn world(mut self, world: World) -> Self {
+        self.client = self.client.with_world(world);
+        self
+    }
+
+    /// The manager, without any controller yet.
+    pub fn build(self) -> Manager {
+        let caches = Arc::new(Caches::new(self.client.clone()));
+        let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
+        let live = client.live().clone();
+        let election = self.election.map(|settings| {
+            let leadership = Leadership::new(live.world().clone());
+            let (may_release, lost) = (AtomicBool::new(false), Mutex::default());
+            Arc::new(Election { settings, leadership, may_release, lost })
+        });
+        let elector = election.clone().map(|election| Runnable {
+            name: "leader election".to_owned(),
+            group: Group::Elector,
+            run: Box::new(move |launch: Launch| {
+                Box::pin(async move { election.run(&live, &launch.stop).await }) as RunnableFuture
+            }),
+        });
+        let life = Life::New(elector.into_iter().collect());
+        let state = Mutex::new(State { names: HashSet::new(), life });
+        let (grace, sync_timeout) = (self.grace, self.sync_timeout);
+        let (ready, starting) = (AtomicBool::new(false), watch::Sender::default());
+        Manager { inner: Arc::new(Inner { client, caches, grace, sync_timeout, ready, starting, election, state }) }
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager").field("caches", &self.inner.caches).finish_non_exhaustive()
+    }
+}
+
+impl Manager {
+    /// A manager with the usual settings.
+    pub fn new(client: Client) -> Self {
+        Self::builder(client).build()
+    }
+
+    /// A manager with other settings.
+    pub fn builder(client: Client) -> ManagerBuilder {
+        ManagerBuilder {
+            client,
+            grace: Duration::from_secs(30),
+            sync_timeout: None,
+            read_your_writes: Some(Duration::from_secs(10)),
+            election: None,
+        }
+    }
+
+    /// Reads from the caches, writes to the server.
+    pub fn client(&self) -> &CachedClient {
+        &self.inner.client
+    }
+
+    /// Its clocks and its randomness.
+    pub fn world(&self) -> &World {
+        self.inner.client.world()
+    }
+
+    /// Shows whether this replica leads. `None` without
+    /// [leader election](ManagerBuilder::leader_election).
+    pub fn leadership(&self) -> Option<&Leadership> {
+        self.inner.election.as_ref().map(|election| &election.leadership)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn caches(&self) -> &Arc<Caches> {
+        &self.inner.caches
+    }
+
+    pub(crate) fn sync_timeout(&self) -> Option<Duration> {
+        self.inner.sync_timeout
+    }
+
+    /// Whether all its caches have synced and all its controllers and runnables have started. It
+    /// stays so until the manager stops, whatever is added later.
+    pub fn is_ready(&self) -> bool {
+        self.inner.ready.load(Ordering::Acquire)
+    }
+
+    /// What the caches are doing: which kinds they are for, and what went wrong last.
+    pub fn status(&self) -> Vec<ReflectorStatus> {
+        self.inner.caches.status()
+    }
+
+    /// The figures of all informers, each with what it is for: `/api/v1/pods`, `/api/v1/pods in a,
+    /// b where app=web`. Typed, dynamic and metadata-only informers of the same objects have the
+    /// same name.
+    pub fn informer_metrics(&self) -> Vec<(String, InformerMetrics)> {
+        self.inner.caches.metrics()
+    }
+
+    /// Says what a new controller reconciles; the builder says the rest.
+    pub fn controller<K: Object>(&self, primary: Kind<K>) -> ControllerBuilder<K> {
+        ControllerBuilder::new(self, primary)
+    }
+
+    /// Declares that objects of a kind are to be kept, so that the client can read them: with the indexes and the choice of objects
+    /// that the kind has. Controllers declare what they watch themselves; what is said here is for all of them (see [`Kind`]). While
+    /// the manager runs, the cache is started at once, and is filled a little later.
+    ///
+    /// It gives the raw lister of that cache, for functions that cannot wait: which objects a change of another kind concerns, for
+    /// instance, found by an index (test `a_map_function_looks_into_a_cache`).
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::{Pod, Secret};
+    /// # use steersman_runtime::{Error, Index, Manager, Reconciler, kind};
+    /// # fn example(manager: &Manager, reconciler: impl Reconciler<Pod>) -> Result<(), Error> {
+    /// /// The Secrets that a Pod refers to, each as `namespace/name`.
+    /// fn secrets_of(pod: &Pod) -> Vec<String> {
+    ///     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    ///     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    ///     let names = volumes.filter_map(|volume| volume.secret.as_ref()?.secret_name.as_deref());
+    ///     names.map(|name| format!("{namespace}/{name}")).collect()
+    /// }
+    ///
+    /// let pods = manager.declare(kind::<Pod>().index("secret", Index::function(secrets_of)))?;
+    /// manager
+    ///     .controller(kind::<Pod>())
+    ///     // A Secret changes: all Pods that refer to it are reconciled.
+    ///     .watches(kind::<Secret>(), move |secret| pods.index_keys("secret", secret.key().as_str()).unwrap_or_default())
+    ///     .complete(reconciler)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// What is not in that cache yet when the function looks comes later, and is then reconciled as the new object that it is. What the
+    /// client has just written may not show in it.
+    pub fn declare<K: Object>(&self, mut kind: Kind<K>) -> Result<Lister<K>, Error> {
+        Ok(self.declare_for(&mut kind, User::Manager)?.0.informer.lister())
+    }
+
+    /// Declares a kind, and starts its cache if the manager runs. Functions of indexes run with
+    /// nothing locked.
+    pub(crate) fn declare_for<K: Object>(
+        &self,
+        kind: &mut Kind<K>,
+        user: User<'_>,
+    ) -> Result<(CacheHandle<K>, Option<InUse>), Error> {
+        self.with_caches(|caches| caches.declare(kind, user))?.finish()
+    }
+
+    /// Stops and forgets the cache of a kind that no controller watches any more, such as one whose last
+    /// [run-time watch](crate::Controller::watch) was removed. Reading the kind is then an error, as it was before; declaring or
+    /// watching it again begins with a new cache. Only the kind itself counts: not its indexes, nor which objects it chooses. Listers
+    /// of the old cache show what was in it at the end.
+    ///
+    /// It waits until the cache has stopped, for the grace period of the manager and 30 s at most: a
+    /// function of an index or a transform that never returns is [`Error::NotStopped`]. The cache
+    /// is forgotten in either case.
+    pub async fn undeclare<K: Object>(&self, kind: Kind<K>) -> Result<(), Error> {
+        let informer = self.inner.caches.remove::<K>(&kind.identity)?;
+        let waited = self.inner.grace;
+        let not_stopped = |waited| Error::NotStopped { what: format!("the cache of {}", kind.identity.kind), waited };
+        match timeout(waited, informer.stop()).await {
+            Ok(Err(steersman_cache::Error::StopTimeout { waited, .. })) => Err(not_stopped(waited)),
+            Ok(stopped) => Ok(stopped?),
+            Err(_) => Err(not_stopped(waited)),
+        }
+    }
+
+    /// Does something with the caches that may declare some, and starts those if the manager runs.
+    pub(crate) fn with_caches<T>(&self, work: impl FnOnce(&Caches) -> Result<T, Error>) -> Result<T, Error> {
+        // Under the lock, so that it cannot start or end meanwhile.
+        let state = self.state();
+        if matches!(state.life, Life::Ended) {
+            return Err(Error::Stopped);
+        }
+        let done = work(&self.inner.caches)?;
+        if matches!(state.life, Life::Running(_)) {
+            self.inner.caches.start()?;
+        }
+        Ok(done)
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakManager {
+        WeakManager(Arc::downgrade(&self.inner))
+    }
+
+    /// Adds a runnable. It starts when all caches have synced, except those of kinds that the
+    /// server does not serve, and stops after the controllers. [`StopSignal`] shows when. It may end
+    /// before without an error. While the manager runs, it starts at once.
+    pub fn add<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
+    where
+        F: FnOnce(StopSignal) -> R + Send + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.add_to(Group::Runnables, name, run)
+    }
+
+    /// Adds a server, such as one for `/readyz` or metrics. It starts first, before the caches have
+    /// synced, and stops last, after controllers, runnables and caches. Otherwise it is a runnable
+    /// like those of [`add`](Self::add).
+    ///
+    /// ```no_run
+    /// # use steersman_runtime::{Error, Manager, StopSignal};
+    /// # async fn serve(_: impl Fn() -> bool, _: StopSignal) -> std::io::Result<()> { Ok(()) }
+    /// # fn example(manager: &Manager) -> Result<(), Error> {
+    /// let probed = manager.clone();
+    /// manager.add_server("probes", move |stop| serve(move || probed.is_ready(), stop))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add_server<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
+    where
+        F: FnOnce(StopSignal) -> R + Send + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.add_to(Group::Servers, name, run)
+    }
+
+    /// Adds a runnable that runs only while this replica leads. It starts with each term of
+    /// leadership and has to end when its [`StopSignal`] shows that the term is over. Without leader
+    /// election it runs as one of [`add`](Self::add).
+    pub fn add_elected<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
+    where
+        F: Fn(StopSignal) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Some(leadership) = self.leadership().cloned() else { return self.add(name, run) };
+        let run = move |launch: Launch| -> RunnableFuture {
+            Box::pin(async move {
+                let in_term = |stop| {
+                    let running = run(stop);
+                    async move { running.await.map_err(ReconcileError::new) }
+                };
+                leadership.in_terms(&launch.stop, in_term).await
+            })
+        };
+        let runnable = Runnable { name: name.to_owned(), group: Group::ElectedRunnables, run: Box::new(run) };
+        self.add_runnable(&mut self.state(), runnable)
+    }
+
+    fn add_to<F, R, E>(&self, group: Group, name: &str, run: F) -> Result<(), Error>
+    where
+        F: FnOnce(StopSignal) -> R + Send + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let run = move |launch: Launch| -> RunnableFuture {
+            Box::pin(async move { run(launch.stop).await.map_err(ReconcileError::new) })
+        };
+        self.add_runnable(&mut self.state(), Runnable { name: name.to_owned(), group, run: Box::new(run) })
+    }
+
+    /// Whether a controller can have this name.
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {
+        self.state().check_name(name)
+    }
+
+    pub(crate) fn add_controller<F, R>(&self, name: &str, run: F) -> Result<(), Error>
+    where
+        F: FnOnce(Launch) -> R + Send + 'static,
+        R: Future<Output = Result<(), ReconcileError>> + Send + 'static,
+    {
+        let run = move |launch: Launch| -> RunnableFuture { Box::pin(run(launch)) };
+        let runnable = Runnable { name: format!("controller {name}"), group: Group::Controllers, run: Box::new(run) };
+        let mut state = self.state();
+        state.check_name(name)?;
+        self.inner.starting.send_modify(|starting| _ = starting.insert(name.to_owned()));
+        let added = self.add_runnable(&mut state, runnable);
+        if added.is_err() {
+            self.started(name);
+        }
+        added?;
+        state.names.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// A controller does not wait any more.
+    pub(crate) fn started(&self, name: &str) {
+        self.inner.starting.send_modify(|starting| _ = starting.remove(name));
+    }
+
+    fn add_runnable(&self, state: &mut State, runnable: Runnable) -> Result<(), Error> {
+        match &mut state.life {
+            Life::New(runnables) => {
+                runnables.push(runnable);
+                Ok(())
+            }
+            Life::Running(sender) => {
+                self.inner.caches.start()?;
+                sender.send(runnable).map_err(|_| Error::Stopped)
+            }
+            Life::Ended => Err(Error::Stopped),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs everything until `shutdown` ends, or a runnable fails. A manager can be started once.
+    pub async fn start(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        let (sender, added) = mpsc::unbounded_channel();
+        let runnables = self.begin(sender)?;
+        let end = End(self);
+        let mut running = Running::default();
+        let ended = self.run(runnables, added, &mut running, shutdown).await;
+        end.nothing_more();
+        let mut deadline = after(self.inner.grace);
+        let mut ended = ended;
+        if let Some(election) = &self.inner.election
+            && let Some(lost) = election.lost()
+        {
+            // Another replica may lead soon: what is elected has to end before.
+            deadline = deadline.min(after(election.leadership.time_to_cancel()));
+            ended = Err(lost);
+        }
+        running.stop(Group::Controllers, deadline).await;
+        running.stop(Group::ElectedRunnables, deadline).await;
+        if let Some(election) = &self.inner.election {
+            election.may_release.store(running.ended_in_time(), Ordering::Release);
+        }
+        running.stop(Group::Elector, deadline).await;
+        running.stop(Group::Runnables, deadline).await;
+        // It has ended with the first poll; only handlers that take their time are waited for.
+        let left = with_min_grace(deadline).saturating_duration_since(Instant::now());
+        let mut aborted = self.inner.caches.shutdown(left).await;
+        running.stop(Group::Servers, deadline).await;
+        aborted.extend(running.aborted());
+        if aborted.is_empty() {
+            return ended;
+        }
+        let late = Error::Grace { waited: self.inner.grace, names: aborted };
+        if ended.is_err() {
+            tracing::error!(error = %late, "parts did not stop after another had failed");
+        }
+        ended.and(Err(late))
+    }
+
+    /// From now on parts are started as they are added.
+    fn begin(&self, sender: mpsc::UnboundedSender<Runnable>) -> Result<Vec<Runnable>, Error> {
+        let mut state = self.state();
+        let Life::New(runnables) = &mut state.life else { return Err(Error::StartedTwice) };
+        let runnables = std::mem::take(runnables);
+        state.life = Life::Running(sender);
+        Ok(runnables)
+    }
+
+    async fn run(
+        &self,
+        runnables: Vec<Runnable>,
+        mut added: mpsc::UnboundedReceiver<Runnable>,
+        running: &mut Running,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), Error> {
+        let caches = &self.inner.caches;
+        let mut shutdown = std::pin::pin!(shutdown);
+        let (servers, others): (Vec<_>, Vec<_>) =
+            runnables.into_iter().partition(|runnable| runnable.group == Group::Servers);
+        servers.into_iter().for_each(|runnable| running.start(runnable, false));
+        caches.start()?;
+        // Contending for the lease begins when the caches are there, too.
+        let is_runnable = |runnable: &Runnable| runnable.group != Group::Controllers;
+        let (mut runnables, controllers): (Vec<_>, Vec<_>) = others.into_iter().partition(is_runnable);
+        controllers.into_iter().for_each(|runnable| running.start(runnable, false));
+
+        let mut starting = self.inner.starting.subscribe();
+        let mut synced_or_missing = std::pin::pin!(caches.synced_or_missing());
+        let mut synced = std::pin::pin!(self.synced());
+        let mut started = std::pin::pin!(starting.wait_for(BTreeSet::is_empty));
+        let (mut runnables_started, mut caches_synced, mut controllers_started) = (false, false, false);
+        loop {
+            tokio::select! {
+                // Signals are listened to from the first poll on.
+                biased;
+                () = &mut shutdown => return Ok(()),
+                error = caches.failed() => return Err(error),
+                () = &mut synced_or_missing, if !runnables_started => {
+                    runnables_started = true;
+                    runnables.drain(..).for_each(|runnable| running.start(runnable, false));
+                }
+                synced = &mut synced, if !caches_synced => {
+                    synced?;
+                    caches_synced = true;
+                }
+                // The sender lives as long as the manager.
+                _ = &mut started, if !controllers_started => controllers_started = true,
+                Some(runnable) = added.recv() => match runnable.group {
+                    Group::Runnables | Group::ElectedRunnables if !runnables_started => runnables.push(runnable),
+                    _ => running.start(runnable, caches_synced),
+                },
+                ended = running.ended() => ended?,
+            }
+            if runnables_started && caches_synced && controllers_started {
+                self.inner.ready.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Waits until all caches have synced, and logs what is missing.
+    async fn synced(&self) -> Result<(), Error> {
+        let (caches, started) = (&self.inner.caches, Instant::now());
+        let synced = async {
+            caches.synced().await;
+            Ok(())
+        };
+        let remind = |missing: &str| {
+            let controllers = self.inner.starting.borrow().iter().cloned().collect::<Vec<_>>();
+            tracing::warn!(missing, ?controllers, "the manager waits for its caches");
+        };
+        wait_with_reminders(self.inner.sync_timeout, synced, || caches.waiting(), remind).await?;
+        let count = caches.metrics().len();
+        if count > 0 {
+            tracing::info!(caches = count, after = ?started.elapsed(), "caches synced");
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn check_name(&self, name: &str) -> Result<(), Error> {
+        if self.names.contains(name) { Err(Error::DuplicateName { name: name.to_owned() }) } else { Ok(()) }
+    }
+}
+
+/// Ends the life of a manager, also when whoever started it does not wait for the end.
+struct End<'a>(&'a Manager);
+
+impl End<'_> {
+    /// Lets nothing be added any more.
+    fn nothing_more(&self) {
+        self.0.inner.ready.store(false, Ordering::Release);
+        self.0.state().life = Life::Ended;
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.nothing_more();
+        // The caches end with the first poll.
+        let _ = self.0.inner.caches.shutdown(Duration::ZERO).now_or_never();
+    }
+}
+
+/// When this time has passed.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or_else(|| now + FOREVER)
+}

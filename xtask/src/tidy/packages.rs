@@ -1,0 +1,148 @@
+//! Rules for packages: their layer, their manifest, and their place on the map.
+
+use std::path::Path;
+
+use crate::workspace::Package;
+
+/// Which of our crates a crate may depend on: dependencies point downwards only (ARCHITECTURE.md).
+const LAYERS: &[(&str, &[&str])] = &[
+    ("steersman-world", &[]),
+    ("steersman-wire", &[]),
+    ("steersman-workqueue", &[]),
+    ("steersman-derive", &[]),
+    ("steersman-client", &["steersman-wire", "steersman-world"]),
+    ("steersman-cache", &["steersman-client", "steersman-wire", "steersman-world"]),
+    (
+        "steersman",
+        &[
+            "steersman-cache",
+            "steersman-client",
+            "steersman-derive",
+            "steersman-runtime",
+            "steersman-wire",
+            "steersman-workqueue",
+        ],
+    ),
+    (
+        "steersman-runtime",
+        &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue", "steersman-world"],
+    ),
+    ("steersman-apiserver", &["steersman-wire", "steersman-world"]),
+    ("steersman-testing", &["steersman-apiserver", "steersman-client", "steersman-wire", "steersman-world"]),
+    ("steersman-cli", &["steersman-apiserver", "steersman-client"]),
+    (
+        "steersman-bench",
+        &[
+            "steersman-cache",
+            "steersman-client",
+            "steersman-runtime",
+            "steersman-wire",
+            "steersman-workqueue",
+            "steersman-apiserver",
+            "steersman-testing",
+        ],
+    ),
+    ("labs", &["steersman", "steersman-testing"]),
+    ("ingress-manager", &["steersman", "steersman-testing"]),
+    ("network-operator", &["neutron", "steersman", "steersman-apiserver"]),
+    ("neutron", &[]),
+    ("xtask", &[]),
+];
+/// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
+const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager", "network-operator"];
+
+/// A package keeps to its layer and to the workspace's lints, and leaves the Kubernetes version to
+/// programs.
+pub(super) fn check(package: &Package, manifest: &str) -> Vec<String> {
+    let name = package.name.as_str();
+    let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
+        return vec![format!("{name}: not in LAYERS of xtask/src/tidy/packages.rs: add what it may depend on")];
+    };
+    let mut complaints = Vec::new();
+    let mut complain = |what: String| complaints.push(format!("{name}: {what}"));
+    for dependency in &package.dependencies {
+        let dev = dependency.kind.as_deref() == Some("dev");
+        let ours = LAYERS.iter().any(|(layer, _)| *layer == dependency.name);
+        if ours && !dev && !allowed.contains(&dependency.name.as_str()) {
+            complain(format!("must not depend on {}: dependencies point downwards only", dependency.name));
+        }
+        let version = dependency.features.iter().any(|feature| feature.starts_with("v1_") || feature == "latest");
+        if dependency.name == "k8s-openapi" && version && !dev && !PROGRAMS.contains(&name) {
+            complain("only programs and tests choose a Kubernetes version (a feature of k8s-openapi)".to_owned());
+        }
+    }
+    if !manifest.contains("[lints]\nworkspace = true") {
+        complain("its Cargo.toml does not take the workspace's lints".to_owned());
+    }
+    if package.is_published_library() {
+        for field in ["rust-version.workspace", "license.workspace", "description", "readme"] {
+            if !manifest.lines().any(|line| line.starts_with(field)) {
+                complain(format!("its Cargo.toml has no {field}"));
+            }
+        }
+    }
+    complaints
+}
+
+/// The map names every package, and each place that it names exists below `root`.
+pub(super) fn check_map(packages: &[Package], map: &str, root: &Path) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for package in packages {
+        if !map.contains(&format!("`{}`", package.name)) {
+            complaints.push(format!("ARCHITECTURE.md: `{}` is missing from the map", package.name));
+        }
+    }
+    for place in map.split('`').skip(1).step_by(2) {
+        let is_place =
+            ["crates/", "bench/", "xtask/", "examples/", ".ci/"].iter().any(|folder| place.starts_with(folder));
+        if is_place && !place.contains(['*', ' ', '…']) && !root.join(place).exists() {
+            complaints.push(format!("ARCHITECTURE.md: `{place}` does not exist"));
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINTS: &str = "[lints]\nworkspace = true\n";
+
+    fn package(name: &str, dependency: &str, features: &[&str]) -> Package {
+        serde_json::from_value(serde_json::json!({
+            "name": name,
+            "manifest_path": "Cargo.toml",
+            "dependencies": [{"name": dependency, "kind": null, "features": features}],
+            "targets": [],
+            "publish": [],
+            "features": {},
+        }))
+        .expect("this is a package of cargo metadata")
+    }
+
+    #[test]
+    fn a_dependency_that_points_upwards_is_found() {
+        assert_eq!(check(&package("steersman-wire", "steersman-client", &[]), LINTS).len(), 1);
+        assert_eq!(check(&package("steersman-client", "steersman-wire", &[]), LINTS), [""; 0]);
+        assert_eq!(check(&package("steersman-new", "serde", &[]), LINTS).len(), 1);
+    }
+
+    #[test]
+    fn a_library_that_chooses_a_kubernetes_version_is_found() {
+        assert_eq!(check(&package("steersman-wire", "k8s-openapi", &["v1_36"]), LINTS).len(), 1);
+        assert_eq!(check(&package("steersman-cli", "k8s-openapi", &["v1_36"]), LINTS), [""; 0]);
+    }
+
+    #[test]
+    fn a_package_without_the_workspace_s_lints_is_found() {
+        assert_eq!(check(&package("steersman-wire", "serde", &[]), "").len(), 1);
+    }
+
+    #[test]
+    fn the_map_names_each_package_and_only_places_that_exist() {
+        let (packages, root) = ([package("xtask", "serde", &[])], tempfile::tempdir().unwrap());
+        assert_eq!(check_map(&packages, "`xtask` is in `xtask/src/main.rs`", root.path()).len(), 1);
+        assert_eq!(check_map(&packages, "nothing", root.path()).len(), 1);
+        assert_eq!(check_map(&packages, "`xtask`", root.path()), [""; 0]);
+    }
+}
