@@ -64,9 +64,10 @@ pub(crate) struct Target {
 }
 
 impl Package {
-    /// Whether this is a library that users depend on.
+    /// Whether this is a library that users depend on, directly or through another of ours.
     pub(crate) fn is_published_library(&self) -> bool {
-        self.publish.is_none() && self.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "lib"))
+        let is_library = |target: &Target| target.kind.iter().any(|kind| kind == "lib" || kind == "proc-macro");
+        self.publish.is_none() && self.targets.iter().any(is_library)
     }
 
     /// The integration tests of this package.
@@ -80,4 +81,23 @@ pub(crate) fn metadata() -> Result<Metadata> {
     let output =
         process::output(cargo().args(["metadata", "--format-version", "1", "--no-deps"])).context("cargo metadata")?;
     serde_json::from_str(&output).context("reading the answer of cargo metadata")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(kind: &str, publish: Option<Vec<String>>) -> Package {
+        let targets = vec![Target { name: "it".to_owned(), kind: vec![kind.to_owned()] }];
+        let name = "it".to_owned();
+        Package { name, manifest_path: PathBuf::new(), dependencies: Vec::new(), targets, publish }
+    }
+
+    #[test]
+    fn libraries_and_procedural_macros_are_published() {
+        assert!(package("lib", None).is_published_library());
+        assert!(package("proc-macro", None).is_published_library());
+        assert!(!package("bin", None).is_published_library());
+        assert!(!package("lib", Some(Vec::new())).is_published_library());
+    }
 }
