@@ -1,5 +1,6 @@
-//! What is fuzzed: each target takes any bytes and must neither panic nor overflow the stack, and some check more. No
-//! request takes more steps than the server allows; memory is limited by whoever runs the targets.
+//! What is fuzzed: each target takes any bytes and must neither panic nor overflow the stack, and
+//! some check more. No request takes more steps than the server allows; memory is limited by
+//! whoever runs the targets.
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -186,7 +187,8 @@ pub(crate) fn kinds(data: &[u8]) {
     });
 }
 
-/// An `Accept` header, wherever answers are negotiated: each is an answer in JSON or YAML, or a refusal.
+/// An `Accept` header, wherever answers are negotiated: each is an answer in JSON or YAML, or a
+/// refusal.
 pub(crate) fn accept(data: &[u8]) {
     with_server(|server| {
         let maps = "/api/v1/namespaces/default/configmaps";

@@ -1,7 +1,8 @@
-//! One request neither exhausts memory nor runs without end: each case here did before the server counted.
+//! One request neither exhausts memory nor runs without end: each case here did before the server
+//! counted.
 //!
-//! The cases run in a process of their own whose memory is limited, so that a fault is an abort and not a machine that
-//! swaps. Work is measured by counted steps, never by time.
+//! The cases run in a process of their own whose memory is limited, so that a fault is an abort and
+//! not a machine that swaps. Work is measured by counted steps, never by time.
 
 #[path = "common/bounded.rs"]
 mod bounded;
@@ -26,7 +27,8 @@ fn message(sent: &Sent) -> &str {
 #[test]
 fn nested_yaml_anchors_are_shared() {
     within_memory("nested_yaml_anchors_are_shared", 400, || {
-        // An anchor at each level, with a long text at the bottom: a copy for each level would be 400 MB.
+        // An anchor at each level, with a long text at the bottom: a copy for each level would be
+        // 400 MB.
         let depth = 500;
         let open: String = (0..depth).map(|level| format!("&a{level} [")).collect();
         let text = format!("data: {open}{}{}", "x".repeat(800_000), "]".repeat(depth));

@@ -1,5 +1,6 @@
-//! The fuzz targets on a stable compiler: the same entry points, fed with seeds that are broken in random ways. The seed of
-//! the generator is fixed, so a failure comes again; `STEERSMAN_SOAK=1` runs much longer.
+//! The fuzz targets on a stable compiler: the same entry points, fed with seeds that are broken in
+//! random ways. The seed of the generator is fixed, so a failure comes again; `STEERSMAN_SOAK=1`
+//! runs much longer.
 
 #[path = "common/bounded.rs"]
 mod bounded;
@@ -168,7 +169,8 @@ fn schemas_with_objects() {
 fn protobuf_of_every_kind() {
     let count = targets::protobuf_kinds(&steersman_apiserver::ApiServer::new()).len();
     assert!((30..=256).contains(&count), "{count} kinds");
-    // Of each kind an object with a name, and one with fields of any number in all ways to be written.
+    // Of each kind an object with a name, and one with fields of any number in all ways to be
+    // written.
     let seeds: Vec<Vec<u8>> = (0..count)
         .flat_map(|kind| {
             let named = [&[kind as u8][..], b"\x0a\x03\x0a\x01a"].concat();
@@ -205,7 +207,8 @@ fn certificates() {
         }
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
     };
-    // Keys are random, so that a failure is printed with its input and not found again by its round.
+    // Keys are random, so that a failure is printed with its input and not found again by its
+    // round.
     let long = "x".repeat(300);
     let (name, group) = (DnType::CommonName, DnType::OrganizationName);
     let seeds = [

@@ -1,4 +1,5 @@
-//! The garbage collector with many objects: what the comparison with a real server would take too long for.
+//! The garbage collector with many objects: what the comparison with a real server would take too
+//! long for.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};

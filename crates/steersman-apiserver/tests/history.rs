@@ -1,5 +1,5 @@
-//! Whatever is written, by whomever and however much at once: every watch shows exactly what happened after its beginning,
-//! every list is a state that there was, and no update is lost.
+//! Whatever is written, by whomever and however much at once: every watch shows exactly what
+//! happened after its beginning, every list is a state that there was, and no update is lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -451,7 +451,8 @@ fn is_last(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null() && object["metadata"]["finalizers"].is_null()
 }
 
-/// Checks that what writers were told is what happened, once, and that nobody overwrote what he had not seen.
+/// Checks that what writers were told is what happened, once, and that nobody overwrote what he had
+/// not seen.
 fn check_answers(history: &History, answers: &[(Place, Write, Answer)], first: u64) {
     let mut told = 0;
     for (place, write, answer) in answers {

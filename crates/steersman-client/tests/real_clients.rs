@@ -190,7 +190,8 @@ async fn from_kube() {
     interop::from_kube(kube, &namespace).await;
 }
 
-/// What a server sends of itself, of every kind that it has objects of, is the same in both encodings.
+/// What a server sends of itself, of every kind that it has objects of, is the same in both
+/// encodings.
 #[tokio::test]
 async fn protobuf_says_of_every_object_what_json_says() {
     let (client, namespace) = client_and_namespace("protobuf").await;

@@ -1,19 +1,19 @@
 //! kube's derive macros, with the paths of a program that depends on `steersman` and not on `kube`.
 //!
-//! The code that `kube-derive` generates names the crates `::kube`, `::k8s_openapi` and `::serde_json`.
-//! Without this crate, a program depends on each of them, or writes their paths into every custom
-//! resource: `#[kube(crates(kube_core = "steersman::kube::core", …))]`.
+//! The code that `kube-derive` generates names the crates `::kube`, `::k8s_openapi` and
+//! `::serde_json`. Without this crate, a program depends on each of them, or writes their paths
+//! into every custom resource: `#[kube(crates(kube_core = "steersman::kube::core", …))]`.
 //!
-//! A derive macro cannot call another one, but it can emit an item that does. Each macro here emits a
-//! copy of its item with kube's derive, with the attribute for the paths, and with
-//! [`discard`](macro@discard). The compiler expands the attributes of an item in the order in which they
-//! stand: kube's derive reads the copy, and then `discard` removes it. All tokens keep their spans, so
-//! the errors of `kube-derive` point at the user's code.
+//! A derive macro cannot call another one, but it can emit an item that does. Each macro here emits
+//! a copy of its item with kube's derive, with the attribute for the paths, and with
+//! [`discard`](macro@discard). The compiler expands the attributes of an item in the order in which
+//! they stand: kube's derive reads the copy, and then `discard` removes it. All tokens keep their
+//! spans, so the errors of `kube-derive` point at the user's code.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// The crates that the generated code uses, and where a program that depends on `steersman` has them.
-/// `serde` and `schemars` are not here: such a program names both in its own derives.
+/// The crates that the generated code uses, and where a program that depends on `steersman` has
+/// them. `serde` and `schemars` are not here: such a program names both in its own derives.
 const CRATES: [(&str, &str); 4] = [
     ("kube", "::steersman::kube"),
     ("k8s_openapi", "::steersman::k8s_openapi"),
@@ -21,8 +21,8 @@ const CRATES: [(&str, &str); 4] = [
     ("serde_json", "::steersman::__private::serde_json"),
 ];
 
-/// Makes a custom resource of the struct of its `spec`: [`kube::CustomResource`], with the crates that
-/// `steersman` re-exports.
+/// Makes a custom resource of the struct of its `spec`: [`kube::CustomResource`], with the crates
+/// that `steersman` re-exports.
 ///
 /// A program needs `serde` and `schemars` beside `steersman`. Paths in `#[kube(crates(…))]` replace
 /// the default ones: if the program renames its dependency on `steersman`, for instance.
@@ -78,7 +78,8 @@ impl Paths<'_> {
         missing.map(|(name, path)| format!("{name} = \"{path}\",")).collect()
     }
 
-    /// Adds the paths to the `crates(…)` of the item's own attribute: a second one would be an error.
+    /// Adds the paths to the `crates(…)` of the item's own attribute: a second one would be an
+    /// error.
     fn merge_into_attributes(&mut self, attribute: &str, item: TokenStream) -> TokenStream {
         let mut is_attribute = false;
         let tokens = item.into_iter().map(|token| match token {
@@ -94,7 +95,8 @@ impl Paths<'_> {
         tokens.collect()
     }
 
-    /// Adds the paths to the group that follows these names, each within the group of the one before.
+    /// Adds the paths to the group that follows these names, each within the group of the one
+    /// before.
     fn merge_below(&mut self, names: &[&str], group: &Group) -> Group {
         let mut tokens = group.stream();
         match names {

@@ -1,4 +1,5 @@
-//! The messages of the compiler for mistakes in a reconciler or a controller. Each leads to the fix.
+//! The messages of the compiler for mistakes in a reconciler or a controller. Each leads to the
+//! fix.
 
 #[test]
 fn a_mistake_gives_an_error_that_leads_to_the_fix() {

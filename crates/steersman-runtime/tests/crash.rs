@@ -1,5 +1,5 @@
-//! A manager that is killed at every one of its requests in turn, before it is sent and after the server has done it, and started
-//! again: the end is always the same.
+//! A manager that is killed at every one of its requests in turn, before it is sent and after the
+//! server has done it, and started again: the end is always the same.
 
 mod support;
 
@@ -23,7 +23,8 @@ use support::{LONG, client, key, map, settle, start};
 const PARENTS: [&str; 2] = ["a", "b"];
 const CHILDREN: usize = 3;
 
-/// Makes three Secrets for each parent, and a record of it in another namespace, where no garbage collection reaches.
+/// Makes three Secrets for each parent, and a record of it in another namespace, where no garbage
+/// collection reaches.
 struct Family {
     finalizer: Finalizer<ConfigMap>,
 }
@@ -39,7 +40,8 @@ impl Family {
         Self { finalizer }
     }
 
-    /// The server makes up the names of the children: nothing but what is there says how many are missing.
+    /// The server makes up the names of the children: nothing but what is there says how many are
+    /// missing.
     async fn make_children(ctx: &Context<ConfigMap>, parent: &Cached<ConfigMap>) -> Result<(), ReconcileError> {
         let (parent, key) = (parent.get()?, parent.key());
         let selector = LabelSelector::parse(&format!("parent={}", key.name()))?;
@@ -220,7 +222,8 @@ fn server_with_parents() -> Embedded {
     server
 }
 
-/// The life of a controller's process, until all is done or it is killed. Says how many requests it wrote with, if it was not.
+/// The life of a controller's process, until all is done or it is killed. Says how many requests it
+/// wrote with, if it was not.
 fn live(server: &Embedded, kill: Option<(usize, When)>, wanted: &[String]) -> Option<usize> {
     process(async {
         let killer = Killer::new(kill);
@@ -242,8 +245,8 @@ fn live(server: &Embedded, kill: Option<(usize, When)>, wanted: &[String]) -> Op
     })
 }
 
-/// Does it again and again, each time killed at another request, until nothing is left to be killed at. Gives how many requests there
-/// were, and how many of them wrote.
+/// Does it again and again, each time killed at another request, until nothing is left to be killed
+/// at. Gives how many requests there were, and how many of them wrote.
 fn killed_everywhere(prepare: impl Fn(&Embedded), wanted: &[String]) -> (usize, usize) {
     for number in 1..1_000 {
         let mut writes = None;

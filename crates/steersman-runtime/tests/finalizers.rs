@@ -37,7 +37,8 @@ impl Log {
     }
 }
 
-/// A controller of ConfigMaps that does nothing but to see to a finalizer, and notes how that ended.
+/// A controller of ConfigMaps that does nothing but to see to a finalizer, and notes how that
+/// ended.
 async fn world(finalizer: Finalizer<ConfigMap>) -> (World, Log) {
     let (finalizer, log) = (Arc::new(finalizer), Log::default());
     let ends = log.clone();
@@ -297,7 +298,8 @@ async fn an_object_that_is_deleted_without_the_finalizer_is_left_alone() {
     assert!(world.client.get::<ConfigMap>(&key("a/m")).await.unwrap().meta().deletion_timestamp().is_some());
 }
 
-/// Objects of a kind that is known at run time only, in a namespace or in none, and objects of which only the metadata is known.
+/// Objects of a kind that is known at run time only, in a namespace or in none, and objects of
+/// which only the metadata is known.
 #[tokio::test(start_paused = true)]
 async fn objects_in_any_form_have_finalizers() {
     let (maps, namespaces) = (ApiResource::erase::<ConfigMap>(&()), ApiResource::erase::<Namespace>(&()));
@@ -314,7 +316,8 @@ async fn objects_in_any_form_have_finalizers() {
     is_finalized(dynamic(&namespaces).cluster_scoped(), of_namespaces, "m").await;
 }
 
-/// One object gets the finalizer, is deleted, and goes when the hook, which fails once, has succeeded.
+/// One object gets the finalizer, is deleted, and goes when the hook, which fails once, has
+/// succeeded.
 async fn is_finalized<K>(kind: Kind<K>, finalizer: Finalizer<K>, name: &str)
 where
     K: steersman_cache::Object + kube_core::Resource<DynamicType: Clone>,

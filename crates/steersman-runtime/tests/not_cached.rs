@@ -1,4 +1,5 @@
-//! Reads that the caches, as they are declared, can never answer: an error that names the fix, not "not found".
+//! Reads that the caches, as they are declared, can never answer: an error that names the fix, not
+//! "not found".
 
 mod with_client;
 

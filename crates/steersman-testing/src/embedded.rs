@@ -60,8 +60,8 @@ impl Embedded {
     }
 
     /// A client that authenticates as the user `name`, a member of `groups` and of
-    /// `system:authenticated`. It ends with the tokio runtime in which it is created. The server has
-    /// no access rules yet: every user has all rights.
+    /// `system:authenticated`. It ends with the tokio runtime in which it is created. The server
+    /// has no access rules yet: every user has all rights.
     pub fn user<G: Into<String>>(&self, name: &str, groups: impl IntoIterator<Item = G>) -> Client {
         kube_client::Client::new(self.server.acting_as(Identity::new(name, groups)), "default").into()
     }

@@ -112,8 +112,8 @@ impl RealServer {
         kubeconfig::config(self.kubeconfig.clone()).await.map_err(|reason| Error::Kubeconfig { path: path(), reason })
     }
 
-    /// A client that impersonates the user `name`, a member of `groups` and of `system:authenticated`.
-    /// It has the rights that RBAC grants.
+    /// A client that impersonates the user `name`, a member of `groups` and of
+    /// `system:authenticated`. It has the rights that RBAC grants.
     pub async fn user<G: Into<String>>(
         &self,
         name: &str,

@@ -62,8 +62,8 @@ impl World {
     /// The time since a fixed point in the past. It never goes back, and on Linux it includes the
     /// time in which the machine was suspended. tokio's clock does not.
     ///
-    /// Use it for what expires on other machines too, such as a lease: after a suspension the holder
-    /// must not believe that it still has time left.
+    /// Use it for what expires on other machines too, such as a lease: after a suspension the
+    /// holder must not believe that it still has time left.
     pub fn uptime(&self) -> Duration {
         match &*self.source {
             Source::System => source::uptime(),

@@ -1,8 +1,9 @@
 //! A framework for writing Kubernetes controllers.
 //!
-//! A controller brings the world to the state that objects describe. You write one function, `reconcile`. It
-//! receives the key of an object, compares the desired state with the actual one, and makes the missing
-//! changes. The framework is everything around it, in the order in which a change passes through:
+//! A controller brings the world to the state that objects describe. You write one function,
+//! `reconcile`. It receives the key of an object, compares the desired state with the actual one,
+//! and makes the missing changes. The framework is everything around it, in the order in which a
+//! change passes through:
 //!
 //! ```text
 //!  API server ──LIST/WATCH──▶ Reflector ──deltas──▶ DeltaFifo ──▶ Informer ──▶ Indexer (local cache, indexes)
@@ -13,8 +14,8 @@
 //!                                                                   └── reads from the Indexer, never from the server
 //! ```
 //!
-//! A [`Manager`] has one [`Client`], one cache for each kind, and any number of controllers. This controller
-//! creates a ConfigMap for each Network and sets the status of the Network:
+//! A [`Manager`] has one [`Client`], one cache for each kind, and any number of controllers. This
+//! controller creates a ConfigMap for each Network and sets the status of the Network:
 //!
 //! ```
 //! # mod program {
@@ -128,10 +129,10 @@
 //! | [`workqueue`] | the queue, without Kubernetes |
 //! | [`wire`] | lists, watches, metadata and selectors as bytes |
 //!
-//! Each of the last five is a crate and begins with an essay of its own. To test a controller without a
-//! cluster, use the crate `steersman-testing`: its embedded API server runs inside the test. The example above
-//! is tested on it. The `README.md` of the repository has the `Cargo.toml` and the test of the example, and
-//! `docs/testing.md` explains the rest.
+//! Each of the last five is a crate and begins with an essay of its own. To test a controller
+//! without a cluster, use the crate `steersman-testing`: its embedded API server runs inside the
+//! test. The example above is tested on it. The `README.md` of the repository has the `Cargo.toml`
+//! and the test of the example, and `docs/testing.md` explains the rest.
 
 pub use k8s_openapi;
 pub use kube::{self, CustomResourceExt, Resource, ResourceExt};

@@ -1,4 +1,5 @@
-//! Tells the owner of a Service what is wrong with it, where they look: in `kubectl describe service`.
+//! Tells the owner of a Service what is wrong with it, where they look: in
+//! `kubectl describe service`.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -14,8 +15,9 @@ const MESSAGE_MAX: usize = 1024;
 
 /// Puts an Event on the Service.
 ///
-/// The name of the Event is made of what it says, so that there is one for each problem however often it is seen and whoever sees it,
-/// this process or the one before: after the first time it is only counted. The server forgets Events after an hour.
+/// The name of the Event is made of what it says, so that there is one for each problem however
+/// often it is seen and whoever sees it, this process or the one before: after the first time it is
+/// only counted. The server forgets Events after an hour.
 pub(crate) async fn report(ctx: &Context<Service>, service: &Service, problem: &Problem) -> Result<(), ReconcileError> {
     let event = event(ctx.controller(), service, problem);
     tracing::warn!(service = service.metadata.name, reason = problem.reason(), "{problem}");
@@ -73,7 +75,8 @@ fn event(controller: &str, service: &Service, problem: &Problem) -> Event {
     }
 }
 
-/// FNV-1a: the same in every process and every build, which the hasher of the standard library does not promise.
+/// FNV-1a: the same in every process and every build, which the hasher of the standard library does
+/// not promise.
 fn fingerprint(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -8,17 +8,20 @@
 //! | `ingress/host` | the host, such as `shop.example.com` or `*.example.com` | `<service>.<namespace>.<domain>` |
 //! | `ingress/path` | the path in front of what it serves | `/` |
 //!
-//! The Ingress has the name of its Service and belongs to it by an owner reference. It leads to the Service's port named `http`, or else
-//! to its first TCP port. Of its spec the rules and the default backend are ours; the class, TLS and all metadata but the owner are left
-//! to others.
+//! The Ingress has the name of its Service and belongs to it by an owner reference. It leads to the
+//! Service's port named `http`, or else to its first TCP port. Of its spec the rules and the
+//! default backend are ours; the class, TLS and all metadata but the owner are left to others.
 //!
 //! - Who deletes or edits the Ingress gets it back.
-//! - When the annotation goes, or becomes `"false"`, so does the Ingress. When the Service goes, the server takes its Ingress along.
-//! - An Ingress of the same name that does not belong to the Service is never touched. An Event on the Service says so.
-//! - What is wrong with the annotations is said in an Event too, and the Ingress stays as it was until that is put right: a typing
-//!   error takes nobody off the net.
+//! - When the annotation goes, or becomes `"false"`, so does the Ingress. When the Service goes,
+//!   the server takes its Ingress along.
+//! - An Ingress of the same name that does not belong to the Service is never touched. An Event on
+//!   the Service says so.
+//! - What is wrong with the annotations is said in an Event too, and the Ingress stays as it was
+//!   until that is put right: a typing error takes nobody off the net.
 //!
-//! The tests of these names are in `tests/suite/mod.rs`, and run on the embedded server and on a real one.
+//! The tests of these names are in `tests/suite/mod.rs`, and run on the embedded server and on a
+//! real one.
 
 mod annotations;
 mod events;
@@ -59,7 +62,8 @@ pub fn add_to(manager: &Manager, options: Options) -> Result<Controller, Error> 
     manager
         .controller(within(namespace, kind::<Service>()))
         .named("ingress-manager")
-        // By name rather than by owner: an Ingress that is in the way has no owner that we would know, and its end concerns us too.
+        // By name rather than by owner: an Ingress that is in the way has no owner that we would
+        // know, and its end concerns us too.
         .watches(within(namespace, kind::<Ingress>()), |ingress| vec![ingress.key()])
         .complete(IngressReconciler { domain })
 }
@@ -136,7 +140,8 @@ async fn write(
         }
         Err(_) if is_taken => events::report(ctx, service, &taken).await,
         Err(error) => {
-            // The server has words for the owner of the Service, or a webhook of an ingress controller has.
+            // The server has words for the owner of the Service, or a webhook of an ingress
+            // controller has.
             if let Some(words) = refusal(&error) {
                 events::report(ctx, service, &Problem::Refused { words }).await?;
             }
@@ -163,7 +168,8 @@ fn refusal(error: &Error) -> Option<String> {
     matches!(status.code, 400 | 403 | 422).then(|| status.message.clone())
 }
 
-/// Deletes the Ingress that is seen, if it is the Service's, and no other of its name that may come meanwhile.
+/// Deletes the Ingress that is seen, if it is the Service's, and no other of its name that may come
+/// meanwhile.
 async fn remove(ctx: &Context<Service>, key: &ObjectKey) -> Result<(), ReconcileError> {
     let ingresses = ctx.client().objects::<Ingress>();
     let Some(found) = ingresses.get_opt(key).await? else { return Ok(()) };

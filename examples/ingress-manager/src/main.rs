@@ -13,8 +13,9 @@ use steersman::{Client, Manager, shutdown_signal};
 
 /// Gives each Service that is annotated with ingress/http: "true" an Ingress
 ///
-/// It looks after the cluster that --kubeconfig, --master or the variable KUBECONFIG names, or in whose Pod it runs. Without any of
-/// them it shows what it does on an API server of its own, in this process, and ends.
+/// It looks after the cluster that --kubeconfig, --master or the variable KUBECONFIG names, or in
+/// whose Pod it runs. Without any of them it shows what it does on an API server of its own, in
+/// this process, and ends.
 #[derive(Parser)]
 #[command(version)]
 struct Flags {

@@ -1,4 +1,5 @@
-//! The program as people start it. Without a cluster it shows what `docs/labs.md` says that it shows.
+//! The program as people start it. Without a cluster it shows what `docs/labs.md` says that it
+//! shows.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,5 @@
-//! The ingress manager on a real API server, with the rights of `deploy/rbac.yaml` and the real garbage collector.
+//! The ingress manager on a real API server, with the rights of `deploy/rbac.yaml` and the real
+//! garbage collector.
 
 mod suite;
 

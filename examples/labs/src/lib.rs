@@ -1,8 +1,9 @@
 //! What the labs share: a cluster to look at.
 //!
-//! A lab uses the cluster that `--kubeconfig`, `--master` or the variable `KUBECONFIG` names. Without any of them it has an API server of
-//! its own, in this process, with two Nodes, a few Pods and two Networks. `~/.kube/config` is not looked at: nobody's cluster is touched
-//! by accident. On a cluster a lab reads and watches and never writes.
+//! A lab uses the cluster that `--kubeconfig`, `--master` or the variable `KUBECONFIG` names.
+//! Without any of them it has an API server of its own, in this process, with two Nodes, a few Pods
+//! and two Networks. `~/.kube/config` is not looked at: nobody's cluster is touched by accident. On
+//! a cluster a lab reads and watches and never writes.
 //!
 //! `docs/labs.md` leads through the labs.
 
@@ -70,8 +71,8 @@ impl Lab {
         self.embedded.as_ref()
     }
 
-    /// On a server of our own, where nothing happens by itself: does `play`, and returns. On a cluster: waits for Ctrl-C, while others do
-    /// something.
+    /// On a server of our own, where nothing happens by itself: does `play`, and returns. On a
+    /// cluster: waits for Ctrl-C, while others do something.
     pub async fn play(&self, play: impl Future<Output = Result<()>>) -> Result<()> {
         if self.embedded.is_some() {
             return play.await;
@@ -82,8 +83,8 @@ impl Lab {
     }
 }
 
-/// Waits until the handlers of an informer have been told of everything that is in its cache, and workers have done what they have put
-/// into a queue.
+/// Waits until the handlers of an informer have been told of everything that is in its cache, and
+/// workers have done what they have put into a queue.
 pub async fn idle<K: Object>(informer: &Informer<K>, queue: &WorkQueue<ObjectKey>) {
     while informer.metrics().events_pending > 0 {
         tokio::time::sleep(GLANCE).await;

@@ -18,7 +18,8 @@ macro_rules! labs {
     };
 }
 
-/// Whether lines always come in the same order. With two workers they do not, and a key that changes twice is worked on once or twice.
+/// Whether lines always come in the same order. With two workers they do not, and a key that
+/// changes twice is worked on once or twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Same,

@@ -24,14 +24,16 @@ pub const ALLOCATED_ANNOTATION: &str = "samplecrd.k8s.io/allocated-cidr";
 /// The condition of Deployments that could not be given a Network.
 pub const ALLOCATED_CONDITION: &str = "NetworkAllocated";
 
-/// Gives Deployments a Network of their own: of the same name, owned by them, its addresses from a [`Pool`].
+/// Gives Deployments a Network of their own: of the same name, owned by them, its addresses from a
+/// [`Pool`].
 ///
-/// The block is chosen once, when the Network is created, and so stays the same. With one operator it is unique, because the next
-/// choice sees this one in the cache. Two operators can choose the same at once: then the younger Network is deleted and made anew,
-/// by whoever sees both first.
+/// The block is chosen once, when the Network is created, and so stays the same. With one operator
+/// it is unique, because the next choice sees this one in the cache. Two operators can choose the
+/// same at once: then the younger Network is deleted and made anew, by whoever sees both first.
 ///
-/// Why a Deployment has no Network is told by an Event, and by the condition [`ALLOCATED_CONDITION`] of the Deployment, which says when
-/// that is over, too. Its other conditions are its controller's, which in turn leaves alone those that it does not know.
+/// Why a Deployment has no Network is told by an Event, and by the condition
+/// [`ALLOCATED_CONDITION`] of the Deployment, which says when that is over, too. Its other
+/// conditions are its controller's, which in turn leaves alone those that it does not know.
 #[derive(Debug)]
 pub(crate) struct DeploymentReconciler {
     /// Whether those without the label want one too.
@@ -111,8 +113,9 @@ impl DeploymentReconciler {
         Ok(None)
     }
 
-    /// Deletes the Network of a Deployment that is not there, or wants none: by the word of the API server itself. The cache of
-    /// Deployments may be behind that of Networks, which another operator has made.
+    /// Deletes the Network of a Deployment that is not there, or wants none: by the word of the API
+    /// server itself. The cache of Deployments may be behind that of Networks, which another
+    /// operator has made.
     async fn delete_unwanted(
         &self,
         client: &CachedClient,

@@ -9,7 +9,8 @@ use crate::{Handle, Network};
 /// The longest name that Neutron takes.
 const NAME_MAX: usize = 255;
 
-/// What a [`Network`] wants of Neutron, read and checked: the desired state, to be compared with the actual one.
+/// What a [`Network`] wants of Neutron, read and checked: the desired state, to be compared with
+/// the actual one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
     handle: String,
@@ -87,7 +88,8 @@ impl Desired {
         (!what.is_empty()).then(|| Difference { change, what: what.join(", ") })
     }
 
-    /// Whether `actual` has the addresses that are wanted. If not, nothing but another subnet helps.
+    /// Whether `actual` has the addresses that are wanted. If not, nothing but another subnet
+    /// helps.
     pub fn has_cidr(&self, actual: &Subnet) -> bool {
         actual.cidr.parse::<IpNet>().is_ok_and(|cidr| cidr.trunc() == self.cidr)
     }
@@ -105,7 +107,8 @@ impl Desired {
         }
     }
 
-    /// How `actual`, which has the addresses that are wanted, has to change; `None` if it is as it should be.
+    /// How `actual`, which has the addresses that are wanted, has to change; `None` if it is as it
+    /// should be.
     pub fn subnet_change(&self, actual: &Subnet) -> Option<Difference<SubnetChange>> {
         let mut what = Vec::new();
         let mut change = SubnetChange {
@@ -119,7 +122,8 @@ impl Desired {
         if gateway != Some(self.gateway) {
             what.push(format!("gateway {} → {}", actual.gateway_ip.as_deref().unwrap_or("none"), self.gateway));
             change.gateway_ip = Gateway::Address(self.gateway.to_string());
-            // Neutron refuses a gateway that it could give to a port, unless the pools change along with it.
+            // Neutron refuses a gateway that it could give to a port, unless the pools change along
+            // with it.
             change.allocation_pools = Some(allocation_pools(self.cidr, self.gateway));
         }
         let servers: Vec<IpAddr> = actual.dns_nameservers.iter().filter_map(|server| server.parse().ok()).collect();
@@ -156,8 +160,8 @@ fn differs<T: Clone + PartialEq + std::fmt::Display>(
     Some(wanted.clone())
 }
 
-/// The addresses that Neutron may give out: all of `cidr` but its first, in IPv4 its last, and the gateway. This is what Neutron
-/// itself chooses for a new subnet.
+/// The addresses that Neutron may give out: all of `cidr` but its first, in IPv4 its last, and the
+/// gateway. This is what Neutron itself chooses for a new subnet.
 fn allocation_pools(cidr: IpNet, gateway: IpAddr) -> Vec<AllocationPool> {
     let (first, last) = (number(cidr.network()), number(cidr.broadcast()));
     let (start, end) = (first.saturating_add(1), last - u128::from(last > first && cidr.network().is_ipv4()));

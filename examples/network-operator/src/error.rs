@@ -41,7 +41,8 @@ impl From<steersman::client::Error> for Problem {
 }
 
 impl Problem {
-    /// Whether somebody else was faster, on either side: nothing is wrong, and the next look decides anew.
+    /// Whether somebody else was faster, on either side: nothing is wrong, and the next look
+    /// decides anew.
     pub(crate) fn is_race(&self) -> bool {
         match self {
             Self::Neutron(error) => error.is_stale() || error.is_not_found(),
@@ -51,7 +52,8 @@ impl Problem {
         }
     }
 
-    /// The reason that the condition `Ready` has. One of the API server's is not told there: it could not be.
+    /// The reason that the condition `Ready` has. One of the API server's is not told there: it
+    /// could not be.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         Some(match self {
             Self::Invalid(_) => "InvalidSpec",

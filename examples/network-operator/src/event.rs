@@ -13,7 +13,8 @@ const COMPONENT: &str = "network-operator";
 /// Names have 253 characters, and the reason is to fit in.
 const NAME_MAX: usize = 200;
 
-/// Tells people by an Event what is wrong with a Deployment. Said again, it is counted, not said twice.
+/// Tells people by an Event what is wrong with a Deployment. Said again, it is counted, not said
+/// twice.
 pub(crate) async fn warn(client: &Client, about: &Deployment, reason: &str, message: &str) -> Result<(), Error> {
     let namespace = about.namespace().unwrap_or_default();
     let name: String = about.name_any().chars().take(NAME_MAX).collect();

@@ -18,7 +18,8 @@ impl ClusterId {
 impl FromStr for ClusterId {
     type Err = Error;
 
-    /// Letters, digits, `-` and `.`, up to 63 of them: Neutron takes a comma in a filter for the end of a value.
+    /// Letters, digits, `-` and `.`, up to 63 of them: Neutron takes a comma in a filter for the
+    /// end of a value.
     fn from_str(text: &str) -> Result<Self, Error> {
         let plain = |character: char| character.is_ascii_alphanumeric() || character == '-' || character == '.';
         if text.is_empty() || text.len() > Self::LENGTH_MAX || !text.chars().all(plain) {
@@ -37,8 +38,8 @@ impl fmt::Display for ClusterId {
 
 /// Says in Neutron which object something is for: `kubernetes/CLUSTER/UID`, as its description.
 ///
-/// A description can be set in the request that creates, which a tag cannot, and it can be searched for. So a network whose creator
-/// crashed before it heard the answer is found again.
+/// A description can be set in the request that creates, which a tag cannot, and it can be searched
+/// for. So a network whose creator crashed before it heard the answer is found again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handle {
     cluster: ClusterId,

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 use steersman::{CustomResource, KubeSchema};
 
 /// What somebody wants: a network in Neutron with one subnet.
-// The API server checks it by the patterns and rules below. The rules are CEL, which the embedded server does not evaluate, and so
-// the operator checks the same again (`Desired::new`).
+// The API server checks it by the patterns and rules below. The rules are CEL, which the embedded
+// server does not evaluate, and so the operator checks the same again (`Desired::new`).
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[kube(group = "samplecrd.k8s.io", version = "v1", kind = "Network", namespaced, status = "NetworkStatus")]
 #[kube(shortname = "net", doc = "A network in OpenStack Neutron, with one subnet.", derive = "PartialEq")]
-// Groups under k8s.io are the Kubernetes project's: others need this. With a domain of your own, leave it out.
+// Groups under k8s.io are the Kubernetes project's: others need this. With a domain of your own,
+// leave it out.
 #[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only"))]
 #[kube(printcolumn = r#"{"name": "CIDR", "type": "string", "jsonPath": ".spec.cidr"}"#)]
 #[kube(printcolumn = r#"{"name": "Gateway", "type": "string", "jsonPath": ".spec.gateway"}"#)]
@@ -74,7 +75,8 @@ pub struct NetworkStatus {
     /// In one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// The id of the network in Neutron. Two operators at once agree by it which of two networks is kept.
+    /// The id of the network in Neutron. Two operators at once agree by it which of two networks is
+    /// kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
     /// The id of the subnet in Neutron.
@@ -83,7 +85,8 @@ pub struct NetworkStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`: true when Neutron has what the spec says; otherwise its reason and message say why not.
+    /// `Ready`: true when Neutron has what the spec says; otherwise its reason and message say why
+    /// not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,

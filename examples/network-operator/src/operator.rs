@@ -19,7 +19,8 @@ use crate::{ClusterId, Error, Network, Pool};
 
 /// How long a key waits after its first failure. It doubles each time.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
-/// The longest that a key waits: after an outage of Neutron everything is tried again within this time.
+/// The longest that a key waits: after an outage of Neutron everything is tried again within this
+/// time.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// The namespace that every cluster has, and whose uid is therefore taken for the cluster's.
 const CLUSTER_NAMESPACE: &str = "kube-system";
@@ -35,8 +36,8 @@ pub struct Options {
     pub resync: Duration,
     /// How many Networks are worked on at the same time.
     pub workers: usize,
-    /// Whether each Deployment gets a Network, or only those with the label [`NETWORK_LABEL`]. When it is switched off, the Networks
-    /// of the others go.
+    /// Whether each Deployment gets a Network, or only those with the label [`NETWORK_LABEL`]. When
+    /// it is switched off, the Networks of the others go.
     pub all_deployments: bool,
     /// Where the addresses for Deployments come from.
     pub pool: Pool,

@@ -35,7 +35,8 @@ impl Pool {
         Ok(Self { cidr: cidr.trunc(), prefix })
     }
 
-    /// The index by which overlapping Networks are found: by the block that a Network is in, or by its CIDR if that is larger.
+    /// The index by which overlapping Networks are found: by the block that a Network is in, or by
+    /// its CIDR if that is larger.
     pub(crate) fn index(self) -> (&'static str, Index<Network>) {
         let value = move |network: &Network| {
             let cidr = network.spec.cidr.parse().ok();
@@ -55,8 +56,8 @@ impl Pool {
     }
 }
 
-/// The values that Networks which overlap with a block have in the index: what is in the block has the block itself, and the others
-/// are what the block is in.
+/// The values that Networks which overlap with a block have in the index: what is in the block has
+/// the block itself, and the others are what the block is in.
 pub(crate) fn overlapping(block: IpNet) -> impl Iterator<Item = String> {
     successors(Some(block), IpNet::supernet).map(|cidr| cidr.to_string())
 }

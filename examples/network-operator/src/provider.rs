@@ -2,8 +2,8 @@ use neutron::{NetworkFilter, Neutron, Subnet, SubnetFilter};
 
 use crate::{ClusterId, Desired, Difference, Handle};
 
-/// What the operator does in Neutron: the actual state, and the way from there to the desired one. It knows nothing of Kubernetes
-/// but the handles.
+/// What the operator does in Neutron: the actual state, and the way from there to the desired one.
+/// It knows nothing of Kubernetes but the handles.
 #[derive(Clone, Debug)]
 pub(crate) struct Provider {
     pub(crate) neutron: Neutron,
@@ -25,8 +25,8 @@ impl Provider {
         Handle::new(&self.cluster, uid)
     }
 
-    /// The networks that carry a handle. If there is none, the one whose id is `known`, provided that it has the name that is ours:
-    /// then somebody has taken its handle away by hand.
+    /// The networks that carry a handle. If there is none, the one whose id is `known`, provided
+    /// that it has the name that is ours: then somebody has taken its handle away by hand.
     async fn of_handle(
         &self,
         handle: &Handle,
@@ -41,8 +41,8 @@ impl Provider {
         Ok(networks)
     }
 
-    /// The networks of an object, if there are any. The one that is `known` is kept, so that all agree; else the one with the
-    /// smallest id.
+    /// The networks of an object, if there are any. The one that is `known` is kept, so that all
+    /// agree; else the one with the smallest id.
     pub(crate) async fn find(
         &self,
         handle: &Handle,
@@ -122,7 +122,8 @@ impl Provider {
         Ok(())
     }
 
-    /// All networks that carry a handle of our cluster. Neutron cannot search for the beginning of a description.
+    /// All networks that carry a handle of our cluster. Neutron cannot search for the beginning of
+    /// a description.
     pub(crate) async fn of_cluster(&self) -> Result<Vec<(Handle, neutron::Network)>, neutron::Error> {
         let networks = self.neutron.networks(&NetworkFilter::default()).await?;
         let ours = |network: neutron::Network| Some((Handle::parse(&self.cluster, &network.description)?, network));

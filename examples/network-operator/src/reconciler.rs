@@ -17,14 +17,17 @@ pub(crate) const SOON: Duration = Duration::from_millis(100);
 
 /// Makes Neutron as Networks say. One call looks at one of them:
 ///
-/// 1. It is gone: so is what it had in Neutron, by step 2. (If somebody took the finalizer away by force: by the sweep.)
-/// 2. It is being deleted: its networks are deleted in Neutron, then the finalizer is taken away. Ports that are still in use hold
-///    it up.
-/// 3. The networks that carry its handle are listed. If there is none, one is created. The one that stays is written into the
-///    status, which fails if another operator was faster; only then are others deleted. So two operators never delete both.
-/// 4. Subnets of ours with other addresses are deleted, once the API server has confirmed that these are not wanted any more.
-///    The one with the right addresses is created, or changed.
-/// 5. The status says what was done, or in the server's own words why not. After the resync period it looks again.
+/// 1. It is gone: so is what it had in Neutron, by step 2. (If somebody took the finalizer away by
+///    force: by the sweep.)
+/// 2. It is being deleted: its networks are deleted in Neutron, then the finalizer is taken away.
+///    Ports that are still in use hold it up.
+/// 3. The networks that carry its handle are listed. If there is none, one is created. The one that
+///    stays is written into the status, which fails if another operator was faster; only then are
+///    others deleted. So two operators never delete both.
+/// 4. Subnets of ours with other addresses are deleted, once the API server has confirmed that
+///    these are not wanted any more. The one with the right addresses is created, or changed.
+/// 5. The status says what was done, or in the server's own words why not. After the resync period
+///    it looks again.
 ///
 /// It may be killed anywhere: each step is found done, or is done again.
 #[derive(Debug)]
@@ -80,7 +83,8 @@ impl NetworkReconciler {
 
         let (wanted, others): (Vec<_>, Vec<_>) =
             self.provider.subnets(&kept.id).await?.into_iter().partition(|subnet| desired.has_cidr(subnet));
-        // First the old one: Neutron takes no subnet that overlaps with another. Those that others have added are theirs.
+        // First the old one: Neutron takes no subnet that overlaps with another. Those that others
+        // have added are theirs.
         for obsolete in others.iter().filter(|subnet| subnet.description == handle.to_string()) {
             confirm(ctx, &network).await?;
             self.provider.remove_subnet(obsolete).await?;
@@ -143,7 +147,8 @@ async fn tell(
     Ok(())
 }
 
-/// Asks the API server itself whether the Network is still the one that the cache has shown, before something is destroyed.
+/// Asks the API server itself whether the Network is still the one that the cache has shown, before
+/// something is destroyed.
 async fn confirm(ctx: &Context<Network>, network: &Network) -> Result<(), Problem> {
     let networks = ctx.client().objects::<Network>().live(network.namespace().as_deref());
     let now = networks.metadata().get_opt(&network.name_any()).await?.ok_or(Problem::Outdated)?.metadata;

@@ -36,8 +36,9 @@ impl NetworkStatus {
     }
 }
 
-/// Writes what `change` makes of the status, if that is something else. The write is refused if somebody has changed the object
-/// since `network` was read: then nobody's word is overwritten. Gives the object as it is now.
+/// Writes what `change` makes of the status, if that is something else. The write is refused if
+/// somebody has changed the object since `network` was read: then nobody's word is overwritten.
+/// Gives the object as it is now.
 pub(crate) async fn update(
     client: &CachedClient,
     network: &Network,

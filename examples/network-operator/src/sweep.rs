@@ -11,11 +11,12 @@ use crate::provider::Provider;
 /// The index by which the sweep asks the cache.
 const BY_UID: &str = "uid";
 
-/// Removes from Neutron what belongs to Networks that no longer exist: a finalizer was taken away by force, or a request that was
-/// given up was done all the same.
+/// Removes from Neutron what belongs to Networks that no longer exist: a finalizer was taken away
+/// by force, or a request that was given up was done all the same.
 ///
-/// A network is removed only if the API server itself does not have its Network, asked after Neutron was. The Network is always
-/// there before its network, so one that was created meanwhile is not taken for an orphan.
+/// A network is removed only if the API server itself does not have its Network, asked after
+/// Neutron was. The Network is always there before its network, so one that was created meanwhile
+/// is not taken for an orphan.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     pub(crate) provider: Provider,
@@ -29,7 +30,8 @@ pub(crate) fn uid_index() -> (&'static str, Index<Network>) {
 }
 
 impl Sweep {
-    /// Sweeps now and after each resync period, until told to stop. The manager starts it when the caches are filled.
+    /// Sweeps now and after each resync period, until told to stop. The manager starts it when the
+    /// caches are filled.
     pub(crate) async fn run(self, stop: StopSignal) -> Result<(), ReconcileError> {
         let mut ticks = tokio::time::interval(self.every);
         loop {

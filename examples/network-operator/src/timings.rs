@@ -23,7 +23,8 @@ impl Timings {
         last.push_back(took);
     }
 
-    /// The time within which this share of the last reconciles was done, by nearest rank; zero if there was none.
+    /// The time within which this share of the last reconciles was done, by nearest rank; zero if
+    /// there was none.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         let mut all: Vec<_> = self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         all.sort_unstable();

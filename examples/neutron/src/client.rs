@@ -22,12 +22,13 @@ const PAGES_MAX: usize = 10_000;
 ///
 /// # What is promised
 ///
-/// - Every request ends within its time limit (10 s unless [`Cloud::timeout`] says otherwise), with an answer or with an
-///   error (test: `a_server_that_never_answers_is_given_up`). A login that is needed first has a limit of its own.
-/// - A token is renewed before it expires, and once when Neutron refuses it; requests that find it expired at the same time
-///   share one login (test: `requests_at_once_share_one_login`).
-/// - Nothing is tried again otherwise: a request that timed out may have been carried out, and only the caller knows whether
-///   to look first.
+/// - Every request ends within its time limit (10 s unless [`Cloud::timeout`] says otherwise), with
+///   an answer or with an error (test: `a_server_that_never_answers_is_given_up`). A login that is
+///   needed first has a limit of its own.
+/// - A token is renewed before it expires, and once when Neutron refuses it; requests that find it
+///   expired at the same time share one login (test: `requests_at_once_share_one_login`).
+/// - Nothing is tried again otherwise: a request that timed out may have been carried out, and only
+///   the caller knows whether to look first.
 #[derive(Clone, Debug)]
 pub struct Neutron {
     transport: Arc<Transport>,
@@ -56,8 +57,8 @@ impl Neutron {
         Self::of(Cloud::from_clouds_yaml(name)?)
     }
 
-    /// The networks that agree with the filter in full: equality is checked here too, because a Neutron on MariaDB takes no
-    /// notice of case.
+    /// The networks that agree with the filter in full: equality is checked here too, because a
+    /// Neutron on MariaDB takes no notice of case.
     pub async fn networks(&self, filter: &NetworkFilter) -> Result<Vec<Network>, Error> {
         let tags = (!filter.tags.is_empty()).then(|| filter.tags.join(","));
         let query = [
@@ -81,7 +82,8 @@ impl Neutron {
         self.create("network", new).await
     }
 
-    /// Changes a network; if `revision` is given, only if it still is the newest ([`Error::is_stale`] otherwise).
+    /// Changes a network; if `revision` is given, only if it still is the newest
+    /// ([`Error::is_stale`] otherwise).
     pub async fn update_network(
         &self,
         id: &str,
@@ -114,7 +116,8 @@ impl Neutron {
         self.create("subnet", new).await
     }
 
-    /// Changes a subnet; if `revision` is given, only if it still is the newest ([`Error::is_stale`] otherwise).
+    /// Changes a subnet; if `revision` is given, only if it still is the newest
+    /// ([`Error::is_stale`] otherwise).
     pub async fn update_subnet(&self, id: &str, change: &SubnetChange, revision: Option<i64>) -> Result<Subnet, Error> {
         self.update("subnet", id, change, revision).await
     }
@@ -150,7 +153,8 @@ impl Neutron {
             let items: Vec<T> = field(&answer, page.get(kind))?;
             found.extend(items);
             let links: Option<Vec<Link>> = field(&answer, page.get(format!("{kind}_links")))?;
-            // Only the query of the link is used: behind a proxy its host may be one that only the server knows.
+            // Only the query of the link is used: behind a proxy its host may be one that only the
+            // server knows.
             match links.into_iter().flatten().find(|link| link.rel == "next").map(|link| link.href) {
                 Some(next) => next.split_once('?').map_or("", |(_, query)| query).clone_into(&mut query),
                 None => return Ok(found),
@@ -232,7 +236,8 @@ struct Link {
     href: String,
 }
 
-/// An id may have come through somebody's hands: it must not lead elsewhere, and least of all to everything.
+/// An id may have come through somebody's hands: it must not lead elsewhere, and least of all to
+/// everything.
 fn path_of(kind: &str, id: &str) -> Result<String, Error> {
     if id.is_empty() || !id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
         return Err(Error::Config(format!("{id:?} is not the id of a {kind}")));
@@ -271,7 +276,8 @@ impl SubnetFilter {
     }
 }
 
-/// A filter as a query. On its own, because what builds it must not be kept across an await: it is not `Sync`.
+/// A filter as a query. On its own, because what builds it must not be kept across an await: it is
+/// not `Sync`.
 fn query_of(filter: &[(&str, Option<&str>)]) -> String {
     let mut query = Serializer::new(String::new());
     for (name, value) in filter {

@@ -69,8 +69,8 @@ impl Cloud {
         Self { auth, endpoint: None, region: None, interface, ca_file: None, timeout: Duration::from_secs(10) }
     }
 
-    /// From the variables `OS_*`, as the OpenStack command line has them. If `OS_CLOUD` is set it names a cloud of
-    /// `clouds.yaml`, and the others are not looked at.
+    /// From the variables `OS_*`, as the OpenStack command line has them. If `OS_CLOUD` is set it
+    /// names a cloud of `clouds.yaml`, and the others are not looked at.
     pub fn from_env() -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         match variable("OS_CLOUD") {
@@ -79,9 +79,9 @@ impl Cloud {
         }
     }
 
-    /// The cloud `name` of `clouds.yaml`, which is looked for where openstacksdk does: the file that
-    /// `OS_CLIENT_CONFIG_FILE` names, then this folder, `~/.config/openstack` and `/etc/openstack`. What is in a
-    /// `secure.yaml` there is added.
+    /// The cloud `name` of `clouds.yaml`, which is looked for where openstacksdk does: the file
+    /// that `OS_CLIENT_CONFIG_FILE` names, then this folder, `~/.config/openstack` and
+    /// `/etc/openstack`. What is in a `secure.yaml` there is added.
     pub fn from_clouds_yaml(name: &str) -> Result<Self, Error> {
         let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
         let folders = config_folders();
@@ -145,7 +145,8 @@ impl Cloud {
     }
 }
 
-/// Where a setting comes from. Names are those of `clouds.yaml`; as a variable `auth_url` is `OS_AUTH_URL`.
+/// Where a setting comes from. Names are those of `clouds.yaml`; as a variable `auth_url` is
+/// `OS_AUTH_URL`.
 trait Settings {
     fn get(&self, name: &str) -> Option<String>;
     /// The setting as the user knows it.

@@ -1,11 +1,14 @@
-//! A Neutron in a library: networks, subnets and ports over HTTP on a loopback port, kept in memory.
+//! A Neutron in a library: networks, subnets and ports over HTTP on a loopback port, kept in
+//! memory.
 //!
-//! It has the part of the API that the client uses, with Neutron's rules and Neutron's words; what it does not know it
-//! refuses. It asks nobody who they are, as a real Neutron does that runs without Keystone. That it answers as a real one is
-//! checked by `tests/real_neutron.rs`, which asks both the same questions.
+//! It has the part of the API that the client uses, with Neutron's rules and Neutron's words; what
+//! it does not know it refuses. It asks nobody who they are, as a real Neutron does that runs
+//! without Keystone. That it answers as a real one is checked by `tests/real_neutron.rs`, which
+//! asks both the same questions.
 //!
-//! The way of a request: [`EmbeddedNeutron`] reads it from the socket, `api` finds out what it is about and checks its form
-//! by the tables of `attributes`, `store` has the rules about what there is.
+//! The way of a request: [`EmbeddedNeutron`] reads it from the socket, `api` finds out what it is
+//! about and checks its form by the tables of `attributes`, `store` has the rules about what there
+//! is.
 
 mod addresses;
 mod api;
@@ -112,7 +115,8 @@ impl EmbeddedNeutron {
         self.shared.fault.send_replace(fault);
     }
 
-    /// Sets how many a project may have of a `resource` (`network`, `subnet` or `port`); -1: any number.
+    /// Sets how many a project may have of a `resource` (`network`, `subnet` or `port`); -1: any
+    /// number.
     pub fn set_quota(&self, resource: &str, limit: i64) {
         lock(&self.shared.store).set_quota(None, resource, limit);
     }
@@ -154,7 +158,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, url: String) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // A connection that broke before it was accepted is its client's concern; too many of them are not.
+            // A connection that broke before it was accepted is its client's concern; too many of
+            // them are not.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 /// Why a request did not do what it was sent for.
 ///
-/// What is shown holds what was tried and the server's own words. What to do about it is told by [`Error::kind`] or the
-/// methods beside it.
+/// What is shown holds what was tried and the server's own words. What to do about it is told by
+/// [`Error::kind`] or the methods beside it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Neutron or Keystone answered, and the answer is no.
@@ -14,7 +14,8 @@ pub enum Error {
         request: String,
         /// The HTTP status.
         status: u16,
-        /// What Neutron calls this kind of error (`NetworkInUse`), or else the reason that goes with the status.
+        /// What Neutron calls this kind of error (`NetworkInUse`), or else the reason that goes
+        /// with the status.
         type_: String,
         /// The server's own words.
         message: String,
@@ -35,7 +36,8 @@ pub enum Error {
         /// How long was waited.
         after: Duration,
     },
-    /// An answer that cannot be understood: whatever answers there, it does not speak as Neutron or Keystone.
+    /// An answer that cannot be understood: whatever answers there, it does not speak as Neutron or
+    /// Keystone.
     #[error("{request}: not an answer of OpenStack: {reason}")]
     Unreadable {
         /// The method and the address.

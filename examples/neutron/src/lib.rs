@@ -1,12 +1,14 @@
-//! A client of OpenStack Neutron, as far as an operator of networks needs one: networks, subnets, ports.
+//! A client of OpenStack Neutron, as far as an operator of networks needs one: networks, subnets,
+//! ports.
 //!
-//! [`Neutron`] is the client. It is made of a [`Cloud`], which says where Neutron is and who we are there, as the variables
-//! `OS_*` and `clouds.yaml` do. Requests are typed: [`NewNetwork`] is what can be set when a network is created,
-//! [`NetworkChange`] what can be changed, [`Network`] what comes back. When something goes wrong, an [`Error`] holds the
-//! server's own words and says what to do ([`ErrorKind`]).
+//! [`Neutron`] is the client. It is made of a [`Cloud`], which says where Neutron is and who we are
+//! there, as the variables `OS_*` and `clouds.yaml` do. Requests are typed: [`NewNetwork`] is what
+//! can be set when a network is created, [`NetworkChange`] what can be changed, [`Network`] what
+//! comes back. When something goes wrong, an [`Error`] holds the server's own words and says what
+//! to do ([`ErrorKind`]).
 //!
-//! For tests there are two Neutrons: [`embedded`] is one in this process, [`real`] runs the real one. They agree: one suite of
-//! requests is sent to both (`tests/real_neutron.rs`).
+//! For tests there are two Neutrons: [`embedded`] is one in this process, [`real`] runs the real
+//! one. They agree: one suite of requests is sent to both (`tests/real_neutron.rs`).
 //!
 //! ```
 //! use neutron::embedded::EmbeddedNeutron;

@@ -1,7 +1,8 @@
 //! A real Neutron for tests, and a real Keystone with it. `cargo xtask servers` installs them.
 //!
-//! They run as they are released, on SQLite and with no agents: everything that the API does, and no network that carries a
-//! packet. A start takes about four seconds, because the tables are a copy of those that were made at installation.
+//! They run as they are released, on SQLite and with no agents: everything that the API does, and
+//! no network that carries a packet. A start takes about four seconds, because the tables are a
+//! copy of those that were made at installation.
 
 mod home;
 
@@ -32,12 +33,13 @@ const LOG_LINES_SHOWN: usize = 20;
 pub enum Mode {
     /// Everybody is administrator.
     NoAuth,
-    /// A Keystone with an administrator (`admin`) and the projects `p1` and `p2`, each with one user of the same name.
+    /// A Keystone with an administrator (`admin`) and the projects `p1` and `p2`, each with one
+    /// user of the same name.
     Keystone,
 }
 
-/// A Neutron in a process of its own, with its data in a temporary folder. Both go when this is dropped, and also when the
-/// process that holds it ends in whatever way.
+/// A Neutron in a process of its own, with its data in a temporary folder. Both go when this is
+/// dropped, and also when the process that holds it ends in whatever way.
 #[derive(Debug)]
 pub struct RealNeutron {
     neutron: Server,
@@ -51,8 +53,8 @@ impl RealNeutron {
         Self::start_with_tokens_for(mode, Duration::from_secs(3600)).await
     }
 
-    /// The same with tokens that expire so soon. Neutron takes a token for good for a twentieth of the time before it asks
-    /// Keystone again.
+    /// The same with tokens that expire so soon. Neutron takes a token for good for a twentieth of
+    /// the time before it asks Keystone again.
     pub async fn start_with_tokens_for(mode: Mode, lifetime: Duration) -> io::Result<Self> {
         let home = installed()?;
         // There are keys and tokens in it: only its owner enters it.
@@ -106,7 +108,8 @@ impl RealNeutron {
         self.keystone.as_ref().map(|keystone| keystone.url.as_str())
     }
 
-    /// How to log in as the user of the project `p1` or `p2`, or as `admin`; [`Auth::None`] without Keystone.
+    /// How to log in as the user of the project `p1` or `p2`, or as `admin`; [`Auth::None`] without
+    /// Keystone.
     pub fn auth(&self, project: &str) -> Auth {
         let Some(keystone) = &self.keystone else { return Auth::None };
         let domain = IdOrName::Id("default".to_owned());

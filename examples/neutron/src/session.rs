@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use crate::transport::Transport;
 use crate::{Auth, Cloud, Error, IdOrName};
 
-/// A token is replaced this long before it expires, or when a quarter of its life is left: whichever is later. A request
-/// takes time, and Neutron checks the token when the request arrives.
+/// A token is replaced this long before it expires, or when a quarter of its life is left:
+/// whichever is later. A request takes time, and Neutron checks the token when the request arrives.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
 /// What a request needs.
@@ -100,7 +100,8 @@ impl Session {
         self.access_other_than(None, transport).await
     }
 
-    /// The same after Neutron has refused `refused`: logs in, unless somebody else has done so since.
+    /// The same after Neutron has refused `refused`: logs in, unless somebody else has done so
+    /// since.
     pub(crate) async fn renewed(
         &self,
         refused: &Arc<Access>,
@@ -127,7 +128,8 @@ impl Session {
         };
         let result = login.clone().await;
         let mut state = self.lock();
-        // The first of those who waited puts the answer down; by now the next login may be under way.
+        // The first of those who waited puts the answer down; by now the next login may be under
+        // way.
         if state.login.as_ref().and_then(WeakShared::upgrade).is_some_and(|current| current.ptr_eq(&login)) {
             state.login = None;
             if let Ok(access) = &result {
@@ -135,7 +137,8 @@ impl Session {
             }
         }
         match result {
-            // Renewal is early: until the old token has expired, a Keystone that is down does no harm.
+            // Renewal is early: until the old token has expired, a Keystone that is down does no
+            // harm.
             Err(error) if error.is_unavailable() => state.not_expired(refused).ok_or(error),
             result => result,
         }
@@ -308,7 +311,8 @@ mod tests {
         assert!(Session::new(Cloud::new(Auth::None)).is_err(), "neither Keystone nor an endpoint");
     }
 
-    /// A session with a token that is to be renewed and expires in `left`, and a Keystone that nobody listens for.
+    /// A session with a token that is to be renewed and expires in `left`, and a Keystone that
+    /// nobody listens for.
     async fn session_without_keystone(left: Duration) -> Session {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let auth_url = format!("http://{}", listener.local_addr().unwrap());

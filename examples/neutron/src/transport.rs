@@ -1,4 +1,5 @@
-//! One HTTP request and its answer: connections, TLS, time limits, and what went wrong in the server's own words.
+//! One HTTP request and its answer: connections, TLS, time limits, and what went wrong in the
+//! server's own words.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -168,8 +169,9 @@ impl Answer {
     }
 }
 
-/// The type and the words of an error: `{"NeutronError": {type, message, detail}}`, `{"error": {title, message}}`, either of
-/// them as plain text, or `{"message": …}` as the middleware in front has it.
+/// The type and the words of an error: `{"NeutronError": {type, message, detail}}`,
+/// `{"error": {title, message}}`, either of them as plain text, or `{"message": …}` as the
+/// middleware in front has it.
 fn said_in_json(body: &Value) -> Option<(Option<String>, String)> {
     let said = body.get("NeutronError").or_else(|| body.get("error")).unwrap_or(body);
     let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// A network, as Neutron answers it. Neutron has more fields; these are the ones an operator of networks needs.
+/// A network, as Neutron answers it. Neutron has more fields; these are the ones an operator of
+/// networks needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Network {
     /// Chosen by Neutron.
@@ -8,7 +9,8 @@ pub struct Network {
     /// Not unique: two networks may have the same name.
     #[serde(default)]
     pub name: String,
-    /// Free text, and the place for a mark of one's own: unlike tags it can be set in the request that creates.
+    /// Free text, and the place for a mark of one's own: unlike tags it can be set in the request
+    /// that creates.
     #[serde(default)]
     pub description: String,
     /// The largest packet, in bytes.
@@ -47,7 +49,8 @@ pub struct NewNetwork {
     /// Whether other projects may use it. Only administrators may say yes.
     #[serde(skip_serializing_if = "is_false")]
     pub shared: bool,
-    /// The owner, where it is not the project of the token: without Keystone, or as an administrator.
+    /// The owner, where it is not the project of the token: without Keystone, or as an
+    /// administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
 }
@@ -95,7 +98,8 @@ pub struct Subnet {
     pub description: String,
     /// The network it is part of.
     pub network_id: String,
-    /// Its addresses, with host bits cleared: what was given as 10.9.0.5/24 comes back as 10.9.0.0/24.
+    /// Its addresses, with host bits cleared: what was given as 10.9.0.5/24 comes back as
+    /// 10.9.0.0/24.
     pub cidr: String,
     /// The way out; `None` if there is none.
     #[serde(default)]
@@ -165,13 +169,15 @@ pub struct NewSubnet {
     /// The addresses that are given out; Neutron takes all but the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocation_pools: Option<Vec<AllocationPool>>,
-    /// The owner, where it is not the project of the token: without Keystone, or as an administrator.
+    /// The owner, where it is not the project of the token: without Keystone, or as an
+    /// administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
 }
 
 impl NewSubnet {
-    /// A subnet of `network_id` with the addresses of `cidr`, and everything else as Neutron has it.
+    /// A subnet of `network_id` with the addresses of `cidr`, and everything else as Neutron has
+    /// it.
     pub fn new(network_id: impl Into<String>, cidr: impl Into<String>) -> Self {
         let cidr = cidr.into();
         Self {
@@ -198,7 +204,8 @@ pub struct SubnetChange {
     /// A new description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Another way out. One inside the allocation pools is refused, unless new pools without it are part of the same change.
+    /// Another way out. One inside the allocation pools is refused, unless new pools without it are
+    /// part of the same change.
     #[serde(skip_serializing_if = "Gateway::is_unsaid")]
     pub gateway_ip: Gateway,
     /// Whether addresses are given out by DHCP.

@@ -18,7 +18,8 @@ async fn list(neutron: &Neutron) -> Result<usize, Error> {
     Ok(neutron.networks(&NetworkFilter::default()).await?.len())
 }
 
-/// What the client says of a server that writes `bytes` to every connection, and then closes it or keeps it open.
+/// What the client says of a server that writes `bytes` to every connection, and then closes it or
+/// keeps it open.
 async fn error_of_server_that_writes(bytes: &'static [u8], closes: bool, timeout: Duration) -> Error {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -42,7 +42,8 @@ fn unauthorized() -> Answer {
     json_answer(401, &json!({"error": {"code": 401, "title": "Unauthorized", "message": message}}))
 }
 
-/// A Keystone whose tokens are `token-1`, `token-2`, …, good for `seconds`; Neutron refuses those that `refused` says.
+/// A Keystone whose tokens are `token-1`, `token-2`, …, good for `seconds`; Neutron refuses those
+/// that `refused` says.
 async fn keystone(seconds: u32, refused: fn(&str) -> bool) -> Stub {
     let logins = AtomicUsize::new(0);
     Stub::start(move |seen: Seen, url| {
@@ -142,7 +143,8 @@ async fn requests_at_once_share_one_login() {
         asked.notified().await;
         released.notify_one();
     };
-    // All ten have asked for a token when the stub is first heard of: they are polled before the other branch.
+    // All ten have asked for a token when the stub is first heard of: they are polled before the
+    // other branch.
     let (answers, ()) = tokio::join!(requests, release);
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(stub.logins(), 1);

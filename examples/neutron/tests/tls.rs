@@ -11,7 +11,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
-/// Asks a server with a certificate of its own for its networks; its certificate is trusted if that is `trusted`.
+/// Asks a server with a certificate of its own for its networks; its certificate is trusted if that
+/// is `trusted`.
 async fn list(trusted: bool) -> Result<usize, Error> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use crate::store::object::Object;
 use crate::store::{Key, ResourceId};
 
-/// The objects that name each owner, whether there is such an owner or not. An object without owners
-/// takes no room.
+/// The objects that name each owner, whether there is such an owner or not. An object without
+/// owners takes no room.
 #[derive(Default)]
 pub(crate) struct Dependents(HashMap<Box<str>, OfOwner>);
 

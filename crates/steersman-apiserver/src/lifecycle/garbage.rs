@@ -1,8 +1,9 @@
 //! The garbage collector: objects go with their owners.
 //!
-//! It follows the rules of the real one, which watches everything and acts some time later. Here it acts within the request
-//! that gave it something to do: each write and each removal leaves [`Work`], and the request is answered when there is none
-//! left. Work is a queue, not a recursion, so that the length of a chain of owners does not matter.
+//! It follows the rules of the real one, which watches everything and acts some time later. Here it
+//! acts within the request that gave it something to do: each write and each removal leaves
+//! [`Work`], and the request is answered when there is none left. Work is a queue, not a recursion,
+//! so that the length of a chain of owners does not matter.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -25,19 +26,21 @@ use crate::verbs::delete::{finalizers, set_finalizers};
 #[derive(Default)]
 pub(crate) struct Work {
     tasks: VecDeque<Task>,
-    /// Objects with several owners to examine, those with the fewest first. They wait for `tasks`, so
-    /// that an object is examined after most of its owners are gone, and not after each of them: it is
-    /// examined again only if the deletion of an object with at least as many owners led to it.
+    /// Objects with several owners to examine, those with the fewest first. They wait for `tasks`,
+    /// so that an object is examined after most of its owners are gone, and not after each of them:
+    /// it is examined again only if the deletion of an object with at least as many owners led to
+    /// it.
     examined_late: BTreeMap<(usize, u64), ObjectRef>,
     next_late: u64,
-    /// The repeatable tasks in `tasks` and `examined_late`. A second one of them would find nothing left
-    /// to do.
+    /// The repeatable tasks in `tasks` and `examined_late`. A second one of them would find nothing
+    /// left to do.
     pending: HashSet<Repeatable>,
-    /// Owners in foreground deletion whose dependents were examined once. What changes after that leads
-    /// to tasks of its own.
+    /// Owners in foreground deletion whose dependents were examined once. What changes after that
+    /// leads to tasks of its own.
     foreground: HashSet<Box<str>>,
-    /// Definitions of which the last object may have gone. They go after everything else is done: what belonged to their
-    /// objects can be told from what belongs to an unknown kind only as long as they are there.
+    /// Definitions of which the last object may have gone. They go after everything else is done:
+    /// what belonged to their objects can be told from what belongs to an unknown kind only as long
+    /// as they are there.
     definitions: BTreeSet<String>,
     /// Groups in which the names of a definition have become free. Handled last, all at once.
     groups: BTreeSet<String>,
@@ -132,7 +135,8 @@ enum Owner {
     Waiting,
 }
 
-/// Nobody can say what there is: the kind is not served, or an object of no namespace cannot have such an owner.
+/// Nobody can say what there is: the kind is not served, or an object of no namespace cannot have
+/// such an owner.
 struct UnknownOwner;
 
 impl Work {
@@ -239,8 +243,9 @@ impl Work {
 }
 
 impl Shared {
-    /// Does all work that there is, and the work that comes of it. It follows from a write that is done, and so it is not charged to
-    /// the request: a refusal would leave objects behind that nothing deletes any more.
+    /// Does all work that there is, and the work that comes of it. It follows from a write that is
+    /// done, and so it is not charged to the request: a refusal would leave objects behind that
+    /// nothing deletes any more.
     pub(crate) fn collect(&self, work: Work) {
         budget::unmetered(|| self.collect_all(work));
     }
@@ -299,14 +304,16 @@ impl Shared {
         }
     }
 
-    /// Does something to an object, again if somebody else wrote meanwhile, unless it is gone or another one.
+    /// Does something to an object, again if somebody else wrote meanwhile, unless it is gone or
+    /// another one.
     fn with_current(&self, subject: &ObjectRef, mut act: impl FnMut(&Kind, &Arc<Object>) -> Result<(), Status>) {
         let Some(kind) = self.stored_kind(&subject.resource) else { return };
         while let Some(object) = self.store.get(&subject.resource, &subject.key) {
             if *object.uid() != *subject.uid || act(&kind, &object).is_ok() {
                 return;
             }
-            // What was refused because the object had changed is tried on the new state; nothing else is refused here.
+            // What was refused because the object had changed is tried on the new state; nothing
+            // else is refused here.
             let now = self.store.get(&subject.resource, &subject.key);
             if now.is_some_and(|now| Arc::ptr_eq(&now, &object)) {
                 return;
@@ -355,7 +362,8 @@ impl Shared {
         self.delete_one(kind, object.key(), &options, work).map(drop)
     }
 
-    /// An owner that is deleted after the objects that belong to it goes when none is left that it waits for.
+    /// An owner that is deleted after the objects that belong to it goes when none is left that it
+    /// waits for.
     fn finish_foreground(&self, kind: &Kind, owner: &Arc<Object>, work: &mut Work) -> Result<(), Status> {
         if !self.store.is_blocked(owner.uid()) {
             return self.drop_finalizer(kind, owner, FOREGROUND, work);
@@ -421,7 +429,8 @@ impl Shared {
     fn owners(&self, kind: &Kind, object: &Object) -> Result<Vec<(Reference, Owner)>, UnknownOwner> {
         debug_assert!(kind.namespaced != object.key().namespace.is_empty(), "an object is where its kind says");
         let references = Reference::all(&object.value()).collect::<Vec<_>>();
-        // Many owners are of few kinds, and a kind of a definition is searched for among all of them.
+        // Many owners are of few kinds, and a kind of a definition is searched for among all of
+        // them.
         let mut kinds = HashMap::new();
         let classified = references.into_iter().map(|reference| {
             budget::step(1);

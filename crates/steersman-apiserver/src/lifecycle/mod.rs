@@ -1,5 +1,5 @@
-//! What follows from a write or a deletion: owners and their dependents, namespaces, storage in use,
-//! graceful deletion of Pods.
+//! What follows from a write or a deletion: owners and their dependents, namespaces, storage in
+//! use, graceful deletion of Pods.
 
 pub(crate) mod dependents;
 pub(crate) mod garbage;

@@ -19,7 +19,8 @@ use crate::verbs::delete::{Deleted, finalizers, set_finalizers};
 /// What holds a namespace in its spec until it is empty.
 const FINALIZER: &str = "kubernetes";
 
-/// The conditions of a namespace that is being deleted, with reason and message as long as all is well.
+/// The conditions of a namespace that is being deleted, with reason and message as long as all is
+/// well.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -74,7 +75,8 @@ impl Shared {
         Ok(Deleted::Pending(marked))
     }
 
-    /// Deletes everything in a namespace that is being deleted: the Pods, and the rest when no Pod is left.
+    /// Deletes everything in a namespace that is being deleted: the Pods, and the rest when no Pod
+    /// is left.
     pub(crate) fn empty_namespace(&self, name: &str, work: &mut Work) {
         if !self.namespace(name).is_some_and(|namespace| is_held(&namespace)) {
             return;

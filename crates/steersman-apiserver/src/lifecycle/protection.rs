@@ -1,7 +1,8 @@
-//! Storage that is in use is not taken away: the finalizers that claims and volumes are created with.
+//! Storage that is in use is not taken away: the finalizers that claims and volumes are created
+//! with.
 //!
-//! As in the real cluster a controller takes them away once nobody uses the storage. Here it is part of what follows from a
-//! write, as garbage collection is.
+//! As in the real cluster a controller takes them away once nobody uses the storage. Here it is
+//! part of what follows from a write, as garbage collection is.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -59,7 +60,8 @@ impl ClaimUsers {
     }
 }
 
-/// The claims that the volumes of a Pod name, if the Pod is on a node. There are none in other objects.
+/// The claims that the volumes of a Pod name, if the Pod is on a node. There are none in other
+/// objects.
 pub(crate) fn used_claims(value: &Value) -> Box<[Box<str>]> {
     if value["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
         return Box::default();

@@ -1,9 +1,10 @@
-//! How much work one request may take, in counted steps and in bytes made: never in time, so that a request has the same
-//! answer on every machine.
+//! How much work one request may take, in counted steps and in bytes made: never in time, so that a
+//! request has the same answer on every machine.
 //!
-//! A request is handled by one synchronous call on one thread, so the meter is thread-local for the time of [`metered`].
-//! Code whose work can grow faster than the body charges [`step`] and [`make`]. A refused charge is a hint to end early:
-//! nothing made after it is used, because every write calls [`check`] before it stores anything.
+//! A request is handled by one synchronous call on one thread, so the meter is thread-local for the
+//! time of [`metered`]. Code whose work can grow faster than the body charges [`step`] and
+//! [`make`]. A refused charge is a hint to end early: nothing made after it is used, because every
+//! write calls [`check`] before it stores anything.
 
 use std::cell::Cell;
 
@@ -11,10 +12,11 @@ use serde_json::Value;
 
 use crate::response::status::Status;
 
-/// The steps that one request may take: about a second of an optimized build. A request of 3 MiB, the largest that is
-/// read, takes about a tenth of it.
+/// The steps that one request may take: about a second of an optimized build. A request of 3 MiB,
+/// the largest that is read, takes about a tenth of it.
 const STEPS_MAX: u64 = 20_000_000;
-/// The bytes that one request may make: what its body, the defaults and the zero values of its fields take in memory.
+/// The bytes that one request may make: what its body, the defaults and the zero values of its
+/// fields take in memory.
 const BYTES_MAX: u64 = 64 << 20;
 /// Text is copied and compared so many bytes a step.
 const TEXT_STEP: usize = 64;
@@ -22,11 +24,12 @@ const TEXT_STEP: usize = 64;
 const MAP_BYTES: usize = 640;
 const VALUE_BYTES: usize = 32;
 
-/// What a request has cost: an extension of the response, for tests and for those who look for expensive requests.
+/// What a request has cost: an extension of the response, for tests and for those who look for
+/// expensive requests.
 ///
-/// Steps are counted where the work of a request can grow faster than the request. A request of more than 20 million
-/// steps, or that makes more than 64 MiB, is refused with 413. A patch that is tried again because another writer was
-/// quicker may take as much each time.
+/// Steps are counted where the work of a request can grow faster than the request. A request of
+/// more than 20 million steps, or that makes more than 64 MiB, is refused with 413. A patch that is
+/// tried again because another writer was quicker may take as much each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -89,7 +92,8 @@ pub(crate) fn metered<R>(run: impl FnOnce() -> R) -> (R, Cost) {
     (result, METER.get().unwrap_or_default().total())
 }
 
-/// Runs what follows from a write that is made already, and is not refused any more. Its steps are counted apart.
+/// Runs what follows from a write that is made already, and is not refused any more. Its steps are
+/// counted apart.
 pub(crate) fn unmetered<R>(run: impl FnOnce() -> R) -> R {
     let set = |is_follow_up: bool| {
         let meter = METER.get();
@@ -178,7 +182,8 @@ pub(crate) fn check() -> Result<(), Status> {
     }))
 }
 
-/// What a value takes in memory, estimated: its own place, and what it keeps on the heap, but not the values in it.
+/// What a value takes in memory, estimated: its own place, and what it keeps on the heap, but not
+/// the values in it.
 pub(crate) fn shallow(value: &Value) -> usize {
     VALUE_BYTES
         + match value {

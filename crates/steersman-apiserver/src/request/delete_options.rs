@@ -131,8 +131,9 @@ impl DeleteOptions {
         Ok(())
     }
 
-    /// The finalizers that an object has from its deletion on: those that are not the collector's, and the collector's as
-    /// these options, its own finalizers or its kind want it. Nothing when they are what it has.
+    /// The finalizers that an object has from its deletion on: those that are not the collector's,
+    /// and the collector's as these options, its own finalizers or its kind want it. Nothing when
+    /// they are what it has.
     pub(crate) fn finalizers(&self, kind: &Kind, current: &[Value]) -> Option<Vec<Value>> {
         let collector = self.collector_finalizer(kind, current);
         let mut wanted: Vec<Value> = current.iter().filter(|name| !is_collectors(name)).cloned().collect();

@@ -1,4 +1,5 @@
-//! Who asks: an identity that comes with the connection or the call, and the one that it may ask to act as.
+//! Who asks: an identity that comes with the connection or the call, and the one that it may ask to
+//! act as.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,9 +20,9 @@ const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
 /// Who asks for something: a name and the groups it is a member of.
 ///
-/// A request that is made in process carries its own among its extensions, or is made by a server that
-/// [has one](crate::ApiServer::acting_as); without either it has [all rights](Self::admin). One that comes by a socket is
-/// known by its certificate or its token.
+/// A request that is made in process carries its own among its extensions, or is made by a server
+/// that [has one](crate::ApiServer::acting_as); without either it has [all rights](Self::admin).
+/// One that comes by a socket is known by its certificate or its token.
 ///
 /// ```
 /// use steersman_apiserver::Identity;
@@ -66,7 +67,8 @@ impl Identity {
         &self.extra
     }
 
-    /// What is unique to it, also when its name is given to somebody else. Empty when nobody said so.
+    /// What is unique to it, also when its name is given to somebody else. Empty when nobody said
+    /// so.
     pub fn uid(&self) -> &str {
         &self.uid
     }
@@ -96,7 +98,8 @@ impl Identity {
     pub(crate) fn impersonating(self, request: &HttpRequest<'_>) -> Result<Self, Status> {
         let Some(mut wanted) = wanted(request.headers)? else { return Ok(self) };
         let mode = Mode::of(&wanted);
-        // Members of this group may do anything, whatever the rules say; there are no rules yet that would let others.
+        // Members of this group may do anything, whatever the rules say; there are no rules yet
+        // that would let others.
         if !self.is_member(MASTERS) {
             return Err(self.may_not(mode, &wanted, request));
         }

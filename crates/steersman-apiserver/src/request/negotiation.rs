@@ -112,7 +112,8 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses of a header, the best first. Sorting takes the square of their number, which is limited therefore.
+/// The clauses of a header, the best first. Sorting takes the square of their number, which is
+/// limited therefore.
 fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut sorted: Vec<Clause<'_>> = Vec::new();
     for clause in header.split(',').filter_map(Clause::parse).take(CLAUSES_MAX) {
@@ -123,7 +124,8 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
     sorted
 }
 
-/// The best that the client accepts and `allows` lets through. A client that says nothing takes JSON.
+/// The best that the client accepts and `allows` lets through. A client that says nothing takes
+/// JSON.
 pub(crate) fn negotiate(header: Option<&str>, allows: impl Fn(Option<&Conversion>) -> bool) -> Option<Negotiated> {
     let Some(header) = header.filter(|header| !header.is_empty()) else {
         return Some(Negotiated { encoding: Encoding::Json, conversion: None, pretty: false });
@@ -141,8 +143,9 @@ pub(crate) fn negotiate(header: Option<&str>, allows: impl Fn(Option<&Conversion
     None
 }
 
-/// Refuses a request whose `Accept` header names none of the media types that are made there, whatever else it wants of
-/// them. `*/*` is any of them; other patterns are not understood at this place.
+/// Refuses a request whose `Accept` header names none of the media types that are made there,
+/// whatever else it wants of them. `*/*` is any of them; other patterns are not understood at this
+/// place.
 pub(crate) fn check_media_type(header: Option<&str>, made: &str) -> Result<(), Status> {
     let Some(header) = header.filter(|header| !header.is_empty()) else { return Ok(()) };
     let known = header.split(',').any(|clause| {
@@ -211,7 +214,8 @@ mod tests {
         assert!(is_pretty(&Query::default(), &HeaderMap::new(), &negotiated));
     }
 
-    /// Each clause here goes before all others: without a limit, the time grows with the square of their number.
+    /// Each clause here goes before all others: without a limit, the time grows with the square of
+    /// their number.
     #[test]
     fn a_header_with_many_clauses_is_read_in_part() {
         let header: Vec<String> = (0..10_000).map(|quality| format!("a/b;q=0.{quality:05}")).collect();

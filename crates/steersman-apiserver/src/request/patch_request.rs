@@ -62,7 +62,8 @@ impl PatchRequest {
         self.strict_errors.clone()
     }
 
-    /// Reads what a patch has made of an object. It may say that it is of another kind now, and is read as such.
+    /// Reads what a patch has made of an object. It may say that it is of another kind now, and is
+    /// read as such.
     pub(crate) fn decode(
         &self,
         kind: &Kind,
@@ -162,7 +163,8 @@ fn refuse_patch(error: &PatchError) -> Status {
     }
 }
 
-/// Refuses a patch by its type. The real server supports two types that this one does not: the answer names what works.
+/// Refuses a patch by its type. The real server supports two types that this one does not: the
+/// answer names what works.
 fn unsupported(kind: &Kind, media_type: &str) -> Status {
     let missing = match media_type {
         "application/apply-patch+yaml" | "application/apply-patch+cbor" => "server-side apply",

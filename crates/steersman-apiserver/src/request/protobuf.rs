@@ -16,8 +16,9 @@ use crate::server::BODY_MAX;
 /// No object may take more bytes as JSON: an item of two bytes can stand for many empty fields.
 const JSON_MAX: usize = 4 * BODY_MAX;
 
-/// The headers and the body as if the client had sent JSON. Custom resources and their definitions have no messages here: what is sent of them
-/// stays as it is, and is refused. How something is to be deleted is said in the same way for all.
+/// The headers and the body as if the client had sent JSON. Custom resources and their definitions
+/// have no messages here: what is sent of them stays as it is, and is refused. How something is to
+/// be deleted is said in the same way for all.
 pub(crate) fn in_json<'a>(
     kind: &Kind,
     verb: Verb,

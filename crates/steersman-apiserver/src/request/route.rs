@@ -93,7 +93,8 @@ impl Query {
         self.0.iter().filter(move |(parameter, _)| parameter == name).map(|(_, value)| value.as_str())
     }
 
-    /// A switch: on for any value but `0` and `false`, also for none, as Go's conversion of query parameters has it.
+    /// A switch: on for any value but `0` and `false`, also for none, as Go's conversion of query
+    /// parameters has it.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
@@ -110,7 +111,8 @@ impl Query {
     }
 }
 
-/// Undoes percent encoding, and `+` for a space. What is not UTF-8 becomes the replacement character.
+/// Undoes percent encoding, and `+` for a space. What is not UTF-8 becomes the replacement
+/// character.
 fn decode(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return Cow::Borrowed(text);
@@ -202,7 +204,8 @@ fn resource(
     if old_watch && method != Method::GET {
         return Err(Status::no_such_method());
     }
-    // One object is watched by the old path, or by a selector on its name; here the parameter is not looked at.
+    // One object is watched by the old path, or by a selector on its name; here the parameter is
+    // not looked at.
     let watch = old_watch || (name.is_empty() && query.is_on("watch"));
     let verb = match (method, name.is_empty()) {
         (&Method::GET, _) if watch => Verb::Watch,

@@ -26,7 +26,8 @@ pub(crate) enum Form {
     Whole,
     /// As another kind than the stored one.
     As(&'static Kind),
-    /// Its metadata alone, as of this apiVersion. What is written is of another kind than the stored one, if there is one.
+    /// Its metadata alone, as of this apiVersion. What is written is of another kind than the
+    /// stored one, if there is one.
     Metadata(&'static str, Option<&'static Kind>),
 }
 
@@ -34,12 +35,14 @@ pub(crate) enum Form {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
-    /// Whether it is a list of metadata that was asked for, or the metadata of one object; `None` when neither was.
+    /// Whether it is a list of metadata that was asked for, or the metadata of one object; `None`
+    /// when neither was.
     pub(crate) list: Option<bool>,
 }
 
 impl Accepted {
-    /// What an `Accept` header asks for. A form that is not served is passed over for the next one, as long as there is one.
+    /// What an `Accept` header asks for. A form that is not served is passed over for the next one,
+    /// as long as there is one.
     pub(crate) fn read(accept: Option<&str>, watch: bool) -> Result<Self, Status> {
         let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
         let made = if watch { format!("{MEDIA_TYPES}, {streams}") } else { MEDIA_TYPES.to_owned() };

@@ -1,4 +1,5 @@
-//! Long lists, encoded while they are sent: what is in memory at a time is one chunk, however long the list is.
+//! Long lists, encoded while they are sent: what is in memory at a time is one chunk, however long
+//! the list is.
 
 use std::convert::Infallible;
 use std::pin::Pin;

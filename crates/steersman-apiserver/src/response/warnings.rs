@@ -37,8 +37,8 @@ impl Warnings for Response<Body> {
     }
 }
 
-/// The warnings that are sent, each once. When all of them are too long, each is cut, and those at the end are left out,
-/// as the real server does it.
+/// The warnings that are sent, each once. When all of them are too long, each is cut, and those at
+/// the end are left out, as the real server does it.
 fn shortened(warnings: &[String]) -> Vec<&str> {
     const TOTAL_MAX: usize = 4 * 1024;
     const ITEM_MAX: usize = 256;

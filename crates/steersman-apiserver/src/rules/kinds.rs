@@ -1,7 +1,9 @@
-//! Which kinds there are, and what is known of each: the table that discovery, routing and the reading of bodies go by.
+//! Which kinds there are, and what is known of each: the table that discovery, routing and the
+//! reading of bodies go by.
 //!
-//! The built-in kinds were recorded from a real server by `cargo xtask kinds` and are the same for every server in the
-//! process. A [`Kind`] is a value of its own, so that the kinds of CustomResourceDefinitions can stand beside them.
+//! The built-in kinds were recorded from a real server by `cargo xtask kinds` and are the same for
+//! every server in the process. A [`Kind`] is a value of its own, so that the kinds of
+//! CustomResourceDefinitions can stand beside them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -78,7 +80,8 @@ pub(crate) struct Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Subresource {
     pub(crate) name: String,
-    /// Group and version of its kind, when they are not those of the resource: `autoscaling` and `v1` for a Scale.
+    /// Group and version of its kind, when they are not those of the resource: `autoscaling` and
+    /// `v1` for a Scale.
     pub(crate) of: Option<(String, String)>,
     /// The kind of what is sent to it and of what comes back.
     pub(crate) kind: String,

@@ -1,4 +1,5 @@
-//! The life of an object as its metadata tell it: names, identity, times, generations, what may not change.
+//! The life of an object as its metadata tell it: names, identity, times, generations, what may not
+//! change.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -208,8 +208,8 @@ impl Kind {
         !self.is_built_in() || matches!(self.plural.as_str(), "leases" | "customresourcedefinitions" | "apiservices")
     }
 
-    /// How often an update that breaks a rule of labels and annotations is told so: the causes of a refusal come from
-    /// every check that finds them, of all objects and of the kind.
+    /// How often an update that breaks a rule of labels and annotations is told so: the causes of a
+    /// refusal come from every check that finds them, of all objects and of the kind.
     pub(crate) fn label_checks(&self, subresource: &str) -> usize {
         let own = (self.group.as_str(), self.plural.as_str());
         match subresource {
@@ -220,7 +220,8 @@ impl Kind {
         }
     }
 
-    /// Which fields of the metadata a write of the status leaves as they were; `None` when it is all of them.
+    /// Which fields of the metadata a write of the status leaves as they were; `None` when it is
+    /// all of them.
     pub(crate) fn metadata_kept_by_status(&self) -> Option<&'static [&'static str]> {
         match (self.group.as_str(), self.plural.as_str()) {
             _ if !self.is_built_in() => None,

@@ -49,8 +49,8 @@ impl Authority {
         Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// TLS for a server at `host`. A client's certificate must be of this authority, and need not be there: a token will
-    /// do instead, which only shows with the request.
+    /// TLS for a server at `host`. A client's certificate must be of this authority, and need not
+    /// be there: a token will do instead, which only shows with the request.
     pub(super) fn tls(&self, host: IpAddr) -> Result<ServerConfig, ServeError> {
         let names = ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc"].map(str::to_owned);
         let mut params = CertificateParams::new(names).map_err(credentials)?;

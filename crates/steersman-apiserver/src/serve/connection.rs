@@ -30,11 +30,12 @@ use crate::response::{self, Body};
 use crate::server::{CaughtPanic, Received, Weight};
 use crate::verbs::watch::{Offload, OnPanic};
 
-/// A client that is gone without a word is asked this often whether it is there, and given this long to say so.
+/// A client that is gone without a word is asked this often whether it is there, and given this
+/// long to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// More reads that are not served from the stored form are refused with 429 at a time, as more reads
-/// are by the real server (`--max-requests-inflight`).
+/// More reads that are not served from the stored form are refused with 429 at a time, as more
+/// reads are by the real server (`--max-requests-inflight`).
 const READS_MAX: usize = 400;
 /// The same for large writes (`--max-mutating-requests-inflight`).
 const LARGE_WRITES_MAX: usize = 200;
@@ -64,7 +65,8 @@ pub(super) struct Lanes {
 struct Lane {
     /// Room for those that are under way or wait for it.
     waiting: Option<Semaphore>,
-    /// Room for those that are under way: one for each processor and at least two, as each may take some hundred megabytes.
+    /// Room for those that are under way: one for each processor and at least two, as each may take
+    /// some hundred megabytes.
     running: Arc<Semaphore>,
 }
 
@@ -89,7 +91,8 @@ impl Lanes {
 }
 
 impl Connections {
-    /// Serves one connection until it ends, or until the server stops and its requests are answered.
+    /// Serves one connection until it ends, or until the server stops and its requests are
+    /// answered.
     pub(super) async fn run(self: Arc<Self>, stream: TcpStream, slot: ConnectionSlot) {
         let mut stopped = self.stopped.clone();
         // Small writes (watch events) go out at once. Where that cannot be had, they go out later.
@@ -118,7 +121,8 @@ impl Connections {
         let service = service_fn(|request: Request<Incoming>| {
             let (connections, slot, certified) = (Arc::clone(&self), Arc::clone(&slot), certified.clone());
             async move {
-                // A token counts for its request only: a connection may carry the requests of several clients.
+                // A token counts for its request only: a connection may carry the requests of
+                // several clients.
                 let identity = certified.or_else(|| connections.token_holder(request.headers()));
                 if identity.is_some() && !slot.admit() {
                     return Err(NoSlot);
@@ -154,7 +158,8 @@ impl Connections {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header);
         builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
-        // The handshake has settled it: bytes need not be looked at, and waited for, to tell one from the other.
+        // The handshake has settled it: bytes need not be looked at, and waited for, to tell one
+        // from the other.
         if http2 { builder.http2_only() } else { builder.http1_only() }
     }
 
@@ -194,7 +199,8 @@ impl Connections {
         response
     }
 
-    /// Answers a request: on a thread of its own unless it is light, so that the threads of connections go on with the others.
+    /// Answers a request: on a thread of its own unless it is light, so that the threads of
+    /// connections go on with the others.
     async fn respond(&self, received: Received) -> Response<Body> {
         let Some(lane) = self.lanes.of(self.server.weight(&received)) else { return self.server.respond(received) };
         let Ok(_waiting) = lane.waiting.as_ref().map(Semaphore::try_acquire).transpose() else {
@@ -221,7 +227,8 @@ impl Connections {
         right.then(Identity::admin)
     }
 
-    /// A body that is all there stays as it is; one that is still being made, as a watch's, ends when the server stops.
+    /// A body that is all there stays as it is; one that is still being made, as a watch's, ends
+    /// when the server stops.
     fn until_stop(&self, body: Body) -> Body {
         if body.size_hint().exact().is_some() {
             return body;

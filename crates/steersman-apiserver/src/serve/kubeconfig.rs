@@ -15,7 +15,8 @@ pub(super) struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// A kubeconfig with one cluster and one user. Everything is inline, so that the file can be copied anywhere.
+    /// A kubeconfig with one cluster and one user. Everything is inline, so that the file can be
+    /// copied anywhere.
     pub(super) fn text(&self, acting_as: Option<&Identity>) -> String {
         let mut kubeconfig = json!({
             "apiVersion": "v1",

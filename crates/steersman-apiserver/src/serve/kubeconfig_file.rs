@@ -1,8 +1,9 @@
 //! The kubeconfig of a server as a file in a folder of its own.
 //!
-//! A process that is killed removes nothing. So the folder holds a file that is locked for as long as the process lives;
-//! the system releases the lock with the process. The next one that writes such a file removes the folders whose lock is
-//! free. Until then the credentials are worthless: the authority that they belong to is gone with the server.
+//! A process that is killed removes nothing. So the folder holds a file that is locked for as long
+//! as the process lives; the system releases the lock with the process. The next one that writes
+//! such a file removes the folders whose lock is free. Until then the credentials are worthless:
+//! the authority that they belong to is gone with the server.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -17,16 +18,19 @@ const PREFIX: &str = "steersman-apiserver-";
 const LOCK: &str = "lock";
 
 impl Serving {
-    /// Writes [the kubeconfig with all rights](Self::kubeconfig) to a new file in the temporary folder, for programs.
+    /// Writes [the kubeconfig with all rights](Self::kubeconfig) to a new file in the temporary
+    /// folder, for programs.
     ///
-    /// Only its owner reads the file: it has mode 0600, in a folder with mode 0700. Both are removed when the value is
-    /// dropped. What a killed process left behind is removed by the next call of this function of the same user.
+    /// Only its owner reads the file: it has mode 0600, in a folder with mode 0700. Both are
+    /// removed when the value is dropped. What a killed process left behind is removed by the next
+    /// call of this function of the same user.
     pub fn kubeconfig_file(&self) -> io::Result<KubeconfigFile> {
         KubeconfigFile::create(&std::env::temp_dir(), self.kubeconfig())
     }
 }
 
-/// A kubeconfig in a file, for as long as this value lives: what [`Serving::kubeconfig_file`] returns.
+/// A kubeconfig in a file, for as long as this value lives: what [`Serving::kubeconfig_file`]
+/// returns.
 #[derive(Debug)]
 pub struct KubeconfigFile {
     path: PathBuf,
@@ -61,7 +65,8 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Removes the folders in `parent` that this user's processes have left behind. One that cannot be removed stays.
+/// Removes the folders in `parent` that this user's processes have left behind. One that cannot be
+/// removed stays.
 fn remove_abandoned(parent: &Path, user: u32) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());

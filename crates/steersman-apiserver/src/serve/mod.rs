@@ -1,4 +1,5 @@
-//! The server on a socket: TLS with an authority of its own, and nobody answered without a credential.
+//! The server on a socket: TLS with an authority of its own, and nobody answered without a
+//! credential.
 
 mod certificates;
 mod connection;
@@ -41,10 +42,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long requests that are under way may take to end after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many connections may wait to be accepted. The system drops what comes beyond that, and a client
-/// tries again after a second at the earliest.
+/// How many connections may wait to be accepted. The system drops what comes beyond that, and a
+/// client tries again after a second at the earliest.
 const BACKLOG: u32 = 4096;
-/// How long nothing is accepted after accepting failed, as it does when the process has too many files open.
+/// How long nothing is accepted after accepting failed, as it does when the process has too many
+/// files open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What is told to whoever asked for a log of the requests.
@@ -75,8 +77,8 @@ impl std::fmt::Debug for Serve {
 }
 
 impl ApiServer {
-    /// This server on a socket: HTTP/1.1 and HTTP/2 over TLS, on the loopback interface and a free port unless
-    /// [`Serve::address`] says otherwise.
+    /// This server on a socket: HTTP/1.1 and HTTP/2 over TLS, on the loopback interface and a free
+    /// port unless [`Serve::address`] says otherwise.
     pub fn serve(&self) -> Serve {
         let limits = Limits {
             connections: CONNECTIONS_MAX,
@@ -98,8 +100,8 @@ impl Serve {
         self
     }
 
-    /// Calls `log` with one line for each answer: method, path and query, status, and how long it took to begin. A watch
-    /// is told of when it begins. Credentials are never in it.
+    /// Calls `log` with one line for each answer: method, path and query, status, and how long it
+    /// took to begin. A watch is told of when it begins. Credentials are never in it.
     #[must_use]
     pub fn log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.log = Some(Arc::new(log));
@@ -129,8 +131,8 @@ impl Serve {
         self
     }
 
-    /// How long the head of a request may take to arrive, rather than 30 s. A connection on which nobody has shown a
-    /// credential for this long is closed too.
+    /// How long the head of a request may take to arrive, rather than 30 s. A connection on which
+    /// nobody has shown a credential for this long is closed too.
     #[must_use]
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.limits.header = timeout;
@@ -154,7 +156,8 @@ impl Serve {
         self
     }
 
-    /// Makes the certificates and listens. From then on, requests are answered by a task of the runtime we are in.
+    /// Makes the certificates and listens. From then on, requests are answered by a task of the
+    /// runtime we are in.
     pub async fn start(self) -> Result<Serving, ServeError> {
         let listen = |source| ServeError::Listen { address: self.address, source };
         let listener = bind(self.address).map_err(listen)?;
@@ -233,7 +236,8 @@ struct Stopped(watch::Receiver<()>);
 impl Stopped {
     /// Returns once the server stops.
     async fn wait(&mut self) {
-        // Nothing is ever sent: the stop is the end of the sender, so that a value that is dropped stops the server too.
+        // Nothing is ever sent: the stop is the end of the sender, so that a value that is dropped
+        // stops the server too.
         while self.0.changed().await.is_ok() {}
     }
 }
@@ -243,8 +247,8 @@ impl Stopped {
 /// # What is promised
 ///
 /// - Requests are answered from the moment [`Serve::start`] returns.
-/// - Nothing is answered without a certificate of this server's own authority or its token; all else gets 401
-///   (test: `nobody_is_answered_without_a_credential`).
+/// - Nothing is answered without a certificate of this server's own authority or its token; all
+///   else gets 401 (test: `nobody_is_answered_without_a_credential`).
 /// - Bytes that lead nowhere hold a slot among the connections for a bounded time only, and hold
 ///   up
 ///   no other client (tests: `bytes_that_lead_nowhere_hold_up_nobody`,
@@ -257,20 +261,23 @@ impl Stopped {
 ///   discovery, single objects, lists of up to 2,000 objects in their stored form, and watches. All
 ///   else is answered on threads of its own, so that these do not wait for it (tests:
 ///   `health_checks_are_answered_while_heavy_requests_run`,
-///   `health_checks_are_answered_while_small_requests_take_long`). So are events of a watch that are
-///   made for a changed schema (test: `events_that_take_long_are_made_on_other_threads`), and a watch
-///   that skips many objects gives way (test: `a_watch_that_skips_many_objects_gives_way`).
+///   `health_checks_are_answered_while_small_requests_take_long`). So are events of a watch that
+///   are made for a changed schema (test: `events_that_take_long_are_made_on_other_threads`), and a
+///   watch that skips many objects gives way (test: `a_watch_that_skips_many_objects_gives_way`).
 /// - A burst of connections waits to be accepted (test: `a_burst_of_connections_is_not_dropped`).
-/// - There are three kinds of such requests, each with a thread for each processor: reads that are made anew (YAML,
-///   indented JSON, metadata alone, objects of a schema that has changed), small writes, and writes with a body of 16 KiB
-///   or more, or a patch of 2 KiB. More than 400 such reads, or 200 large writes, are refused with 429; small writes wait
-///   (test: `small_writes_wait_and_are_not_refused`).
-/// - A panic in a handler is a bug of this server. It is answered with 500 and logged with its number
-///   (test: `a_panic_is_answered_and_logged_with_its_number`).
-/// - On [`stop`](Self::stop), or when the value is dropped, nothing more is accepted, watches end as if their time was up,
-///   and requests under way are answered. What is left after 2 s is cut off (test: `watches_end_with_the_server`).
+/// - There are three kinds of such requests, each with a thread for each processor: reads that are
+///   made anew (YAML, indented JSON, metadata alone, objects of a schema that has changed), small
+///   writes, and writes with a body of 16 KiB or more, or a patch of 2 KiB. More than 400 such
+///   reads, or 200 large writes, are refused with 429; small writes wait (test:
+///   `small_writes_wait_and_are_not_refused`).
+/// - A panic in a handler is a bug of this server. It is answered with 500 and logged with its
+///   number (test: `a_panic_is_answered_and_logged_with_its_number`).
+/// - On [`stop`](Self::stop), or when the value is dropped, nothing more is accepted, watches end
+///   as if their time was up, and requests under way are answered. What is left after 2 s is cut
+///   off (test: `watches_end_with_the_server`).
 ///
-/// The objects stay: the [`ApiServer`] may be called in process, or served again with new credentials.
+/// The objects stay: the [`ApiServer`] may be called in process, or served again with new
+/// credentials.
 pub struct Serving {
     url: String,
     authority: String,
@@ -303,14 +310,16 @@ impl Serving {
         &self.token
     }
 
-    /// A kubeconfig with all rights, complete in itself: JSON, which is YAML. It holds a private key and the token.
+    /// A kubeconfig with all rights, complete in itself: JSON, which is YAML. It holds a private
+    /// key and the token.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
 
     /// A kubeconfig like [that with all rights](Self::kubeconfig), whose holder asks as `identity` does.
     ///
-    /// It does so by impersonation: whoever reads the file could do without. It is for tests, not for keeping people out.
+    /// It does so by impersonation: whoever reads the file could do without. It is for tests, not
+    /// for keeping people out.
     pub fn kubeconfig_as(&self, identity: &Identity) -> String {
         self.kubeconfig_parts.text(Some(identity))
     }

@@ -17,16 +17,18 @@ const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 impl Identity {
-    /// The identity of the holder of a client certificate, which is given as DER: its common name is the user, its
-    /// organisations are the groups. `None` if it has no common name.
+    /// The identity of the holder of a client certificate, which is given as DER: its common name
+    /// is the user, its organisations are the groups. `None` if it has no common name.
     ///
-    /// This only reads. A server on a socket has checked that its own authority signed the certificate.
+    /// This only reads. A server on a socket has checked that its own authority signed the
+    /// certificate.
     pub fn of_certificate(certificate: &[u8]) -> Option<Self> {
         identity(certificate)
     }
 }
 
-/// The identity of the holder of this certificate, which has been checked before. `None` if it has no common name.
+/// The identity of the holder of this certificate, which has been checked before. `None` if it has
+/// no common name.
 pub(super) fn identity(certificate: &[u8]) -> Option<Identity> {
     let names = names(certificate)?;
     let of = |oid: [u8; 3]| names.iter().filter(move |(found, _)| **found == oid).map(|(_, name)| name.clone());

@@ -242,7 +242,8 @@ async fn a_watch_outlives_the_time_for_headers() {
     let serving = ApiServer::new().serve().header_timeout(SHORT).start().await.unwrap();
     let watcher = maps(&serving).await;
     let mut events = watcher.watch(&WatchParams::default(), "0").await.unwrap().boxed();
-    // A connection that came after the watch has run into its time: the watch's own time is over as well.
+    // A connection that came after the watch has run into its time: the watch's own time is over as
+    // well.
     let mut later = tls(&serving, "http/1.1").await;
     closed(&mut later).await;
     maps(&serving).await.create(&PostParams::default(), &config_map("late")).await.unwrap();

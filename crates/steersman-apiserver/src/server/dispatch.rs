@@ -129,7 +129,8 @@ impl Shared {
     fn check_verb(&self, kind: &Kind, request: &ResourceRequest) -> Result<(), Status> {
         let verb = request.verb.name();
         if request.subresource.is_empty() {
-            // Custom resources take every verb, whatever discovery says while their definition is being deleted.
+            // Custom resources take every verb, whatever discovery says while their definition is
+            // being deleted.
             if kind.is_built_in() && !kind.has_verb(verb) {
                 return Err(Status::no_such_method());
             }
@@ -150,7 +151,8 @@ impl Shared {
     }
 }
 
-/// A refusal in the way the client reads. It is never converted to another kind: who accepts nothing else gets JSON.
+/// A refusal in the way the client reads. It is never converted to another kind: who accepts
+/// nothing else gets JSON.
 pub(super) fn error_response(status: &Status, query: &Query, headers: &HeaderMap) -> Response<Body> {
     let response = response::error(status);
     let rewritten = match negotiation::negotiate(negotiation::accept(headers), |conversion| conversion.is_none()) {

@@ -44,7 +44,8 @@ pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-
 
 /// A Kubernetes API server. Clones are the same server; two servers share nothing.
 ///
-/// It is a [`tower::Service`]: give it to `kube_client::Client::new` and the client calls it with no socket between.
+/// It is a [`tower::Service`]: give it to `kube_client::Client::new` and the client calls it with
+/// no socket between.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) shared: Arc<Shared>,
@@ -103,7 +104,8 @@ impl ApiServer {
         Self { shared, identity: Arc::new(Identity::admin()) }
     }
 
-    /// The same server, which takes requests in process to come from `identity` unless they carry another one.
+    /// The same server, which takes requests in process to come from `identity` unless they carry
+    /// another one.
     #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
         Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
@@ -114,7 +116,8 @@ impl ApiServer {
         &self.shared
     }
 
-    /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410 Gone.
+    /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410
+    /// Gone.
     pub fn compact(&self) {
         self.shared.store.compact(self.shared.store.revision());
     }
@@ -162,7 +165,8 @@ pub(crate) struct CaughtPanic {
 }
 
 impl ApiServer {
-    /// Reads the body of a request. A panic in the body is an error of the request, not of the caller.
+    /// Reads the body of a request. A panic in the body is an error of the request, not of the
+    /// caller.
     pub(crate) async fn receive<B>(&self, request: Request<B>) -> Received
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -215,7 +219,8 @@ impl ApiServer {
         if parts.method == Method::HEAD { response::without_body(response) } else { response }
     }
 
-    /// How many requests have ended in a panic, which is a fault of this server. Each was answered with 500.
+    /// How many requests have ended in a panic, which is a fault of this server. Each was answered
+    /// with 500.
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! Paths that only the server of unit tests has: what a handler does that goes wrong, or takes long.
+//! Paths that only the server of unit tests has: what a handler does that goes wrong, or takes
+//! long.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 

@@ -13,7 +13,8 @@ use crate::verbs::scale::SCALE;
 const LARGE_BODY: usize = 16 << 10;
 /// The same of a patch, whose operations each may touch a whole object.
 const LARGE_PATCH: usize = 2 << 10;
-/// A list with a longer query is not light: each requirement of a selector is held against each object.
+/// A list with a longer query is not light: each requirement of a selector is held against each
+/// object.
 const LIGHT_QUERY_MAX: usize = 1 << 10;
 /// Discovery of more definitions is not light.
 const LIGHT_DISCOVERY_MAX: usize = 256;
@@ -21,7 +22,8 @@ const LIGHT_DISCOVERY_MAX: usize = 256;
 /// Where a request is answered on a socket. In process all are answered inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// By the thread of its connection: the answer is there already, or is made step by step as it is sent.
+    /// By the thread of its connection: the answer is there already, or is made step by step as it
+    /// is sent.
     Light,
     /// The answer is made of stored objects, which may be many.
     Read,

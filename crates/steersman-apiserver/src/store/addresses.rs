@@ -51,7 +51,8 @@ impl Addresses for Pool {
             return Err("range is full".to_owned());
         }
         for _ in 0..size {
-            // Neither the network's own address, nor the first, which is the API server's, nor the last.
+            // Neither the network's own address, nor the first, which is the API server's, nor the
+            // last.
             self.next_address = self.next_address % (size - 3) + 1;
             let address = Ipv4Addr::from_bits(NETWORK.to_bits() + self.next_address + 1);
             if self.addresses.insert(address) {
@@ -99,7 +100,8 @@ impl Addresses for Pool {
     }
 }
 
-/// Gives what nobody keeps, for a write that is not made: no place is looked for, and no address is found to be taken.
+/// Gives what nobody keeps, for a write that is not made: no place is looked for, and no address is
+/// found to be taken.
 pub(crate) struct DryRun<'a> {
     pool: &'a Pool,
     ports: BTreeSet<i64>,

@@ -1,13 +1,14 @@
 //! Where objects are kept: the current state of each resource, and the changes that led to it.
 //!
-//! One revision counter serves all resources; an object's `resourceVersion` is the revision that wrote it. Of each resource
-//! there is the current state, ordered by namespace and name, and a log of its latest changes. A state of the past is the
-//! current one with later changes undone; a watch reads the log from its place on. So nothing is copied for a reader: an
-//! object is encoded once, when it is written, and shared by every list and watch that shows it.
+//! One revision counter serves all resources; an object's `resourceVersion` is the revision that
+//! wrote it. Of each resource there is the current state, ordered by namespace and name, and a log
+//! of its latest changes. A state of the past is the current one with later changes undone; a watch
+//! reads the log from its place on. So nothing is copied for a reader: an object is encoded once,
+//! when it is written, and shared by every list and watch that shows it.
 //!
-//! The log is bounded. A reader that wants a revision whose changes are gone, or a watch that has fallen so far behind, gets
-//! [`Expired`]. A follower holds a place in the log and none of its changes, so a slow one keeps
-//! nothing in memory.
+//! The log is bounded. A reader that wants a revision whose changes are gone, or a watch that has
+//! fallen so far behind, gets [`Expired`]. A follower holds a place in the log and none of its
+//! changes, so a slow one keeps nothing in memory.
 //!
 //! A custom resource is stored from [`Store::begin`] to [`Store::remove`]. Its log then belongs to
 //! the followers that have not read it to the end, within a bound on the bytes of all such logs.
@@ -36,15 +37,16 @@ pub(crate) const LONG: usize = 2_000;
 /// A revision: what `resourceVersion` counts.
 pub(crate) type Revision = u64;
 
-/// What is stored under one name: `pods`, `deployments.apps`, `networks.samplecrd.k8s.io`. All versions of a kind are one
-/// resource.
+/// What is stored under one name: `pods`, `deployments.apps`, `networks.samplecrd.k8s.io`. All
+/// versions of a kind are one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ResourceId {
     pub(crate) group: Arc<str>,
     pub(crate) plural: Arc<str>,
 }
 
-/// Namespace and name; the namespace of a cluster-wide object is empty. The order is that of their paths in etcd.
+/// Namespace and name; the namespace of a cluster-wide object is empty. The order is that of their
+/// paths in etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) namespace: Arc<str>,
@@ -199,8 +201,8 @@ impl Store {
         Ok(object)
     }
 
-    /// Removes an object that is in the state that the writer has seen, and gives its last state, which has the revision
-    /// of the deletion.
+    /// Removes an object that is in the state that the writer has seen, and gives its last state,
+    /// which has the revision of the deletion.
     pub(crate) fn delete(
         &self,
         resource: &ResourceId,
@@ -357,8 +359,8 @@ impl Store {
         users
     }
 
-    /// Whether a resource has more than [`LONG`] objects. This does not wait for requests that list or
-    /// write them.
+    /// Whether a resource has more than [`LONG`] objects. This does not wait for requests that list
+    /// or write them.
     pub(crate) fn is_long(&self, resource: &ResourceId) -> bool {
         self.long.read().unwrap_or_else(PoisonError::into_inner).contains(resource)
     }
@@ -413,7 +415,8 @@ impl Store {
             Ok((changes, true))
         })?;
         follower.reached = if is_all {
-            // Nothing of this resource lies between its last change and the present. A follower may be ahead of that.
+            // Nothing of this resource lies between its last change and the present. A follower may
+            // be ahead of that.
             follower.reached.max(state.revision)
         } else {
             changes.last().map_or(follower.reached, |change| change.revision)

@@ -1,4 +1,5 @@
-//! An object as it is stored: its bytes, and what lists, watches and the garbage collector need of it.
+//! An object as it is stored: its bytes, and what lists, watches and the garbage collector need of
+//! it.
 
 use std::sync::Arc;
 

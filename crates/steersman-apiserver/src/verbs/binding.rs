@@ -15,7 +15,8 @@ use crate::store::Key;
 use crate::verbs::eviction::set_condition;
 
 impl Shared {
-    /// Gives a Pod its node. The path names the Pod, or only the namespace: then the body names the Pod.
+    /// Gives a Pod its node. The path names the Pod, or only the namespace: then the body names the
+    /// Pod.
     pub(crate) fn bind(&self, request: &RequestContext<'_>) -> HandlerResult {
         let RequestContext { target, query, .. } = *request;
         let dry_run = is_dry_run(query, "CreateOptions")?;

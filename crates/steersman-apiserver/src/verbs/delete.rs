@@ -84,8 +84,9 @@ impl Shared {
         Ok(form.list(kind, &metadata, objects).warning(&options.warnings(kind)))
     }
 
-    /// Deletes an object as far as that goes at once. What follows from it is left in `work`. The work is bounded by what is stored,
-    /// and is not charged to the request: one of many deletions must not be refused half-way.
+    /// Deletes an object as far as that goes at once. What follows from it is left in `work`. The
+    /// work is bounded by what is stored, and is not charged to the request: one of many deletions
+    /// must not be refused half-way.
     pub(crate) fn delete_one(
         &self,
         kind: &Kind,

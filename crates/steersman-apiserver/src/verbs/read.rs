@@ -51,7 +51,8 @@ pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
     })
 }
 
-/// Where a list goes on: after that key, in the state of that revision or, once that is gone, in the latest.
+/// Where a list goes on: after that key, in the state of that revision or, once that is gone, in
+/// the latest.
 #[derive(Clone, Debug, PartialEq)]
 struct Continue {
     revision: Option<Revision>,
@@ -114,8 +115,8 @@ impl Shared {
         Ok(request.form.list(request.kind, &metadata, objects))
     }
 
-    /// The objects that a list asks for. With `in_pages` all of them are found, yet of the state that a
-    /// list with a limit would be about.
+    /// The objects that a list asks for. With `in_pages` all of them are found, yet of the state
+    /// that a list with a limit would be about.
     pub(crate) fn page(&self, request: &RequestContext<'_>, in_pages: bool) -> Result<Page, Status> {
         let RequestContext { kind, query, .. } = *request;
         let selection = Selection::new(request.target, query)?;
@@ -162,7 +163,8 @@ impl Shared {
         Ok(Page { metadata, objects })
     }
 
-    /// The objects that are selected, as readers see them. With a limit, at most one more than that.
+    /// The objects that are selected, as readers see them. With a limit, at most one more than
+    /// that.
     fn selected(
         &self,
         kind: &Kind,

@@ -1,4 +1,5 @@
-//! The scale subresource: how many replicas an object wants and has, in one form for every kind that can be scaled.
+//! The scale subresource: how many replicas an object wants and has, in one form for every kind
+//! that can be scaled.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -24,7 +25,8 @@ pub(crate) const SCALE: &str = "scale";
 /// What a patch sees of an object that does not say how many replicas it wants.
 const UNSET: i64 = i32::MIN as i64;
 
-/// What the real server says of a Scale for a custom resource that it cannot read, whatever is wrong with it.
+/// What the real server says of a Scale for a custom resource that it cannot read, whatever is
+/// wrong with it.
 const UNREADABLE: &str = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
 
 impl Shared {
@@ -275,7 +277,8 @@ fn number(value: &Value, path: &str) -> Result<Option<i64>, String> {
     }
 }
 
-/// The value at a path like `.spec.replicas`, or what Go says of one of the steps that is no object.
+/// The value at a path like `.spec.replicas`, or what Go says of one of the steps that is no
+/// object.
 fn find<'a>(value: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut found = value;
     let mut so_far = String::new();

@@ -36,7 +36,8 @@ use crate::verbs::read::revision;
 const BATCH: usize = 256;
 /// The most bytes of objects in them, unless the first alone is larger.
 const BATCH_BYTES: usize = 64 << 10;
-/// After this many comparisons with objects that it does not show, a watch gives way to other tasks.
+/// After this many comparisons with objects that it does not show, a watch gives way to other
+/// tasks.
 const SKIPPED_MAX: usize = 1_000;
 /// A watch ends after this time when the client names none.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -140,7 +141,8 @@ fn send_initial_events(query: &Query) -> Result<Option<bool>, Status> {
 struct Watcher {
     encoder: Encoder,
     offload: Offload,
-    /// The comparisons with objects that the watch does not show, since it last gave way to other tasks.
+    /// The comparisons with objects that the watch does not show, since it last gave way to other
+    /// tasks.
     skipped: usize,
     /// The objects that the watch begins with and has not shown. The store keeps them for as long
     /// as its log goes back to the beginning of the watch.
@@ -314,8 +316,8 @@ impl Encoder {
     }
 }
 
-/// The threads on which a watch on a socket encodes what takes long. An extension of the response to
-/// a watch. In process it is not set, and everything is encoded inline.
+/// The threads on which a watch on a socket encodes what takes long. An extension of the response
+/// to a watch. In process it is not set, and everything is encoded inline.
 #[derive(Clone, Default)]
 pub(crate) struct Offload(Arc<OnceLock<Arc<Semaphore>>>);
 
@@ -371,8 +373,8 @@ impl OnPanic {
     }
 }
 
-/// The answer of a watch. A panic while events are made ends it with an error event, and is reported
-/// to [`OnPanic`].
+/// The answer of a watch. A panic while events are made ends it with an error event, and is
+/// reported to [`OnPanic`].
 pub(crate) fn streaming(lines: impl Stream<Item = Bytes> + Send + 'static, shared: &Arc<Shared>) -> Response<Body> {
     let shared = Arc::clone(shared);
     let on_panic = OnPanic::default();

@@ -312,7 +312,8 @@ impl Shared {
     }
 }
 
-/// The old object with the status of `value`, and with as much of its metadata as the kind lets through here.
+/// The old object with the status of `value`, and with as much of its metadata as the kind lets
+/// through here.
 fn with_status(kind: &Kind, mut value: Value, old: &Value) -> Value {
     let mut kept = old.clone();
     match value.as_object_mut().and_then(|value| value.remove("status")) {
@@ -385,8 +386,8 @@ mod tests {
     use crate::response::form::Form;
     use crate::rules::kinds;
 
-    /// A patch that is tried `conflicts` times before no other writer is quicker, with this many steps each time: what it ends
-    /// with, and how often it was tried.
+    /// A patch that is tried `conflicts` times before no other writer is quicker, with this many
+    /// steps each time: what it ends with, and how often it was tried.
     fn tried(conflicts: usize, steps: usize) -> (u16, usize) {
         let pods = kinds::builtin().resource("", "v1", "pods").unwrap();
         let mut headers = HeaderMap::new();

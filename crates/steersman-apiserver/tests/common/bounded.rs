@@ -21,7 +21,8 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Sends a request and reads the whole answer. In process, no answer but that of a watch waits for anything.
+    /// Sends a request and reads the whole answer. In process, no answer but that of a watch waits
+    /// for anything.
     pub(crate) fn send(server: &ApiServer, method: &str, path: &str, content_type: &str, body: Bytes) -> Self {
         let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
         Self::answered(server, request.body(Full::new(body)).expect("a request"))

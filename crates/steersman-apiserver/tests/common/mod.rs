@@ -227,8 +227,8 @@ impl Watch {
         while !self.ended && tokio::task::unconstrained(self.more()).now_or_never().is_some() {}
     }
 
-    /// Checks what was shown against what happened after `after`; `initial` objects were to come first.
-    /// Complete, unless it was told that it had fallen behind.
+    /// Checks what was shown against what happened after `after`; `initial` objects were to come
+    /// first. Complete, unless it was told that it had fallen behind.
     pub(crate) fn check(&self, history: &History, selection: &Selection, from: Beginning, may_fall_behind: bool) {
         let mut shown = self.events.iter().peekable();
         let mut expected: Vec<(&str, Value)> = Vec::new();
@@ -292,7 +292,8 @@ pub(crate) enum Beginning {
     State(u64),
 }
 
-/// Reads a list in pages, with something else done between them, and gives its version and its items.
+/// Reads a list in pages, with something else done between them, and gives its version and its
+/// items.
 pub(crate) async fn pages(
     server: &ApiServer,
     path: &str,

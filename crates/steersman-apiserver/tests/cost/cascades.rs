@@ -124,8 +124,8 @@ fn dependents(stored: &mut Stored, n: usize, policy: &str, is_held: impl Fn(usiz
     (format!("{MAPS}/owner"), json!({ "propagationPolicy": policy }))
 }
 
-/// ConfigMaps each of which belongs to the one before and, `to_head`, to the first one. The names are
-/// in the order of the chain.
+/// ConfigMaps each of which belongs to the one before and, `to_head`, to the first one. The names
+/// are in the order of the chain.
 fn chain(stored: &mut Stored, n: usize, to_head: bool) -> (String, Value) {
     let head = stored.create(MAPS, &json!({"metadata": {"name": "c00000"}}));
     let mut last = ("c00000".to_owned(), head.clone());

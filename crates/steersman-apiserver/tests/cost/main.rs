@@ -1,6 +1,6 @@
 //! Requests that are valid, or nearly so, and as expensive as their size allows. Their cost grows
-//! with their size, or with the stored objects that they concern, and not with its square. Steps are
-//! counted, so that the tests do not depend on time.
+//! with their size, or with the stored objects that they concern, and not with its square. Steps
+//! are counted, so that the tests do not depend on time.
 
 #[path = "../common/bounded.rs"]
 mod bounded;

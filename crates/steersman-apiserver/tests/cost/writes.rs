@@ -299,7 +299,8 @@ fn patch((kind, patch): Patch, n: usize) {
     let bytes = of_map + patch.len();
     let media_type = format!("application/{kind}+json");
     let sent = Sent::send(&server, "PATCH", &format!("{maps}/a"), &media_type, patch.into());
-    // Operations that touch the whole object each cost both sizes multiplied: they are bounded by the limit alone.
+    // Operations that touch the whole object each cost both sizes multiplied: they are bounded by
+    // the limit alone.
     let is_product = sent.cost.steps > FIXED + PER_BYTE * bytes as u64 && sent.cost.steps <= STEPS_MAX;
     if !is_product {
         check(&format!("{n} in a {kind}"), &sent, bytes, &[&REFUSED[..], &[200]].concat());

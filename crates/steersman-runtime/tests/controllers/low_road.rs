@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 
 use crate::support::*;
 
-/// As the tutorials write it: an informer whose handlers put keys into a queue, and workers that take them out.
+/// As the tutorials write it: an informer whose handlers put keys into a queue, and workers that
+/// take them out.
 struct Controller {
     lister: Lister<ConfigMap>,
     informer: Informer<ConfigMap>,

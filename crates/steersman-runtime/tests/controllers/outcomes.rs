@@ -24,7 +24,8 @@ enum Do {
 
 type Script = Arc<Mutex<VecDeque<Do>>>;
 
-/// A controller that does what the script says, and then nothing; and the times since the test began at which it did.
+/// A controller that does what the script says, and then nothing; and the times since the test
+/// began at which it did.
 struct Scripted {
     manager: Manager,
     maps: Maps,

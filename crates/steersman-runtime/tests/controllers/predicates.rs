@@ -13,7 +13,8 @@ use steersman_testing::Embedded;
 
 use crate::support::*;
 
-/// The events of a Deployment's life: created, labels, annotations, spec and status changed, told of again, deleted.
+/// The events of a Deployment's life: created, labels, annotations, spec and status changed, told
+/// of again, deleted.
 async fn life() -> Vec<Event<Deployment>> {
     let client = client(&Embedded::start());
     let factory = SharedInformerFactory::new(client.clone());

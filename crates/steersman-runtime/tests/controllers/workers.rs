@@ -60,7 +60,8 @@ async fn a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost() {
     for name in &names {
         maps.create(name).await;
     }
-    // Fewer than there are workers: were the same key handed out twice, there would be one to take it.
+    // Fewer than there are workers: were the same key handed out twice, there would be one to take
+    // it.
     for round in 2..=20 {
         for name in &names[..2] {
             maps.set(name, &round.to_string()).await;

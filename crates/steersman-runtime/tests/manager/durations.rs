@@ -8,7 +8,8 @@ use steersman_testing::Embedded;
 
 use crate::support::*;
 
-/// A manager with all its times set to `time`, and a controller whose reconciles note that they ran and come again after `time`.
+/// A manager with all its times set to `time`, and a controller whose reconciles note that they ran
+/// and come again after `time`.
 fn with_times(time: Duration) -> (Manager, Log<String>) {
     let (server, log) = (Embedded::start(), Log::new());
     let manager = Manager::builder(client(&server))

@@ -1,4 +1,5 @@
-//! Signals, in a process of their own: this test binary, started again for the one test that is the program.
+//! Signals, in a process of their own: this test binary, started again for the one test that is the
+//! program.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -16,8 +16,8 @@ use crate::with_client::{World, key, meta, settle};
 /// The versions of the Node that a reconcile read, and then wrote.
 type Versions = Arc<Mutex<Vec<(String, String)>>>;
 
-/// A controller of Nodes that is told by Secrets only, with a Node of which it has read and written the status once since its watch
-/// brings nothing more.
+/// A controller of Nodes that is told by Secrets only, with a Node of which it has read and written
+/// the status once since its watch brings nothing more.
 async fn ahead_of_its_watch<K: Object>(nodes: Kind<K>) -> (World, Versions) {
     let versions = Versions::default();
     let (notes, times) = (Arc::clone(&versions), Arc::new(AtomicUsize::new(0)));

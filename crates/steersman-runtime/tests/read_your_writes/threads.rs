@@ -26,8 +26,8 @@ fn deletes(write: u64) -> bool {
     write.is_multiple_of(5)
 }
 
-/// Whether a read that found this value shows the state after the write that was answered when it began, or after a later
-/// one that was sent before it ended.
+/// Whether a read that found this value shows the state after the write that was answered when it
+/// began, or after a later one that was sent before it ended.
 fn is_current(found: Option<u64>, answered: u64, sent: u64) -> bool {
     match found {
         Some(value) => (answered..=sent).contains(&value),
@@ -59,7 +59,8 @@ fn number_of(map: &Cached<ConfigMap>) -> u64 {
     value(map).parse().unwrap()
 }
 
-/// Reads all objects until all is written: each shows what was answered before the read began. How many reads there were.
+/// Reads all objects until all is written: each shows what was answered before the read began. How
+/// many reads there were.
 async fn read(client: CachedClient, resource: ApiResource, objects: Arc<Vec<Object>>) -> u32 {
     let (maps, dynamic) = (client.objects::<ConfigMap>(), client.dynamic(&resource));
     let load = |of: fn(&Object) -> &AtomicU64| -> Vec<u64> {

@@ -149,8 +149,8 @@ pub(crate) fn traced_at(level: tracing::Level) -> (Log<u8>, tracing::subscriber:
             Ok(())
         }
     }
-    // As long as there is but one subscriber, `tracing` asks only the thread that comes by a place first whether it matters, and that
-    // may be another test's.
+    // As long as there is but one subscriber, `tracing` asks only the thread that comes by a place
+    // first whether it matters, and that may be another test's.
     static OTHERS: OnceLock<[tracing::Dispatch; 2]> = OnceLock::new();
     OTHERS.get_or_init(|| [(); 2].map(|()| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new())));
     let log = Log::new();

@@ -1,4 +1,5 @@
-//! What the tests of the cached client share: a manager that runs, and a way to the embedded server on which watches are late.
+//! What the tests of the cached client share: a manager that runs, and a way to the embedded server
+//! on which watches are late.
 //!
 //! Time is paused for all of it: `start_paused = true` stands at the tests.
 
@@ -29,7 +30,8 @@ use tower::{BoxError, ServiceExt};
 type ServerBody = UnsyncBoxBody<Bytes, Infallible>;
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// The way to a server. Requests are described as `GET /api/v1/pods?watch=true… application/json`, with what they accept.
+/// The way to a server. Requests are described as `GET /api/v1/pods?watch=true… application/json`,
+/// with what they accept.
 #[derive(Clone)]
 pub(crate) struct Network(Arc<Inner>);
 
@@ -240,7 +242,8 @@ pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-/// Looks all the time whether there is a ConfigMap in the cache, without waiting for what was written.
+/// Looks all the time whether there is a ConfigMap in the cache, without waiting for what was
+/// written.
 pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, impl Drop + use<>) {
     let (seen, was_seen) = watch::channel(false);
     let maps = client.stale_ok().objects::<ConfigMap>();
@@ -254,7 +257,8 @@ pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, im
     (was_seen, Running(task))
 }
 
-/// Waits until something is there. Nothing depends on how fast the machine is: paused time goes on when there is nothing to do.
+/// Waits until something is there. Nothing depends on how fast the machine is: paused time goes on
+/// when there is nothing to do.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..100_000 {
         if let Some(found) = look().await {

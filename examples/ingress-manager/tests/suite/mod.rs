@@ -1,4 +1,5 @@
-//! The behaviour of the ingress manager, each line of it a function. `embedded.rs` and `real_server.rs` run them all, on their servers.
+//! The behaviour of the ingress manager, each line of it a function. `embedded.rs` and
+//! `real_server.rs` run them all, on their servers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -153,7 +154,8 @@ impl World {
         eventually(&what, async || self.ingresses.get_opt(name).await.unwrap().is_none().then_some(())).await;
     }
 
-    /// Waits until the manager has seen everything that was done to Services before: it takes them one after the other.
+    /// Waits until the manager has seen everything that was done to Services before: it takes them
+    /// one after the other.
     async fn everything_is_seen(&self) {
         let canary = format!("canary-{}", self.canaries.fetch_add(1, Ordering::Relaxed));
         self.create(&canary, json!({HTTP: "true"})).await;

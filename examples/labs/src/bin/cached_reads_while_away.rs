@@ -1,4 +1,5 @@
-//! The API server goes away: reads from the cache go on, and when it is back the cache catches up with what happened meanwhile.
+//! The API server goes away: reads from the cache go on, and when it is back the cache catches up
+//! with what happened meanwhile.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,7 +25,8 @@ async fn main() -> Result<()> {
     }
 }
 
-/// Says what the cache has and what the informer is doing. Take the API server down meanwhile, or the network.
+/// Says what the cache has and what the informer is doing. Take the API server down meanwhile, or
+/// the network.
 async fn a_cluster(client: &Client) -> Result<()> {
     let (factory, informer) = start(client).await?;
     println!("(Ctrl-C ends this)");
@@ -95,7 +97,8 @@ async fn start(client: &Client) -> Result<(SharedInformerFactory, Informer<Pod>)
     Ok((factory, informer))
 }
 
-/// A way to a server. When it is closed, connections are cut off and new ones are refused, as when the server is away.
+/// A way to a server. When it is closed, connections are cut off and new ones are refused, as when
+/// the server is away.
 struct Road {
     address: SocketAddr,
     traffic: JoinHandle<()>,

@@ -1,4 +1,5 @@
-//! The discovery client: what the server serves. `kubectl api-versions` and `kubectl api-resources` show the same.
+//! The discovery client: what the server serves. `kubectl api-versions` and `kubectl api-resources`
+//! show the same.
 
 use anyhow::Result;
 use labs::Lab;

@@ -1,6 +1,8 @@
-//! Indexes: find cached objects by something else than their key, here Pods by namespace and by Node.
+//! Indexes: find cached objects by something else than their key, here Pods by namespace and by
+//! Node.
 //!
-//! An index is kept up to date as objects come, change and go. A look-up reads no object that it does not give.
+//! An index is kept up to date as objects come, change and go. A look-up reads no object that it
+//! does not give.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,7 +16,8 @@ const BY_NODE: &str = "nodeName";
 async fn main() -> Result<()> {
     let lab = Lab::connect().await?;
     let factory = SharedInformerFactory::new(lab.client().clone());
-    // A path is read from the object's bytes. `Index::function` takes any function of the object instead.
+    // A path is read from the object's bytes. `Index::function` takes any function of the object
+    // instead.
     let by_node = Index::path("spec.nodeName".parse()?);
     let informer = factory.informer::<Pod>(InformerOptions::all().index(BY_NODE, by_node))?;
     factory.start()?;

@@ -8,8 +8,8 @@ use steersman::Patch;
 use steersman::cache::{Cached, EventHandler, InformerOptions, SharedInformerFactory};
 use steersman::client::{DeleteParams, PatchParams, PostParams};
 
-/// The three callbacks. They are called one after the other and must not block: here they print, in a controller they put keys into a
-/// work queue.
+/// The three callbacks. They are called one after the other and must not block: here they print, in
+/// a controller they put keys into a work queue.
 struct Print;
 
 impl EventHandler<Pod> for Print {

@@ -1,7 +1,8 @@
-//! An informer with a work queue: handlers put keys in, workers take them out and look the objects up in the cache.
+//! An informer with a work queue: handlers put keys in, workers take them out and look the objects
+//! up in the cache.
 //!
-//! The queue keeps the two apart: a slow worker holds up no event, a key that changes often is worked on once, and one that fails comes
-//! back later.
+//! The queue keeps the two apart: a slow worker holds up no event, a key that changes often is
+//! worked on once, and one that fails comes back later.
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::Pod;
@@ -67,7 +68,8 @@ async fn work(number: usize, queue: WorkQueue<ObjectKey>, pods: Lister<Pod>) {
     }
 }
 
-/// Compares what should be with what is: all of it, whatever has changed. Here it only says what it sees.
+/// Compares what should be with what is: all of it, whatever has changed. Here it only says what it
+/// sees.
 fn sync(key: &ObjectKey, pods: &Lister<Pod>, failures: u32) -> Result<String> {
     let Some(pod) = pods.get_by_key(key) else { return Ok(format!("{key} is gone")) };
     let pod = pod.get()?;

@@ -1,5 +1,6 @@
-//! A controller written by hand, as the tutorials write it: no Manager, but an informer whose handlers put keys into a work queue, and
-//! workers that take them out. What it would do in Neutron it only says.
+//! A controller written by hand, as the tutorials write it: no Manager, but an informer whose
+//! handlers put keys into a work queue, and workers that take them out. What it would do in Neutron
+//! it only says.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! The work queue at work: events add keys, two workers take them out. One key fails twice, one worker panics, one key is
-//! added while it is worked on, one is asked for later, and one jumps the queue. Every line is printed when it happens.
+//! The work queue at work: events add keys, two workers take them out. One key fails twice, one
+//! worker panics, one key is added while it is worked on, one is asked for later, and one jumps the
+//! queue. Every line is printed when it happens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,6 @@
-//! An operator that is killed at every one of its requests to the API server in turn, before it is sent and after the server has done
-//! it, and started again. What it asks of Neutron lies between those.
+//! An operator that is killed at every one of its requests to the API server in turn, before it is
+//! sent and after the server has done it, and started again. What it asks of Neutron lies between
+//! those.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,6 +93,7 @@ async fn an_operator_that_is_killed_anywhere_in_the_life_of_a_network_leaves_not
             break;
         }
     }
-    // The finalizer, the claim and the status of the first; the status of the second; the finalizer of the third.
+    // The finalizer, the claim and the status of the first; the status of the second; the finalizer
+    // of the third.
     assert_eq!(deaths, 2 * (3 + 1 + 1));
 }

@@ -14,7 +14,8 @@ use crate::common::{NEVER, Running, eventually, gone, options, ready, spec};
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:network-operator:network-operator";
 
-/// A server on which everything is deployed as the README says, and that asks for the right to block an owner's deletion.
+/// A server on which everything is deployed as the README says, and that asks for the right to
+/// block an owner's deletion.
 async fn deployed() -> RealServer {
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let server = RealServer::builder().apiserver_flag(plugin).start().await.unwrap();

@@ -1,5 +1,5 @@
-//! Everything at once: Networks come, change and go while the operator is killed and Neutron is away. In the end a script that knows
-//! nothing of the operator asks both sides whether they agree.
+//! Everything at once: Networks come, change and go while the operator is killed and Neutron is
+//! away. In the end a script that knows nothing of the operator asks both sides whether they agree.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

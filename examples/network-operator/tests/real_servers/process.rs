@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// The program, started again and again with the same flags. It is killed when this is dropped; if the test is killed, it ends by
-/// itself after some minutes.
+/// The program, started again and again with the same flags. It is killed when this is dropped; if
+/// the test is killed, it ends by itself after some minutes.
 pub(crate) struct Process {
     flags: Vec<String>,
     variables: Vec<(&'static str, String)>,

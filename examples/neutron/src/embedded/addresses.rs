@@ -54,7 +54,8 @@ impl Cidr {
         self.version == other.version && self.first <= other.last() && other.first <= self.last()
     }
 
-    /// The addresses that hosts may have: all but the network's own and, in IPv4, the broadcast address.
+    /// The addresses that hosts may have: all but the network's own and, in IPv4, the broadcast
+    /// address.
     pub(super) fn hosts(self) -> Range {
         let (first, last) = match (self.version, self.prefix) {
             (4, 31..) | (6, 128) => (self.first, self.last()),

@@ -1,5 +1,6 @@
-//! What requests may say about a resource: which attributes there are, when they may be set, and what they may be. The
-//! tables are in Neutron's order, because the first thing that is wrong is the one that is answered.
+//! What requests may say about a resource: which attributes there are, when they may be set, and
+//! what they may be. The tables are in Neutron's order, because the first thing that is wrong is
+//! the one that is answered.
 
 use serde_json::{Map, Value};
 

@@ -132,7 +132,8 @@ impl Store {
         if kind == Kind::Network {
             check_mtu(fields)?;
         }
-        // What Neutron keeps in tables of their own is not counted, and a description only where it stands.
+        // What Neutron keeps in tables of their own is not counted, and a description only where it
+        // stands.
         let counts = |name: &String| kind != Kind::Subnet || !UNCOUNTED_OF_SUBNETS.contains(&name.as_str());
         if changed.iter().any(counts) {
             self.raise_revision(kind, id);

@@ -8,12 +8,14 @@
 //!     only /pointer /pointer
 //! ```
 //!
-//! `$name` in a path, header or body is what was kept under the name; `$project` is a project of the script's own, `$x255` is
-//! a text of that length. The body is sent as it stands. Everything that our server answers must be in the answer of the
-//! real one (which may have more fields), or just what `only` names.
+//! `$name` in a path, header or body is what was kept under the name; `$project` is a project of
+//! the script's own, `$x255` is a text of that length. The body is sent as it stands. Everything
+//! that our server answers must be in the answer of the real one (which may have more fields), or
+//! just what `only` names.
 //!
-//! What cannot be the same is made the same first: kept values and other ids get their names back, times and addresses of
-//! ports become marks, and lists are put in order of names where Neutron promises none.
+//! What cannot be the same is made the same first: kept values and other ids get their names back,
+//! times and addresses of ports become marks, and lists are put in order of names where Neutron
+//! promises none.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -181,7 +183,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Only resources are put in order: by what the scripts tell them apart by. Addresses have an order of their own.
+/// Only resources are put in order: by what the scripts tell them apart by. Addresses have an order
+/// of their own.
 fn order(item: &Value) -> String {
     let of = |name: &str| item.get(name).map(Value::to_string).unwrap_or_default();
     ["name", "cidr", "description", "mtu", "id"].map(of).concat()
@@ -210,7 +213,8 @@ fn is_id(text: &str) -> bool {
     })
 }
 
-/// Sends a script to our server and to the real one. Each disagreement is described: the step and both answers.
+/// Sends a script to our server and to the real one. Each disagreement is described: the step and
+/// both answers.
 pub(crate) async fn disagreements(script: &Script, ours: &str, real: &str) -> Vec<String> {
     // Nobody else's lists have what this script creates.
     let project = format!("{:032x}", fastrand::u128(..));

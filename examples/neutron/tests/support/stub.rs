@@ -112,7 +112,8 @@ pub(crate) fn json_answer(status: u16, body: &Value) -> Answer {
     answer(status, body.to_string())
 }
 
-/// Keystone's answer to a login: a token that is good for so long, and a catalogue with this endpoint.
+/// Keystone's answer to a login: a token that is good for so long, and a catalogue with this
+/// endpoint.
 pub(crate) fn token_answer(token: &str, seconds: u32, endpoint: &str) -> Answer {
     let expires = jiff::Timestamp::from_second(i64::from(seconds)).unwrap();
     let endpoints = json!([

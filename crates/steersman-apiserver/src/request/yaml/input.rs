@@ -1,7 +1,8 @@
 //! The text of a document in the form that the parser reads without a panic.
 //!
-//! libyaml-safer panics on text that is not UTF-8, on a block scalar or an escape that ends together
-//! with the text, and on a tag right before a comma. libyaml reads all of them, or refuses them.
+//! libyaml-safer panics on text that is not UTF-8, on a block scalar or an escape that ends
+//! together with the text, and on a tag right before a comma. libyaml reads all of them, or refuses
+//! them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

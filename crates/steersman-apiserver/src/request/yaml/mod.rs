@@ -1,4 +1,5 @@
-//! YAML, read and written as the real server does it: YAML 1.1 with Go's rules for plain scalars, and libyaml's messages.
+//! YAML, read and written as the real server does it: YAML 1.1 with Go's rules for plain scalars,
+//! and libyaml's messages.
 
 mod input;
 mod nodes;
@@ -21,7 +22,8 @@ const DEPTH_MAX: usize = 512;
 /// So many scalars, lists and maps may come from aliases before their share is looked at.
 const ALIASED_MIN: u64 = 100;
 
-/// All that comes from aliases may be as large as the largest body. The real server counts values and not their bytes.
+/// All that comes from aliases may be as large as the largest body. The real server counts values
+/// and not their bytes.
 const ALIASED_BYTES_MAX: u64 = crate::server::BODY_MAX as u64;
 
 /// More keys that come twice are not told, as in JSON.
@@ -31,11 +33,13 @@ const DUPLICATES_MAX: usize = 100;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Document {
     pub(crate) value: Value,
-    /// Keys that came twice, in the words of the real server: `line 3: key "name" already set in map`.
+    /// Keys that came twice, in the words of the real server:
+    /// `line 3: key "name" already set in map`.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads the first document of the text. The error says it as the real server does: `yaml: line 1: …`.
+/// Reads the first document of the text. The error says it as the real server does:
+/// `yaml: line 1: …`.
 pub(crate) fn read(text: &[u8]) -> Result<Document, String> {
     let input = Input::new(text)?;
     let mut bytes = input.bytes();
@@ -79,8 +83,8 @@ enum Key {
     Merge,
 }
 
-/// Makes nodes of events. An anchor and its aliases are the same node, so that nothing is copied before all of the text
-/// is read and what it stands for is known to be small enough.
+/// Makes nodes of events. An anchor and its aliases are the same node, so that nothing is copied
+/// before all of the text is read and what it stands for is known to be small enough.
 #[derive(Default)]
 struct Composer {
     open: Vec<Open>,

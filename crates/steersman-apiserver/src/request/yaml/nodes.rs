@@ -1,4 +1,5 @@
-//! The values of a document while it is read. A value that has an anchor is one node, however many aliases stand for it.
+//! The values of a document while it is read. A value that has an anchor is one node, however many
+//! aliases stand for it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What a plain scalar is: YAML 1.1 as Go's library has it, which knows `yes` as a truth and times as strings.
+//! What a plain scalar is: YAML 1.1 as Go's library has it, which knows `yes` as a truth and times
+//! as strings.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,5 @@
-//! Aggregated discovery: all groups with all their resources in one document, for clients that ask for it.
+//! Aggregated discovery: all groups with all their resources in one document, for clients that ask
+//! for it.
 
 use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderValue, StatusCode};
@@ -12,7 +13,8 @@ const GROUP: &str = "apidiscovery.k8s.io";
 const VERSION: &str = "v2";
 const KIND: &str = "APIGroupDiscoveryList";
 
-/// Whether this is what the client asks to be answered with. One that also takes the plain documents gets this one.
+/// Whether this is what the client asks to be answered with. One that also takes the plain
+/// documents gets this one.
 fn is_aggregated(conversion: Option<&Conversion>) -> bool {
     conversion.is_some_and(|wanted| wanted.group == GROUP && wanted.version == VERSION && wanted.kind == KIND)
 }

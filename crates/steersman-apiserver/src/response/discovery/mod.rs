@@ -46,7 +46,8 @@ pub(crate) fn aggregated(route: &Route, customs: &Customs, accept: Option<&str>)
     aggregated::document(&wanted, accept)
 }
 
-/// Refuses a media type that is not made there. The documents about groups leave all of it to the finer check.
+/// Refuses a media type that is not made there. The documents about groups leave all of it to the
+/// finer check.
 fn check_accept(route: &Route, accept: Option<&str>) -> Result<(), Status> {
     if !matches!(route, Route::Groups | Route::Group(_)) {
         negotiation::check_media_type(accept, MEDIA_TYPES)?;

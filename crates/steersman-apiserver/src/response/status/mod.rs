@@ -1,5 +1,5 @@
-//! What the server answers when it refuses: a `Status` with a code, a reason, a message and details, in the words of the
-//! real one. Clients act on the reason and people on the message.
+//! What the server answers when it refuses: a `Status` with a code, a reason, a message and
+//! details, in the words of the real one. Clients act on the reason and people on the message.
 
 mod errors;
 
@@ -17,7 +17,8 @@ pub(crate) struct Status {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
-    /// Says that there are details even when there are none, as answers do that come from no resource.
+    /// Says that there are details even when there are none, as answers do that come from no
+    /// resource.
     empty_details: bool,
     /// Where a list that cannot go on could go on.
     continue_at: Option<String>,

@@ -83,7 +83,8 @@ impl Held {
         std::thread::spawn(move || {
             let store = server.shared.store.hold();
             begin.send(()).unwrap();
-            // A request on the only thread of the connections would keep the test from ever ending this.
+            // A request on the only thread of the connections would keep the test from ever ending
+            // this.
             let _ = released.recv_timeout(PATIENCE);
             holds.store(false, Ordering::SeqCst);
             drop(store);
@@ -221,7 +222,8 @@ async fn events_that_take_long_are_made_on_other_threads() {
     let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "one"}});
     whole(send("POST", "/apis/example.com/v1/things", &thing).await).await;
     let encoders = || std::mem::take(&mut *server.shared.encoders.lock().unwrap());
-    // Things of the first version are shown as they are stored, those of the second are made of them.
+    // Things of the first version are shown as they are stored, those of the second are made of
+    // them.
     for (version, is_made) in [("v1", false), ("v2", true)] {
         let mut watching = connect(&serving).await;
         let path = format!("/apis/example.com/{version}/things?watch=1");

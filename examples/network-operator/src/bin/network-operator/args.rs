@@ -10,8 +10,8 @@ use network_operator::{ClusterId, Error, Pool};
 
 /// Keeps the networks of OpenStack Neutron as Network objects in Kubernetes say
 ///
-/// With no flags it shows itself: it brings its own API server and its own Neutron, applies a few samples, changes them, and prints
-/// what happens until Ctrl-C.
+/// With no flags it shows itself: it brings its own API server and its own Neutron, applies a few
+/// samples, changes them, and prints what happens until Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "network-operator")]
 pub(crate) struct Args {

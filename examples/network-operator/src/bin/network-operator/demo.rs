@@ -94,7 +94,8 @@ pub(crate) async fn play(client: &Client, neutron: &Neutron) -> Result<()> {
     Ok(())
 }
 
-/// Deletes everything and waits until the operator has seen to it: the cluster goes, but a Neutron that was named stays.
+/// Deletes everything and waits until the operator has seen to it: the cluster goes, but a Neutron
+/// that was named stays.
 pub(crate) async fn clean_up(client: &Client) -> Result<()> {
     let all = ListParams::default();
     // They would have their Networks made again.

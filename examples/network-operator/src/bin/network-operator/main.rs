@@ -1,4 +1,5 @@
-//! The program: the operator in a cluster, or with a cluster of its own for those who want to see it work.
+//! The program: the operator in a cluster, or with a cluster of its own for those who want to see
+//! it work.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -101,7 +102,8 @@ async fn run_in_cluster(args: &Args, screen: &Screen) -> Result<()> {
     Ok(())
 }
 
-/// The Neutron that the flags name. Credentials that happen to be in the environment are not used unasked.
+/// The Neutron that the flags name. Credentials that happen to be in the environment are not used
+/// unasked.
 fn named_neutron(args: &Args) -> Result<Option<Neutron>> {
     Ok(if let Some(url) = &args.neutron_url {
         Some(Neutron::new(url, Auth::None)?)

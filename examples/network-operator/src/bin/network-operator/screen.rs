@@ -32,7 +32,8 @@ pub(crate) enum Tone {
 }
 
 impl Screen {
-    /// On standard output; with colours if that is a terminal and nobody has asked for none, or if somebody insists on them.
+    /// On standard output; with colours if that is a terminal and nobody has asked for none, or if
+    /// somebody insists on them.
     pub(crate) fn new() -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let wanted = std::io::stdout().is_terminal() || is_set("CLICOLOR_FORCE");

@@ -14,7 +14,8 @@ use crate::screen::{Screen, Tone};
 /// How long the first lists may take.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
-/// Prints what happens to Networks and Deployments, and the Events about them, until the result is shut down.
+/// Prints what happens to Networks and Deployments, and the Events about them, until the result is
+/// shut down.
 pub(crate) async fn watch(client: Client, screen: &Screen) -> Result<SharedInformerFactory, Error> {
     let factory = SharedInformerFactory::new(client);
     let networks = screen.clone();
@@ -61,7 +62,8 @@ fn network_lines(event: &Event<Network>) -> Vec<(&'static str, String)> {
         },
         Event::Update { old, new } => update_lines(old, new),
         Event::Delete { object, .. } => {
-            // The last state on the watch is the one before: what held it then was taken away, or it would still be there.
+            // The last state on the watch is the one before: what held it then was taken away, or
+            // it would still be there.
             let held: Vec<_> = object.meta().finalizers().collect();
             let text = if held.is_empty() { String::new() } else { format!("finalizer removed: {}", held.join(", ")) };
             vec![("deleted", text)]
