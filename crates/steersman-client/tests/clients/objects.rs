@@ -13,6 +13,7 @@ use steersman_client::{
     NamespaceScope, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, Status, WatchParams, merge_from,
     merge_from_with_optimistic_lock, retry_on_conflict,
 };
+use steersman_testing::eventually;
 
 pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
     ConfigMap {
@@ -47,7 +48,10 @@ pub(crate) async fn typed(client: &Client, namespace: &str) {
     assert!(maps.create(&post, &map("one", "first")).await.unwrap_err().is_already_exists());
     assert_eq!(maps.get("one").await.unwrap(), created);
     assert_eq!(maps.get_opt("one").await.unwrap().as_ref(), Some(&created));
-    assert_eq!(maps.get_with("one", &GetParams::any()).await.unwrap(), created);
+    // Any version may be served from the server's watch cache, which can lag behind the write.
+    let any = GetParams::any();
+    let cached = eventually("the watch cache has the object", || async { maps.get_with("one", &any).await.ok() }).await;
+    assert_eq!(cached, created);
 
     let mut changed = created.clone();
     changed.data = map("", "second").data;
@@ -63,10 +67,13 @@ pub(crate) async fn typed(client: &Client, namespace: &str) {
     assert_eq!(value(&patched), "fourth");
 
     maps.create(&post, &map("two", "other")).await.unwrap();
-    let all = maps.list(&ListParams::default().match_any()).await.unwrap();
-    let own: Vec<_> =
-        all.items.iter().filter(|map| map.data.as_ref().is_some_and(|data| data.contains_key("key"))).collect();
-    assert_eq!(names(own), ["one", "two"]);
+    let any = ListParams::default().match_any();
+    eventually("a list of any version has both objects", || async {
+        let all = maps.list(&any).await.unwrap();
+        let own = all.items.iter().filter(|map| map.data.as_ref().is_some_and(|data| data.contains_key("key")));
+        (names(own) == ["one", "two"]).then_some(())
+    })
+    .await;
     let selected = maps.list(&ListParams::default().labels("app=other")).await.unwrap();
     assert_eq!(names(&selected.items), ["two"]);
     let everywhere = client.all_namespaces::<ConfigMap>().list(&ListParams::default()).await.unwrap();
