@@ -3,7 +3,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use steersman::{CustomResource, KubeSchema};
 
-/// What somebody wants: a network in Neutron with one subnet.
+/// The desired network in Neutron, with one subnet.
 // The API server checks it by the patterns and rules below. The rules are CEL, which the embedded
 // server does not evaluate, and so the operator checks the same again (`Desired::new`).
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -68,15 +68,14 @@ impl NetworkSpec {
     }
 }
 
-/// How it stands with a Network.
+/// The observed state of a Network.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkStatus {
     /// In one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// The id of the network in Neutron. Two operators at once agree by it which of two networks is
-    /// kept.
+    /// The id of the network in Neutron. By it, concurrent operators agree which network to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
     /// The id of the subnet in Neutron.
@@ -85,8 +84,7 @@ pub struct NetworkStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`: true when Neutron has what the spec says; otherwise its reason and message say why
-    /// not.
+    /// `Ready` is true when Neutron matches the spec; otherwise reason and message explain why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
