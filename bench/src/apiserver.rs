@@ -1,9 +1,10 @@
 //! The API server jobs: the embedded server and a real kube-apiserver under one load.
 //!
-//! `server` starts a server and knows what it costs, `client` speaks to it, and each job is a function here. The load is
-//! the same program for everyone: several HTTP/2 connections with a client certificate, so that no limit of one connection
-//! rules the figures. What is reported as processor time and memory is the server's, never the load's, except for the
-//! server in process, where the two cannot be told apart.
+//! `server` starts a server and knows what it costs, `client` speaks to it, and each job is a
+//! function here. The load is the same program for everyone: several HTTP/2 connections with a
+//! client certificate, so that no limit of one connection rules the figures. What is reported as
+//! processor time and memory is the server's, never the load's, except for the server in process,
+//! where the two cannot be told apart.
 
 mod client;
 mod server;
@@ -28,7 +29,8 @@ use server::Server;
 const POD_BYTES: usize = 7_800;
 /// Connections that writers share.
 const CONNECTIONS: usize = 4;
-/// How often a list is asked for: processor time is counted in hundredths of a second, and one list takes less.
+/// How often a list is asked for: processor time is counted in hundredths of a second, and one list
+/// takes less.
 const LISTS: u32 = 5;
 /// How many namespaces the Pods live in.
 const NAMESPACES: u64 = 100;
@@ -107,7 +109,8 @@ struct Listed {
     bytes: usize,
 }
 
-/// Lists all Pods some times over and gives the median time and the mean processor time. Each answer must hold `pods` items.
+/// Lists all Pods some times over and gives the median time and the mean processor time. Each
+/// answer must hold `pods` items.
 async fn lists(server: &Server, client: &Client, pods: u64, gzip: bool) -> Result<Listed> {
     let mut times = Vec::new();
     let (mut cpu, mut bytes) = (Duration::ZERO, 0);
@@ -130,7 +133,8 @@ async fn lists(server: &Server, client: &Client, pods: u64, gzip: bool) -> Resul
     Ok(Listed { wall: times[times.len() / 2], cpu: cpu / LISTS, bytes })
 }
 
-/// Many watchers of the same Pods; `--size` is their number and `--events` that of the Pods created while they watch.
+/// Many watchers of the same Pods; `--size` is their number and `--events` that of the Pods created
+/// while they watch.
 async fn watch(ask: &Ask, kind: Kind) -> Result<Outcome> {
     let server = Server::start(kind).await?;
     let clients = server.clients(1).await?;
@@ -162,8 +166,8 @@ fn bodies(pods: u64) -> Vec<(String, Bytes)> {
         .collect()
 }
 
-/// Pod `index` as a client would send it: without what the server decides, and filled up with environment variables to the
-/// size that all have.
+/// Pod `index` as a client would send it: without what the server decides, and filled up with
+/// environment variables to the size that all have.
 fn pod(pods: &Pods, index: u64) -> Bytes {
     let mut text = Vec::new();
     pods.write(index, 0, &mut text);
@@ -172,7 +176,8 @@ fn pod(pods: &Pods, index: u64) -> Bytes {
         pod.remove("status");
     }
     if let Some(metadata) = pod["metadata"].as_object_mut() {
-        // Nor does it have an owner: there is none, and where garbage is collected the Pod would go at once.
+        // Nor does it have an owner: there is none, and where garbage is collected the Pod would go
+        // at once.
         let decided = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generateName"];
         for name in decided.into_iter().chain(["ownerReferences"]) {
             metadata.remove(name);

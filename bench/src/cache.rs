@@ -1,5 +1,5 @@
-//! The jobs of the cache. What each of them does stands in `bench/README.md`; `cache.go`, `cache_read.go` and kube-rs's
-//! `cache.rs` do the same.
+//! The jobs of the cache. What each of them does stands in `bench/README.md`; `cache.go`,
+//! `cache_read.go` and kube-rs's `cache.rs` do the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,8 @@ impl Form {
 /// Does one of the jobs of the cache. Must be called in a runtime.
 pub async fn run(ask: &Ask, form: Form) -> Result<Outcome> {
     if form == Form::Compressed {
-        // As a program with compressed caches should; glibc retains the memory of the training otherwise.
+        // As a program with compressed caches should; glibc retains the memory of the training
+        // otherwise.
         steersman_cache::release_freed_memory();
     }
     match ask.job.as_str() {
@@ -142,7 +143,8 @@ async fn watch(ask: &Ask, form: Form) -> Result<Outcome> {
     Ok(at_rest(count, cost, vec![("events_per_s", count as f64 / cost.wall.as_secs_f64())]).await)
 }
 
-/// What there is to report once nothing is done any more: what is kept may still be compressed after it has come.
+/// What there is to report once nothing is done any more: what is kept may still be compressed
+/// after it has come.
 pub(crate) async fn at_rest(count: u64, cost: Cost, mut figures: Vec<(&'static str, f64)>) -> Outcome {
     let started = cpu_time();
     let mut before = started;
@@ -158,7 +160,8 @@ pub(crate) async fn at_rest(count: u64, cost: Cost, mut figures: Vec<(&'static s
     Outcome { count, cost, memory: Some(memory()), figures }
 }
 
-/// Gives one informer half of the events while it has one handler, and the other half while it has several.
+/// Gives one informer half of the events while it has one handler, and the other half while it has
+/// several.
 async fn handlers(ask: &Ask, form: Form) -> Result<Outcome> {
     let (factory, pods) = informer(ask, form, false).await?;
     factory.start()?;
@@ -171,7 +174,8 @@ async fn handlers(ask: &Ask, form: Form) -> Result<Outcome> {
     Ok(Outcome { count: calls_of_one + calls_of_several, cost: several, memory: Some(memory()), figures })
 }
 
-/// What half of the events, up to event `last`, take with so many handlers, and how often those were called.
+/// What half of the events, up to event `last`, take with so many handlers, and how often those
+/// were called.
 async fn stretch(ask: &Ask, pods: &Informer<Pod>, handlers: u64, last: u64) -> Result<(Cost, u64)> {
     let mut handles = Vec::new();
     for _ in 0..handlers {

@@ -1,8 +1,9 @@
-//! The job `cache-memory`: what lists and updates cost in memory. There is no server: lists and events are made as they are read, so
-//! that nothing but the cache holds them.
+//! The job `cache-memory`: what lists and updates cost in memory. There is no server: lists and
+//! events are made as they are read, so that nothing but the cache holds them.
 //!
-//! It leaves out handlers, which hold the state before of what they have not been told, and streaming lists. The tests in
-//! `crates/steersman-cache/tests/informers/states.rs` have both, and count states instead of bytes.
+//! It leaves out handlers, which hold the state before of what they have not been told, and
+//! streaming lists. The tests in `crates/steersman-cache/tests/informers/states.rs` have both, and
+//! count states instead of bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,7 +154,8 @@ async fn resident() -> Result<f64> {
     Ok(memory().resident.context("the system does not tell how much memory is resident")? as f64)
 }
 
-/// How large the process is at most while everything is listed anew, in times of what it was before.
+/// How large the process is at most while everything is listed anew, in times of what it was
+/// before.
 async fn relist(
     informer: &Informer<Pod>,
     server: &mpsc::UnboundedSender<Command>,

@@ -1,5 +1,5 @@
-//! The jobs of the clients. What each of them does stands in `bench/README.md`; the other contestants' files of the same name
-//! do the same.
+//! The jobs of the clients. What each of them does stands in `bench/README.md`; the other
+//! contestants' files of the same name do the same.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
-//! What every contestant written in Rust does alike: its arguments, what it measures of itself, its result line.
+//! What every contestant written in Rust does alike: its arguments, what it measures of itself, its
+//! result line.
 //!
-//! This file needs nothing else of this package, because the kube-rs contestant, which is no member of the workspace,
-//! compiles it too.
+//! This file needs nothing else of this package, because the kube-rs contestant, which is no member
+//! of the workspace, compiles it too.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -146,8 +147,8 @@ fn memory_from(status: &str) -> Memory {
     Memory { resident: bytes("VmRSS:"), peak: bytes("VmHWM:") }
 }
 
-/// Forgets the peak so far: the next one counts from what is resident now. Where the system does not allow that, the
-/// peak stays what it is.
+/// Forgets the peak so far: the next one counts from what is resident now. Where the system does
+/// not allow that, the peak stays what it is.
 pub fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
@@ -166,8 +167,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Prints the result line, with the memory that this process holds now: call it once everything has settled, and
-    /// while whatever the work has built up is still there.
+    /// Prints the result line, with the memory that this process holds now: call it once everything
+    /// has settled, and while whatever the work has built up is still there.
     pub fn report(&self) {
         println!("{}", self.line(self.memory.unwrap_or_else(memory)));
     }
@@ -213,7 +214,8 @@ impl Counter {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Has it count on, to so many more than its goal was. To be called when that was reached, and before anything is added.
+    /// Has it count on, to so many more than its goal was. To be called when that was reached, and
+    /// before anything is added.
     pub fn go_on(&self, more: u64) {
         self.goal.fetch_add(more, Ordering::Relaxed);
     }
@@ -224,16 +226,18 @@ impl Counter {
     }
 }
 
-/// The resource version of the replay's first object. Large, so that no version gains a digit during a run.
+/// The resource version of the replay's first object. Large, so that no version gains a digit
+/// during a run.
 pub const FIRST_VERSION: u64 = 1_000_000;
 
-/// The namespace and the name of a small object of the replay: those of its ten kinds have the same.
+/// The namespace and the name of a small object of the replay: those of its ten kinds have the
+/// same.
 pub fn small_object(index: u64) -> (String, String) {
     (format!("team-{}", index % 100), format!("object-{index:06}"))
 }
 
-/// Waits for as long as is said, as Go's contestants do. A timer of tokio waits up to 1.5 ms longer, and a server that has been left alone
-/// for longer takes longer to answer.
+/// Waits for as long as is said, as Go's contestants do. A timer of tokio waits up to 1.5 ms
+/// longer, and a server that has been left alone for longer takes longer to answer.
 pub async fn pause(duration: Duration) -> Result<()> {
     Ok(tokio::task::spawn_blocking(move || std::thread::sleep(duration)).await?)
 }
@@ -246,7 +250,8 @@ pub fn latencies(mut took: Vec<Duration>) -> Result<Vec<(&'static str, f64)>> {
     Ok(vec![("p50_us", percentile(50)?), ("p99_us", percentile(99)?), ("max_us", microseconds(took.last())?)])
 }
 
-/// How long the rounds of the job `reconcile-noop` take together at least, so that no one hiccup matters.
+/// How long the rounds of the job `reconcile-noop` take together at least, so that no one hiccup
+/// matters.
 const ENOUGH_RECONCILES: Duration = Duration::from_secs(1);
 
 /// The rounds of the job `reconcile-noop`: in each, every key is reconciled once.
@@ -283,14 +288,16 @@ impl Rounds {
 /// How many Pods of the replay have the same owner.
 pub const PODS_PER_OWNER: u64 = 100;
 
-/// The uid of an owner of Pods of the replay: owner 0 has the first [`PODS_PER_OWNER`], owner 1 the next ones.
+/// The uid of an owner of Pods of the replay: owner 0 has the first [`PODS_PER_OWNER`], owner 1 the
+/// next ones.
 pub fn owner_uid(owner: u64) -> String {
     format!("c0ffee00-5d1c-4b7e-9a30-{owner:012x}")
 }
 
 /// How often the children of one owner are listed in the job `cache-read-children`.
 pub const CHILD_LISTS: u64 = 1000;
-/// Visits the owners in an order that is neither rising nor falling; a prime, so that none is left out.
+/// Visits the owners in an order that is neither rising nor falling; a prime, so that none is left
+/// out.
 const OWNER_STRIDE: usize = 7919;
 
 /// What a job that read `count` objects has to report.

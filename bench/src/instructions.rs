@@ -1,9 +1,9 @@
 //! The hot paths whose instructions are counted, one case each.
 //!
-//! `cargo xtask bench --instructions` runs the program `instructions` under callgrind, once for each case. A case prepares
-//! its input and then does its work inside [`measured`]; callgrind counts only there. Every case runs on one thread and
-//! without sockets, so that the same program gives the same count: a timing on a shared machine moves by a third, a count
-//! does not.
+//! `cargo xtask bench --instructions` runs the program `instructions` under callgrind, once for
+//! each case. A case prepares its input and then does its work inside [`measured`]; callgrind
+//! counts only there. Every case runs on one thread and without sockets, so that the same program
+//! gives the same count: a timing on a shared machine moves by a third, a count does not.
 
 mod controller;
 mod server;
@@ -72,7 +72,8 @@ impl Case {
     }
 }
 
-/// Does `work` where callgrind counts. The harness finds this function by its name, so it is neither generic nor inlined.
+/// Does `work` where callgrind counts. The harness finds this function by its name, so it is
+/// neither generic nor inlined.
 #[inline(never)]
 pub fn measured(work: &mut dyn FnMut()) {
     work();

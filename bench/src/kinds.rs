@@ -1,5 +1,5 @@
-//! Small objects of ten kinds that clusters have, 0.7 to 1.3 KB of JSON each. As with the Pods, they are the same on every
-//! machine and in every run.
+//! Small objects of ten kinds that clusters have, 0.7 to 1.3 KB of JSON each. As with the Pods,
+//! they are the same on every machine and in every run.
 
 use std::io::Write;
 use std::ops::Range;
@@ -134,8 +134,8 @@ const fn small(
 }
 
 impl SmallKind {
-    /// Appends object `index` to `out` as compact JSON and gives the place of its resource version (the digits alone) within
-    /// `out`.
+    /// Appends object `index` to `out` as compact JSON and gives the place of its resource version
+    /// (the digits alone) within `out`.
     pub fn write(&self, index: u64, resource_version: u64, out: &mut Vec<u8>) -> Range<usize> {
         let (namespace, name) = small_object(index);
         let (api_version, kind) = (self.resource.api_version(), self.resource.kind);
@@ -145,7 +145,8 @@ impl SmallKind {
         };
         let start = put(format_args!(
             r#"{{"apiVersion":"{api_version}","kind":"{kind}","metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{:08x}-5d1c-4b7e-9a30-{index:012x}","resourceVersion":""#,
-            // Multiplying by an odd number spreads the first digits and keeps them distinct within a kind.
+            // Multiplying by an odd number spreads the first digits and keeps them distinct within
+            // a kind.
             (index as u32).wrapping_mul(0x9E37_79B1) ^ self.body.len() as u32,
         ));
         let end = put(format_args!("{resource_version}"));

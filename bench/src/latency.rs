@@ -1,5 +1,5 @@
-//! The job `latency`: from the start of a write to the start of the reconcile that sees it, on a real server. `latency.go` and
-//! kube-rs's `latency.rs` do the same.
+//! The job `latency`: from the start of a write to the start of the reconcile that sees it, on a
+//! real server. `latency.go` and kube-rs's `latency.rs` do the same.
 
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,15 @@
-//! The job `reconcile-own`: how long an event takes in this process, from the moment in which its last byte was read from the
-//! socket to the moment in which the reconcile is entered.
+//! The job `reconcile-own`: how long an event takes in this process, from the moment in which its
+//! last byte was read from the socket to the moment in which the reconcile is entered.
 //!
-//! The first moment is taken where the client reads from its socket (`Stamped`), below everything of ours and of hyper's: the
-//! client is otherwise the usual one. The end of an event is a brace and a line feed, which no chunk size, header or list of
-//! the replay has. The second moment is taken by the reconciler, which knows from the version of its Pod which event that was:
-//! each Pod is changed once.
+//! The first moment is taken where the client reads from its socket (`Stamped`), below everything
+//! of ours and of hyper's: the client is otherwise the usual one. The end of an event is a brace
+//! and a line feed, which no chunk size, header or list of the replay has. The second moment is
+//! taken by the reconciler, which knows from the version of its Pod which event that was: each Pod
+//! is changed once.
 //!
-//! A percentile in microseconds is as much the machine's as ours: it may let a thread wait, or take its memory out of the processor's
-//! caches while it is idle. So the same is asked afterwards of a thread that has nothing to do with us.
+//! A percentile in microseconds is as much the machine's as ours: it may let a thread wait, or take
+//! its memory out of the processor's caches while it is idle. So the same is asked afterwards of a
+//! thread that has nothing to do with us.
 
 use std::io;
 use std::pin::Pin;
@@ -166,8 +168,8 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     Ok(Outcome { count, cost, memory, figures })
 }
 
-/// How long a thread takes that wakes every millisecond and reads here and there in memory, as often as takes it about `usual` in the
-/// middle: whatever is above that is the machine's doing.
+/// How long a thread takes that wakes every millisecond and reads here and there in memory, as
+/// often as takes it about `usual` in the middle: whatever is above that is the machine's doing.
 fn machine(usual: Duration) -> Vec<Duration> {
     const WAKES: usize = 5_000;
     const TRIAL: usize = 200;

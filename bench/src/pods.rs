@@ -1,9 +1,9 @@
-//! Synthetic Pods that look like those of a busy cluster: two containers, probes, volumes, status and `managedFields`,
-//! about 6.3 KB of JSON each.
+//! Synthetic Pods that look like those of a busy cluster: two containers, probes, volumes, status
+//! and `managedFields`, about 6.3 KB of JSON each.
 //!
-//! The Pods are the same on every machine and in every run. Pod `i` lives in one of 100 namespaces, and
-//! 100 Pods in a row have the same owner; `template.json`
-//! beside this file holds what all Pods share, with `${…}` where they differ.
+//! The Pods are the same on every machine and in every run. Pod `i` lives in one of 100 namespaces,
+//! and 100 Pods in a row have the same owner; `template.json` beside this file holds what all Pods
+//! share, with `${…}` where they differ.
 
 use std::io::Write;
 use std::ops::Range;
@@ -15,8 +15,9 @@ use crate::contestant::{PODS_PER_OWNER, owner_uid};
 pub enum Shape {
     /// One template: Pods differ in names, addresses and little else
     Plain,
-    /// 300 workloads, each with labels, annotations, environment and image of its own; every Pod holds a few texts that
-    /// no other has. Figures for compression and for sharing equal parts are honest on this shape only
+    /// 300 workloads, each with labels, annotations, environment and image of its own; every Pod
+    /// holds a few texts that no other has. Figures for compression and for sharing equal parts are
+    /// honest on this shape only
     Diverse,
 }
 
@@ -86,8 +87,9 @@ impl Pods {
         Self { shape, template: segments(&compact(include_str!("pods/template.json"))) }
     }
 
-    /// Appends Pod `index` to `out` as compact JSON and gives the place of its resource version (the digits alone)
-    /// within `out`, so that a caller can send the Pod again under another version.
+    /// Appends Pod `index` to `out` as compact JSON and gives the place of its resource version
+    /// (the digits alone) within `out`, so that a caller can send the Pod again under another
+    /// version.
     pub fn write(&self, index: u64, resource_version: u64, out: &mut Vec<u8>) -> Range<usize> {
         let variety = match self.shape {
             Shape::Plain => Variety::none(index),

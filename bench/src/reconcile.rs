@@ -1,5 +1,5 @@
-//! The jobs of controllers. What each of them does stands in `bench/README.md`; `reconcile.go` and kube-rs's `reconcile.rs` do
-//! the same.
+//! The jobs of controllers. What each of them does stands in `bench/README.md`; `reconcile.go` and
+//! kube-rs's `reconcile.rs` do the same.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -19,7 +19,8 @@ use tokio::task::JoinHandle;
 use crate::cache::at_rest;
 use crate::contestant::{Ask, Cost, Counter, Outcome, Rounds, Stopwatch, cpu_time, memory, small_object};
 
-/// How many keys may wait in the channel of `reconcile-noop`: as many as controller-runtime's lets wait.
+/// How many keys may wait in the channel of `reconcile-noop`: as many as controller-runtime's lets
+/// wait.
 const CHANNEL: usize = 1024;
 
 /// How a reconcile reads its Pod.
@@ -189,7 +190,8 @@ impl<K: Object> Reconciler<K> for Read {
     }
 }
 
-/// Has a manager with a controller for each of ten kinds, which comes to rest when each object has been reconciled.
+/// Has a manager with a controller for each of ten kinds, which comes to rest when each object has
+/// been reconciled.
 async fn idle(ask: &Ask) -> Result<Outcome> {
     let read = Arc::new(Counter::new(10 * ask.size));
     let stopwatch = Stopwatch::start();

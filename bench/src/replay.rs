@@ -1,17 +1,21 @@
-//! A stand-in for an API server that sends synthetic Pods, or small objects of ten kinds, as fast as its client takes them.
+//! A stand-in for an API server that sends synthetic Pods, or small objects of ten kinds, as fast
+//! as its client takes them.
 //!
-//! It serves what a client asks for: lists, whole or in pages; watches; streaming lists; and the discovery that
-//! Go's clients want first. It is made to be faster than any client, so that what is measured is the client:
-//! - The list is put together once. A list, or a page of one, is sent straight from there in pieces of 64 KiB.
+//! It serves what a client asks for: lists, whole or in pages; watches; streaming lists; and the
+//! discovery that Go's clients want first. It is made to be faster than any client, so that what is
+//! measured is the client:
+//! - The list is put together once. A list, or a page of one, is sent straight from there in pieces
+//!   of 64 KiB.
 //! - Events are copied together in pieces of the same size, which costs far less than reading them.
 //! - It runs on one thread, so that the client has the other cores to itself.
 //!
-//! Its history is fixed. Every list shows the same state, at [`Replay::version`]; event `k` (counted from 1) changes the
-//! resource version of Pod `k - 1` (and starts over after the last), nothing else, and has the version `version() + k`. A watch sends the events after the
-//! version that it starts from, so a client that comes back misses nothing and sees nothing twice. No event is sent
-//! before a contestant asks for it ([`START_EVENTS`]): a contestant can so measure the events alone, or some of them now
-//! and the rest later (`?events=K` asks for those up to event `K`). They come as fast as they are taken unless the replay
-//! was told a rate.
+//! Its history is fixed. Every list shows the same state, at [`Replay::version`]; event `k`
+//! (counted from 1) changes the resource version of Pod `k - 1` (and starts over after the last),
+//! nothing else, and has the version `version() + k`. A watch sends the events after the version
+//! that it starts from, so a client that comes back misses nothing and sees nothing twice. No event
+//! is sent before a contestant asks for it ([`START_EVENTS`]): a contestant can so measure the
+//! events alone, or some of them now and the rest later (`?events=K` asks for those up to event
+//! `K`). They come as fast as they are taken unless the replay was told a rate.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -39,7 +43,8 @@ use crate::pods::{Pods, Shape};
 const PIECE: usize = 64 * 1024;
 /// How many pieces of a watch may wait for the connection.
 const PIECES_WAITING: usize = 4;
-/// How often events are let go when they have a rate: as often as tokio's clock ticks, so that they come apart.
+/// How often events are let go when they have a rate: as often as tokio's clock ticks, so that they
+/// come apart.
 const TICK: Duration = Duration::from_millis(1);
 /// How long a watch lasts whose client does not say.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(600);
@@ -78,7 +83,8 @@ struct Place {
 type Answer = Response<Either<Prepared, Channel<Bytes>>>;
 
 impl Replay {
-    /// Prepares `count` Pods. Every watch is sent `events` events after its list, or none where there is no Pod to change.
+    /// Prepares `count` Pods. Every watch is sent `events` events after its list, or none where
+    /// there is no Pod to change.
     pub fn new(count: u64, shape: Shape, events: u64) -> Self {
         let generator = Pods::new(shape);
         let pods = Collection::new(POD, count, |index, version, out| generator.write(index, version, out));
@@ -86,8 +92,8 @@ impl Replay {
         Self { collections: vec![pods], events, rate: None, released: watch::Sender::new(0) }
     }
 
-    /// Prepares `count` small objects of each of the first `kinds` of the ten kinds. They do not change. At least one kind is
-    /// served.
+    /// Prepares `count` small objects of each of the first `kinds` of the ten kinds. They do not
+    /// change. At least one kind is served.
     pub fn of_small_objects(count: u64, kinds: usize) -> Self {
         let kinds = KINDS
             .iter()
@@ -96,7 +102,8 @@ impl Replay {
         Self { collections: kinds.collect(), events: 0, rate: None, released: watch::Sender::new(0) }
     }
 
-    /// The same, with events that come at this rate once they are asked for. A client that is slower gets them later.
+    /// The same, with events that come at this rate once they are asked for. A client that is
+    /// slower gets them later.
     pub fn with_rate(self, events_per_second: u64) -> Self {
         Self { rate: Some(events_per_second), ..self }
     }
@@ -175,7 +182,8 @@ impl Replay {
         let replay = Arc::clone(self);
         tokio::spawn(async move {
             let first = *replay.released.borrow();
-            // Ticks that are late are made up for. The time itself would tell now none and now two events to a tick.
+            // Ticks that are late are made up for. The time itself would tell now none and now two
+            // events to a tick.
             let mut ticks = tokio::time::interval(TICK);
             for tick in 0.. {
                 ticks.tick().await;

@@ -1,5 +1,5 @@
-//! The job `wire`: a list of Pods in chunks, as it comes from a connection, becomes metadata and bodies without
-//! `managedFields`. What the peers do instead stands in `bench/README.md`.
+//! The job `wire`: a list of Pods in chunks, as it comes from a connection, becomes metadata and
+//! bodies without `managedFields`. What the peers do instead stands in `bench/README.md`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -90,7 +90,8 @@ impl Body {
     }
 }
 
-/// A Pod in protobuf without its envelope, which has a head of 4 bytes, the type in 11, and the field of the message.
+/// A Pod in protobuf without its envelope, which has a head of 4 bytes, the type in 11, and the
+/// field of the message.
 fn message(pod: &[u8]) -> Result<&[u8]> {
     let message = &pod[4 + 11 + 1..];
     let length = message.iter().position(|byte| *byte < 0x80).context("the message has a length")?;

@@ -1,5 +1,5 @@
-//! The work queue jobs of this project's contestant. What each of them does stands in `bench/README.md`; the Go
-//! contestant's files of the same names do the same.
+//! The work queue jobs of this project's contestant. What each of them does stands in
+//! `bench/README.md`; the Go contestant's files of the same names do the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,9 @@ use crate::contestant::{Ask, Cost, Outcome, Stopwatch, memory, reset_peak};
 
 /// How long a job's repetitions take together at least, so that the clock's grain does not matter.
 const ENOUGH_WORK: Duration = Duration::from_millis(300);
-/// The producer lets other tasks run after so many keys, as an event handler does between two batches of events. A tokio task
-/// that never waits keeps its thread, and with it the worker that it has woken; Go's scheduler takes that away by itself.
+/// The producer lets other tasks run after so many keys, as an event handler does between two
+/// batches of events. A tokio task that never waits keeps its thread, and with it the worker that
+/// it has woken; Go's scheduler takes that away by itself.
 const BATCH: usize = 256;
 /// The priority of an initial list.
 const LOW_PRIORITY: i8 = -100;
@@ -22,7 +23,8 @@ const LOW_PRIORITY: i8 = -100;
 const ADDS_PER_KEY: u64 = 10;
 /// How often each key fails.
 const FAILURES_PER_KEY: u64 = 5;
-/// Visits the delays in an order that is neither rising nor falling; a prime, so that none is left out.
+/// Visits the delays in an order that is neither rising nor falling; a prime, so that none is left
+/// out.
 const DELAY_STRIDE: u64 = 7919;
 
 /// Does one of the work queue jobs. Must be called in a runtime.
@@ -79,7 +81,8 @@ enum Shape {
     Together,
     /// Workers start when all keys are there.
     Queued,
-    /// Workers take keys while they are added, every other one with the priority of an initial list.
+    /// Workers take keys while they are added, every other one with the priority of an initial
+    /// list.
     Priorities,
 }
 

@@ -34,7 +34,8 @@ fn serve_replay(replay: Replay) -> (SocketAddr, u64) {
     (told.recv().expect("the replay starts"), list_bytes)
 }
 
-/// The body of an answer, line by line as it comes. HTTP/1.0, so that no chunk sizes stand between the lines.
+/// The body of an answer, line by line as it comes. HTTP/1.0, so that no chunk sizes stand between
+/// the lines.
 fn get(address: SocketAddr, path: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(address).expect("the replay accepts connections");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");

@@ -1,4 +1,5 @@
-//! `cargo deny`: licences, sources and bans of every dependency, and known vulnerabilities when their database can be had.
+//! `cargo deny`: licences, sources and bans of every dependency, and known vulnerabilities when
+//! their database can be had.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,8 +46,9 @@ fn last_line(text: &str) -> String {
     text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }
 
-/// The pinned version of the program, installed into the cache when it is not there. `cargo install` puts a program in its
-/// place only when it is finished, and keeps two runs apart by itself.
+/// The pinned version of the program, installed into the cache when it is not there.
+/// `cargo install` puts a program in its place only when it is finished, and keeps two runs apart
+/// by itself.
 fn provide() -> Result<PathBuf> {
     let cache = cache_dir().context("neither XDG_CACHE_HOME nor HOME is set: no place for cargo-deny")?;
     let root = cache.join("tools").join(format!("cargo-deny-{VERSION}"));

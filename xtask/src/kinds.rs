@@ -1,9 +1,11 @@
 //! The table of built-in kinds that the embedded API server is driven by, recorded from a real one.
 //!
-//! Three sources: the discovery documents say which kinds are served and how; the OpenAPI documents say which fields of a
-//! type are required, how lists are keyed and how patches merge them; and Go's types (`xtask/servers/kubernetes/gotypes`)
-//! say what only Go knows: whether a field is a pointer, and whether it is left out when empty. What is written has one kind
-//! or one type a line, in a fixed order and without prose, so that a new Kubernetes release is a diff that a person can read.
+//! Three sources: the discovery documents say which kinds are served and how; the OpenAPI documents
+//! say which fields of a type are required, how lists are keyed and how patches merge them; and
+//! Go's types (`xtask/servers/kubernetes/gotypes`) say what only Go knows: whether a field is a
+//! pointer, and whether it is left out when empty. What is written has one kind or one type a line,
+//! in a fixed order and without prose, so that a new Kubernetes release is a diff that a person can
+//! read.
 //!
 //! Go's types also say in which messages their objects are sent as protobuf.
 
@@ -25,7 +27,8 @@ use crate::workspace;
 
 /// Where the table is kept.
 const FILE: &str = "crates/steersman-apiserver/data/kinds.json";
-/// Where the messages that kinds are sent in are kept, and what Go makes of objects in both encodings, to test them by.
+/// Where the messages that kinds are sent in are kept, and what Go makes of objects in both
+/// encodings, to test them by.
 const MESSAGES: &str = "crates/steersman-wire/data/protobuf.txt";
 const SAMPLES: &str = "crates/steersman-wire/tests/protobuf.jsonl";
 /// Types that are part of requests or answers without being the type of a resource.
@@ -288,11 +291,11 @@ fn go_types(what: &str) -> Result<String> {
 
 /// One type, as the table has it: its fields by name, each as `TYPE WORD…`.
 ///
-/// The type is written as in Go: `*` before what may be absent, `[]` before a list's items, `map[string]` before a map's
-/// values, and `v1.Protocol(string)` where Go has a name for it, which its error messages tell. The words are
-/// `omitempty` and `omitzero` (left out when empty), `in=NAME` (the struct that Go embeds it by), `required`,
-/// `list=atomic|set|map`, `keys=NAME,…`, `map=atomic`, `patch=merge,retainKeys`, `patchKey=NAME`, and at last
-/// `default=JSON`.
+/// The type is written as in Go: `*` before what may be absent, `[]` before a list's items,
+/// `map[string]` before a map's values, and `v1.Protocol(string)` where Go has a name for it, which
+/// its error messages tell. The words are `omitempty` and `omitzero` (left out when empty),
+/// `in=NAME` (the struct that Go embeds it by), `required`, `list=atomic|set|map`, `keys=NAME,…`,
+/// `map=atomic`, `patch=merge,retainKeys`, `patchKey=NAME`, and at last `default=JSON`.
 #[derive(Debug, PartialEq, Serialize)]
 struct Type {
     /// `atomic` when apply takes it as a whole.

@@ -1,7 +1,8 @@
 //! The developer tasks of this workspace. `cargo xtask --help` lists them.
 //!
-//! Each task is one file here. They share [`step`] (what a long step shows while it runs), [`process`] (running other
-//! programs, and ending them when this one is interrupted) and [`workspace`] (where things are).
+//! Each task is one file here. They share [`step`] (what a long step shows while it runs),
+//! [`process`] (running other programs, and ending them when this one is interrupted) and
+//! [`workspace`] (where things are).
 
 use clap::Parser;
 
@@ -27,11 +28,13 @@ mod workspace;
 enum Task {
     /// Everything CI does: format, lints, tidy, every test, documentation, packages, dependencies
     Test(test::Args),
-    /// Provide kube-apiserver, kubectl, kube-controller-manager, etcd and Neutron, and print where they are
+    /// Provide kube-apiserver, kubectl, kube-controller-manager, etcd and Neutron, and print where
+    /// they are
     Servers(servers::Args),
     /// Record the built-in kinds of a real API server for the embedded one
     Kinds,
-    /// Ask a real API server again what it fills into objects of built-in kinds and how it refuses them
+    /// Ask a real API server again what it fills into objects of built-in kinds and how it refuses
+    /// them
     Record,
     /// Draw what `cargo run` shows, for the README
     Picture,

@@ -1,5 +1,5 @@
-//! Running other programs. An interrupt ends the program that runs just now; the task then returns through its ordinary
-//! error path, so that what it had half made is removed.
+//! Running other programs. An interrupt ends the program that runs just now; the task then returns
+//! through its ordinary error path, so that what it had half made is removed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -23,8 +23,9 @@ fn interrupts() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
 }
 
-/// From here on SIGINT and SIGTERM end the running children instead of this process. Must be called before any thread is
-/// started, because the signals are blocked in this thread and those started from it, and taken by one of our own.
+/// From here on SIGINT and SIGTERM end the running children instead of this process. Must be called
+/// before any thread is started, because the signals are blocked in this thread and those started
+/// from it, and taken by one of our own.
 pub(crate) fn forward_interrupts() {
     let signals = interrupts();
     if signals.thread_block().is_err() {
@@ -113,7 +114,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command`, shows what it prints to standard output as it comes, and hands each line to `each`.
+/// Runs `command`, shows what it prints to standard output as it comes, and hands each line to
+/// `each`.
 pub(crate) fn run_and_read(command: &mut Command, mut each: impl FnMut(&str)) -> Result<()> {
     let mut child = Running::start(command.stdout(Stdio::piped()))?;
     let stdout = child.take_stdout().expect("standard output is piped");
@@ -129,7 +131,8 @@ pub(crate) fn run_and_read(command: &mut Command, mut each: impl FnMut(&str)) ->
     Ok(())
 }
 
-/// Runs `command` silently and gives what it printed. When it fails, the error holds the end of what it said.
+/// Runs `command` silently and gives what it printed. When it fails, the error holds the end of
+/// what it said.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let mut child = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let mut stderr = child.take_stderr().expect("standard error is piped");

@@ -1,5 +1,6 @@
-//! Programs of the system that tests need beyond Rust, Go and Python. They are installed where that is possible without a
-//! question (Debian, root). Elsewhere a missing program is an error with the command that installs it, never a skipped test.
+//! Programs of the system that tests need beyond Rust, Go and Python. They are installed where that
+//! is possible without a question (Debian, root). Elsewhere a missing program is an error with the
+//! command that installs it, never a skipped test.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The project in the README, built as a newcomer builds it: in a folder of its own, outside the workspace. The tests of
-//! `docs/testing.md` are added to it, each block as a module.
+//! The project in the README, built as a newcomer builds it: in a folder of its own, outside the
+//! workspace. The tests of `docs/testing.md` are added to it, each block as a module.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::{process, workspace};
 
 /// Where the README's `Cargo.toml` expects the checkout.
 const CHECKOUT: &str = "\"../steersman/";
-/// The workspace's own choice of a Kubernetes version (`.cargo/config.toml`). The project has to make its own.
+/// The workspace's own choice of a Kubernetes version (`.cargo/config.toml`). The project has to
+/// make its own.
 const KUBERNETES_VERSION: &str = "K8S_OPENAPI_ENABLED_VERSION";
 
 /// Which tests of the project to run.
@@ -44,7 +45,8 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// Writes the files of the README. Only the paths of our own crates are changed, to those of this checkout.
+    /// Writes the files of the README. Only the paths of our own crates are changed, to those of
+    /// this checkout.
     pub(crate) fn extract() -> Result<Self> {
         let readme = fs::read_to_string(workspace::root().join("README.md")).context("reading README.md")?;
         let manifest = manifest(&readme, workspace::root())?;

@@ -25,7 +25,8 @@ struct Ready {
 }
 
 impl RealServer {
-    /// Starts the example of `steersman-testing` that brings up a server and runs until its standard input is closed.
+    /// Starts the example of `steersman-testing` that brings up a server and runs until its
+    /// standard input is closed.
     pub(crate) fn start() -> Result<Self> {
         for program in [Program::Etcd, Program::KubeApiserver] {
             servers::provide(program)?;

@@ -1,10 +1,11 @@
-//! Asks a real API server again what it was asked before: which values it fills into objects of built-in kinds, and in which
-//! words it refuses them.
+//! Asks a real API server again what it was asked before: which values it fills into objects of
+//! built-in kinds, and in which words it refuses them.
 //!
-//! The questions are in the files that hold the answers (`data/defaults` and `data/refusals` of the embedded server): each
-//! case has the object that was `sent`, and for an update the `old` one. A new case is a line with `kind`, `apiVersion` and
-//! `sent`; a new Kubernetes release is a diff that a person can read. Everything is asked as a dry run, but for the objects
-//! that updates start from. What differs from run to run only (times, uids) is kept as it was recorded first.
+//! The questions are in the files that hold the answers (`data/defaults` and `data/refusals` of the
+//! embedded server): each case has the object that was `sent`, and for an update the `old` one. A
+//! new case is a line with `kind`, `apiVersion` and `sent`; a new Kubernetes release is a diff that
+//! a person can read. Everything is asked as a dry run, but for the objects that updates start
+//! from. What differs from run to run only (times, uids) is kept as it was recorded first.
 
 mod proxy;
 
@@ -87,7 +88,8 @@ fn line(case: &Value) -> String {
 struct Recorder {
     proxy: Proxy,
     kinds: Value,
-    /// The object that updates start from: its case's kind and `old`, and the object as the server has it.
+    /// The object that updates start from: its case's kind and `old`, and the object as the server
+    /// has it.
     current: Option<(Value, Value)>,
 }
 
@@ -148,7 +150,8 @@ impl Recorder {
         Ok(format!("{root}{namespace}/{}", text(&resource["plural"])?))
     }
 
-    /// The object that the case's update starts from, created unless the case before started from the same.
+    /// The object that the case's update starts from, created unless the case before started from
+    /// the same.
     fn current(&mut self, case: &Value) -> Result<Value> {
         let key = json!([case["apiVersion"], case["kind"], case["old"]]);
         if let Some((known, object)) = self.current.as_ref()
@@ -193,7 +196,8 @@ fn whole(case: &Value, object: &Value) -> Value {
     object
 }
 
-/// The `old` object as it may be created: without what the server makes up for a Job, and refuses to be told.
+/// The `old` object as it may be created: without what the server makes up for a Job, and refuses
+/// to be told.
 fn without_generated(case: &Value) -> Value {
     let mut object = whole(case, &case["old"]);
     if case["kind"] == "Job" {

@@ -1,7 +1,9 @@
-//! What a long step shows while it runs: its name, the time it has taken so far, and a bar where the size is known.
+//! What a long step shows while it runs: its name, the time it has taken so far, and a bar where
+//! the size is known.
 //!
-//! Everything goes to standard error, so that what a task prints for scripts stays clean. On a terminal one line is
-//! written over and over; elsewhere (a CI log) a plain line is added now and then.
+//! Everything goes to standard error, so that what a task prints for scripts stays clean. On a
+//! terminal one line is written over and over; elsewhere (a CI log) a plain line is added now and
+//! then.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -97,8 +99,8 @@ pub(crate) fn seconds(duration: Duration) -> String {
     }
 }
 
-/// A sequence of steps whose own output is worth seeing (cargo's, mostly): a headline before, the time after, and a
-/// summary at the end.
+/// A sequence of steps whose own output is worth seeing (cargo's, mostly): a headline before, the
+/// time after, and a summary at the end.
 pub(crate) struct Steps {
     started: Instant,
     times: Vec<(String, Duration)>,

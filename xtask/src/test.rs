@@ -14,8 +14,8 @@ use crate::step::Steps;
 use crate::workspace::{self, Package};
 use crate::{docs, process, provide, tidy};
 
-/// Integration tests whose name begins so need more than Rust: a real control plane, or a browser. They are run, and
-/// counted, apart.
+/// Integration tests whose name begins so need more than Rust: a real control plane, or a browser.
+/// They are run, and counted, apart.
 const REAL_SERVER_PREFIX: &str = "real_";
 /// Set for the long version. Tests that try many seeds try many more.
 const SOAK_VARIABLE: &str = "STEERSMAN_SOAK";
@@ -110,7 +110,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The line of the summary on known vulnerabilities. It never leaves open whether they were looked for.
+/// The line of the summary on known vulnerabilities. It never leaves open whether they were looked
+/// for.
 fn advisories_line(advisories: Option<&Advisories>) -> String {
     match advisories {
         Some(Advisories::Checked) => "advisories: checked, none concerns a dependency".to_owned(),
@@ -127,8 +128,8 @@ fn needs_real_server(test: &str) -> bool {
 
 /// Runs each test that needs a real control plane, and makes sure that all of them did run.
 ///
-/// All at once, like the other tests: package by package, Cargo would build what they share again for each, with the features
-/// that this one package asks for.
+/// All at once, like the other tests: package by package, Cargo would build what they share again
+/// for each, with the features that this one package asks for.
 fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) -> Result<Counts> {
     let names: BTreeSet<&str> =
         packages.iter().flat_map(Package::integration_tests).filter(|name| needs_real_server(name)).collect();
@@ -145,8 +146,9 @@ fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) ->
 
 /// Builds each library from the package that would be published.
 ///
-/// Cargo takes a version that it has seen once for unchanged, but ours change without a new version: what it kept of them is
-/// removed. This is done in a folder of its own, so that the other builds keep theirs.
+/// Cargo takes a version that it has seen once for unchanged, but ours change without a new
+/// version: what it kept of them is removed. This is done in a folder of its own, so that the other
+/// builds keep theirs.
 fn package(packages: &[Package], target_directory: &Path) -> Result<()> {
     let folder = target_directory.join("packages");
     let sources = cargo_home()?.join("registry/src");

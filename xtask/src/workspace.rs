@@ -1,4 +1,5 @@
-//! Where things are: the root of the checkout, the user's cache folder, and what `cargo metadata` knows.
+//! Where things are: the root of the checkout, the user's cache folder, and what `cargo metadata`
+//! knows.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +14,9 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is one folder below the root")
 }
 
-/// The cargo that started us, so that a toolchain chosen with `cargo +…` is kept, without what it told us about our own
-/// package: build scripts look at that, and everything would be built again whenever someone builds without us.
+/// The cargo that started us, so that a toolchain chosen with `cargo +…` is kept, without what it
+/// told us about our own package: build scripts look at that, and everything would be built again
+/// whenever someone builds without us.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

@@ -104,7 +104,8 @@ pub async fn read_all(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-/// Lists the Pods of one owner again and again, which takes a look at every Pod, and reads a field of each.
+/// Lists the Pods of one owner again and again, which takes a look at every Pod, and reads a field
+/// of each.
 pub async fn read_children(ask: &Ask) -> Result<()> {
     let (store, _) = follow(ask).await?;
     let owner = owner_uid(ask.size / PODS_PER_OWNER / 2);
@@ -117,7 +118,8 @@ pub async fn read_children(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-/// Asks for the Pods of one owner after the other, which takes a look at every Pod, while the replay changes Pods.
+/// Asks for the Pods of one owner after the other, which takes a look at every Pod, while the
+/// replay changes Pods.
 pub async fn index(ask: &Ask) -> Result<()> {
     let (store, updates) = follow(ask).await?;
     start_events(ask.url()?)?;

@@ -1,4 +1,5 @@
-//! The contestant kube-rs. One file holds one job; `contestant.rs` of the bench package is shared, not copied.
+//! The contestant kube-rs. One file holds one job; `contestant.rs` of the bench package is shared,
+//! not copied.
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;

@@ -25,7 +25,8 @@ use crate::replay_client;
 /// What freed memory is given to go back to the system.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// A controller of all objects of a kind, as kube-rs sets it up unless told otherwise, with so many reconciles at a time.
+/// A controller of all objects of a kind, as kube-rs sets it up unless told otherwise, with so many
+/// reconciles at a time.
 fn controller<K>(client: &Client, workers: u64) -> Controller<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,

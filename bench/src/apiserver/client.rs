@@ -1,4 +1,5 @@
-//! The load's side of the wire: plain requests over HTTP/2 and TLS, or straight into a server in this process.
+//! The load's side of the wire: plain requests over HTTP/2 and TLS, or straight into a server in
+//! this process.
 
 use std::io::Read;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The servers that are measured: started anew for each run, with what they cost as the system counts it.
+//! The servers that are measured: started anew for each run, with what they cost as the system
+//! counts it.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

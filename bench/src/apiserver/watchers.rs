@@ -15,7 +15,8 @@ use super::server::Server;
 
 /// Servers allow 100 streams or more on a connection.
 const WATCHES_PER_CONNECTION: u64 = 50;
-/// The writer is at most so many events ahead of the watchers, or the real server would end the watches of the slow ones.
+/// The writer is at most so many events ahead of the watchers, or the real server would end the
+/// watches of the slow ones.
 const AHEAD: u64 = 10;
 /// Longer than this nothing takes that goes well.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -52,7 +53,8 @@ impl Watchers {
         Ok(Self { count, told, tasks, _clients: clients })
     }
 
-    /// Waits until the watchers are close enough behind the writer who is about to make event `index`.
+    /// Waits until the watchers are close enough behind the writer who is about to make event
+    /// `index`.
     pub(super) async fn keep_up(&self, index: u64) -> Result<()> {
         self.wait(index.saturating_sub(AHEAD)).await
     }
@@ -75,7 +77,8 @@ impl Watchers {
         Ok(())
     }
 
-    /// Ends the watches and gives the number of events that came. Each watch must have brought `events`.
+    /// Ends the watches and gives the number of events that came. Each watch must have brought
+    /// `events`.
     pub(super) async fn finish(mut self, events: u64) -> Result<u64> {
         // None may have ended by itself: those that listen still are ended now.
         if let Some(ended) = self.tasks.try_join_next() {

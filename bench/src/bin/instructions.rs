@@ -1,4 +1,5 @@
-//! Does the work of one case, to be counted by callgrind: `cargo xtask bench --instructions` runs it.
+//! Does the work of one case, to be counted by callgrind: `cargo xtask bench --instructions` runs
+//! it.
 
 use anyhow::Result;
 use clap::Parser;

@@ -1,4 +1,5 @@
-//! Serves synthetic Pods, or small objects of ten kinds, from memory until its standard input is closed. See [`steersman_bench::replay`].
+//! Serves synthetic Pods, or small objects of ten kinds, from memory until its standard input is
+//! closed. See [`steersman_bench::replay`].
 
 use std::net::SocketAddr;
 
@@ -9,8 +10,8 @@ use steersman_bench::pods::Shape;
 use steersman_bench::replay::Replay;
 use tokio::net::TcpListener;
 
-/// Serves synthetic Pods, or small objects of ten kinds, until its standard input is closed. Prints where, how many of each
-/// kind, and how long the list is.
+/// Serves synthetic Pods, or small objects of ten kinds, until its standard input is closed. Prints
+/// where, how many of each kind, and how long the list is.
 #[derive(Parser)]
 struct Args {
     /// How many Pods

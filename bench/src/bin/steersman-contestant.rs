@@ -1,4 +1,5 @@
-//! The contestant of this project, in all jobs but those of the API server: a controller has no server in it either.
+//! The contestant of this project, in all jobs but those of the API server: a controller has no
+//! server in it either.
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -30,7 +31,8 @@ async fn main() -> Result<()> {
         wire::run(&ask, &peer)?.report();
         return Ok(());
     }
-    // In a task, as a controller's event handlers are, and Go's contestants: one thread for each processor and no more.
+    // In a task, as a controller's event handlers are, and Go's contestants: one thread for each
+    // processor and no more.
     let outcome = tokio::spawn(async move {
         match ask.job.as_str() {
             job if peer != "steersman" => bail!("{peer} knows no job called {job:?}"),

@@ -90,7 +90,8 @@ impl Running {
     }
 }
 
-/// A client of a server that begins its only watch with one Pod and goes on with what comes from `watch`.
+/// A client of a server that begins its only watch with one Pod and goes on with what comes from
+/// `watch`.
 fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
     let bookmark = format!(
         r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{FIRST_VERSION}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}{}"#,
@@ -126,7 +127,8 @@ pub(super) fn event() -> Result<u64> {
     let running = Running::start(true)?;
     let versions = FIRST_VERSION + 1..FIRST_VERSION + 1 + 2 * OPERATIONS;
     let events: Vec<Bytes> = versions.map(|version| event_line("MODIFIED", &pod(0, version))).collect();
-    // The channel ends with the receiver, and then the next wait for a reconcile would not end: the count shows it.
+    // The channel ends with the receiver, and then the next wait for a reconcile would not end: the
+    // count shows it.
     let send = |number: u64| drop(running.events.unbounded_send(events[number as usize].clone()));
     running.each(0..OPERATIONS, send);
     measured(&mut || running.each(OPERATIONS..2 * OPERATIONS, send));

@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Creates a condition with the status `True` or `False`. `observed_generation` is the
-/// `metadata.generation` that the controller has reconciled. [`set_condition`] sets the transition time.
+/// `metadata.generation` that the controller has reconciled. [`set_condition`] sets the transition
+/// time.
 pub fn new_condition(
     type_: impl Into<String>,
     status: bool,

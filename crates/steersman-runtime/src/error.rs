@@ -6,7 +6,8 @@ use std::time::Duration;
 
 /// The error of this crate.
 ///
-/// `{:?}` writes the same message as `{}`, because Rust prints an error that `main` returns with `{:?}`.
+/// `{:?}` writes the same message as `{}`, because Rust prints an error that `main` returns with
+/// `{:?}`.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -143,9 +144,10 @@ pub enum Error {
     },
 }
 
-/// Why the caches of the manager can never serve a read, as they are declared. A retry does not help:
-/// the declaration has to change. A reconcile that fails with this error, or with an error that has it
-/// among its [sources](std::error::Error::source), is not retried: see [`ReconcileError`].
+/// Why the caches of the manager can never serve a read, as they are declared. A retry does not
+/// help: the declaration has to change. A reconcile that fails with this error, or with an error
+/// that has it among its [sources](std::error::Error::source), is not retried: see
+/// [`ReconcileError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotCached {
@@ -242,14 +244,15 @@ impl Error {
         matches!(self, Self::Stale { .. })
     }
 
-    /// The caches of the manager can never serve the read, as they are declared: the object is outside
-    /// the declared namespaces, the kind is not declared, or an index is missing. This is not
-    /// [`is_not_found`](Self::is_not_found).
+    /// The caches of the manager can never serve the read, as they are declared: the object is
+    /// outside the declared namespaces, the kind is not declared, or an index is missing. This is
+    /// not [`is_not_found`](Self::is_not_found).
     pub fn is_not_cached(&self) -> bool {
         matches!(self, Self::NotCached(_))
     }
 
-    /// The same call may succeed later: the cache has not caught up, or the server is not available.
+    /// The same call may succeed later: the cache has not caught up, or the server is not
+    /// available.
     pub fn is_retryable(&self) -> bool {
         self.is_stale() || self.client().is_some_and(steersman_client::Error::is_retryable)
     }
@@ -262,12 +265,12 @@ impl Error {
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a reconcile failed. Every [`std::error::Error`] becomes one with `?`. The key is then retried with
-/// back-off, except
+/// Why a reconcile failed. Every [`std::error::Error`] becomes one with `?`. The key is then
+/// retried with back-off, except
 ///
 /// - an error that [`terminal`](Self::terminal) marks;
-/// - a read that the caches can never serve ([`NotCached`]), also as a source of another error (test
-///   `a_reconcile_that_reads_what_is_not_cached_is_not_tried_again`).
+/// - a read that the caches can never serve ([`NotCached`]), also as a source of another error
+///   (test `a_reconcile_that_reads_what_is_not_cached_is_not_tried_again`).
 pub struct ReconcileError {
     source: BoxedError,
     terminal: bool,
@@ -279,8 +282,8 @@ impl ReconcileError {
         Self { source: error.into(), terminal: true }
     }
 
-    /// An error that is retried, unless it is [`NotCached`]. Error types become one with `?`. This is for
-    /// errors that do not implement `std::error::Error`, such as an `anyhow::Error`:
+    /// An error that is retried, unless it is [`NotCached`]. Error types become one with `?`. This
+    /// is for errors that do not implement `std::error::Error`, such as an `anyhow::Error`:
     /// `.map_err(ReconcileError::new)?`.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = error.into();
@@ -304,8 +307,8 @@ impl ReconcileError {
 }
 
 /// Returns `true` if an error, or one of its sources, is a read that the caches can never serve. An
-/// [`Error`] has its [`NotCached`] as a source, so that the search finds it behind a transparent error,
-/// too: that hides the error that it wraps, but not the source of that error.
+/// [`Error`] has its [`NotCached`] as a source, so that the search finds it behind a transparent
+/// error, too: that hides the error that it wraps, but not the source of that error.
 fn is_not_cached(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(|error| {
         let of_cache = error.downcast_ref::<steersman_cache::Error>();
@@ -314,8 +317,8 @@ fn is_not_cached(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-/// An error that becomes a [`ReconcileError`] with `?`: every `std::error::Error`. It exists for the
-/// message of the compiler.
+/// An error that becomes a [`ReconcileError`] with `?`: every `std::error::Error`. It exists for
+/// the message of the compiler.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not become a `ReconcileError` with `?`",

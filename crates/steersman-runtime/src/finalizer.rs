@@ -12,8 +12,8 @@ use steersman_wire::is_qualified_name;
 
 use crate::{CachedClient, Context, Error, Objects, ReconcileError};
 
-/// How many times the list of finalizers is written if other clients keep changing the object. After
-/// that, the reconcile fails.
+/// How many times the list of finalizers is written if other clients keep changing the object.
+/// After that, the reconcile fails.
 const ATTEMPTS_MAX: usize = 5;
 
 /// Adds a finalizer to an object in memory. Returns `true` if the object did not have it.
@@ -21,8 +21,8 @@ pub fn add_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
     add_name(object.meta_mut().finalizers.get_or_insert_default(), name)
 }
 
-/// Removes a finalizer from an object in memory. Returns `true` if the object had it. Other finalizers
-/// stay.
+/// Removes a finalizer from an object in memory. Returns `true` if the object had it. Other
+/// finalizers stay.
 pub fn remove_finalizer<K: Resource>(object: &mut K, name: &str) -> bool {
     let finalizers = &mut object.meta_mut().finalizers;
     let removed = finalizers.as_mut().is_some_and(|finalizers| remove_name(finalizers, name));
@@ -42,15 +42,15 @@ type ObjectsFn<K> = dyn Fn(&CachedClient) -> Objects<K> + Send + Sync;
 /// A finalizer with its hooks: the cleanup before an object is deleted.
 ///
 /// **Contract** (the tests are in `tests/finalizers.rs`)
-/// - For each object that is deleted while it has the finalizer, each hook runs at least once, with the
-///   last state of the object. The cache holds that state, too.
-/// - The finalizer is removed after all hooks have succeeded, and not before. After a failure, all hooks
-///   run again: a hook must be idempotent.
+/// - For each object that is deleted while it has the finalizer, each hook runs at least once, with
+///   the last state of the object. The cache holds that state, too.
+/// - The finalizer is removed after all hooks have succeeded, and not before. After a failure, all
+///   hooks run again: a hook must be idempotent.
 /// - Finalizers of other controllers are not changed.
 ///
-/// The reconciler owns the finalizer, calls [`ensure`](Self::ensure) first, and returns if the object is
-/// being deleted. The predicate [`GenerationChanged`](crate::predicate::GenerationChanged) accepts the
-/// start of a deletion.
+/// The reconciler owns the finalizer, calls [`ensure`](Self::ensure) first, and returns if the
+/// object is being deleted. The predicate
+/// [`GenerationChanged`](crate::predicate::GenerationChanged) accepts the start of a deletion.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -151,8 +151,8 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
         &self.name
     }
 
-    /// Adds a hook. Hooks run in the order in which they were added. If one fails, the later ones still
-    /// run.
+    /// Adds a hook. Hooks run in the order in which they were added. If one fails, the later ones
+    /// still run.
     #[must_use]
     pub fn hook<F, R, E>(mut self, name: impl Into<String>, hook: F) -> Self
     where
@@ -168,9 +168,9 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
         self
     }
 
-    /// Adds the finalizer to an object that is not being deleted, and runs the hooks of one that is.
-    /// Call it first in a reconcile. If it writes, the object at the server is newer than `object`: read
-    /// it again before an update.
+    /// Adds the finalizer to an object that is not being deleted, and runs the hooks of one that
+    /// is. Call it first in a reconcile. If it writes, the object at the server is newer than
+    /// `object`: read it again before an update.
     pub async fn ensure(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<FinalizerState, ReconcileError> {
         let meta = object.meta();
         let present = meta.finalizers().any(|finalizer| finalizer == self.name);
@@ -193,7 +193,8 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
         }
     }
 
-    /// Runs all hooks. Of several errors, one that a retry can solve is returned before a terminal one.
+    /// Runs all hooks. Of several errors, one that a retry can solve is returned before a terminal
+    /// one.
     async fn call_hooks(&self, ctx: &Context<K>, object: &Cached<K>) -> Result<(), ReconcileError> {
         let mut failed: Option<ReconcileError> = None;
         for (name, hook) in &self.hooks {
@@ -207,8 +208,8 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Changes the list of finalizers. After a conflict it reads the object from the server and tries
-    /// again, because a failed reconcile would run all hooks again.
+    /// Changes the list of finalizers. After a conflict it reads the object from the server and
+    /// tries again, because a failed reconcile would run all hooks again.
     async fn change(
         &self,
         ctx: &Context<K>,

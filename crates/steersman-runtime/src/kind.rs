@@ -20,17 +20,17 @@ type Filter<K> = dyn Fn(&Event<K>) -> bool + Send + Sync;
 /// A kind of objects to watch: which objects the cache keeps, how it stores them, and which changes
 /// cause a reconcile. Created with [`kind`], [`dynamic`], [`metadata`] or [`dynamic_metadata`].
 ///
-/// A manager has one cache for each kind. The first declaration of a kind decides which objects the cache
-/// keeps ([`namespace`](Self::namespace), [`labels`](Self::labels), [`fields`](Self::fields)) and how it
-/// stores them ([`storage`](Self::storage)). A later declaration with other options is an error (tests
-/// `a_kind_is_declared_once_for_all_who_say_the_same`, `a_kind_is_kept_in_one_way`). A later declaration
-/// without options
+/// A manager has one cache for each kind. The first declaration of a kind decides which objects the
+/// cache keeps ([`namespace`](Self::namespace), [`labels`](Self::labels), [`fields`](Self::fields))
+/// and how it stores them ([`storage`](Self::storage)). A later declaration with other options is
+/// an error (tests `a_kind_is_declared_once_for_all_who_say_the_same`,
+/// `a_kind_is_kept_in_one_way`). A later declaration without options
 /// - shares a cache that [`Manager::declare`](crate::Manager::declare) has declared;
-/// - is an error if a controller has declared the cache for itself and the cache leaves out objects or
-///   parts of them (test `what_a_controller_leaves_out_for_itself_is_not_shared_unsaid`).
+/// - is an error if a controller has declared the cache for itself and the cache leaves out objects
+///   or parts of them (test `what_a_controller_leaves_out_for_itself_is_not_shared_unsaid`).
 ///
-/// Predicates, filters, resyncs and owners apply to each source alone. Indexes are added to those that
-/// the cache has.
+/// Predicates, filters, resyncs and owners apply to each source alone. Indexes are added to those
+/// that the cache has.
 pub struct Kind<K> {
     declare: Arc<Declare<K>>,
     pub(crate) identity: Identity,
@@ -81,8 +81,8 @@ impl<K> Conditions<K> {
         self.predicates.extend(predicates.iter().cloned());
     }
 
-    /// Returns `true` if all of them accept an event. One that panics accepts it: an extra reconcile does no
-    /// harm, a missing one may.
+    /// Returns `true` if all of them accept an event. One that panics accepts it: an extra
+    /// reconcile does no harm, a missing one may.
     pub(crate) fn matter(&self, event: &Event<K>, guard: impl Fn(&str, &dyn Fn() -> bool) -> Option<bool>) -> bool {
         let change = Change::of(event);
         let mut predicates = self.predicates.iter();
@@ -181,42 +181,43 @@ impl<K> Kind<K> {
         Self { declare: Arc::new(declare), identity, options, storage, conditions, owner_match, resync }
     }
 
-    /// Reconciles only after changes that `predicate` accepts. With several predicates, all have to accept.
+    /// Reconciles only after changes that `predicate` accepts. With several predicates, all have to
+    /// accept.
     #[must_use]
     pub fn predicate(mut self, predicate: impl Predicate) -> Self {
         self.conditions.predicates.push(Arc::new(predicate));
         self
     }
 
-    /// Reconciles only after events for which `filter` returns `true`. It sees the objects: their metadata
-    /// is free, everything else decodes them.
+    /// Reconciles only after events for which `filter` returns `true`. It sees the objects: their
+    /// metadata is free, everything else decodes them.
     #[must_use]
     pub fn filter(mut self, filter: impl Fn(&Event<K>) -> bool + Send + Sync + 'static) -> Self {
         self.conditions.filters.push(Arc::new(filter));
         self
     }
 
-    /// Delivers every object again after each period of at least a second, as an update without changes:
-    /// for a controller that also checks a system outside of Kubernetes. Changes come first, because
-    /// resyncs have [`LOW_PRIORITY`](crate::LOW_PRIORITY).
+    /// Delivers every object again after each period of at least a second, as an update without
+    /// changes: for a controller that also checks a system outside of Kubernetes. Changes come
+    /// first, because resyncs have [`LOW_PRIORITY`](crate::LOW_PRIORITY).
     #[must_use]
     pub fn resync(mut self, every: Duration) -> Self {
         self.resync = Some(every);
         self
     }
 
-    /// With [`owns`](crate::ControllerBuilder::owns): reconciles all owners of the controller's kind, not
-    /// only the one that controls the object.
+    /// With [`owns`](crate::ControllerBuilder::owns): reconciles all owners of the controller's
+    /// kind, not only the one that controls the object.
     #[must_use]
     pub fn every_owner(mut self) -> Self {
         self.owner_match = OwnerMatch::All;
         self
     }
 
-    /// Declares that the objects are not in namespaces. The scope of a Rust type is known, and that of a
-    /// dynamic kind comes from discovery where a controller needs it (test
-    /// `the_scope_of_a_dynamic_owner_comes_from_discovery`). This is for servers without discovery, and
-    /// overrides it.
+    /// Declares that the objects are not in namespaces. The scope of a Rust type is known, and that
+    /// of a dynamic kind comes from discovery where a controller needs it (test
+    /// `the_scope_of_a_dynamic_owner_comes_from_discovery`). This is for servers without discovery,
+    /// and overrides it.
     #[must_use]
     pub fn cluster_scoped(mut self) -> Self {
         self.identity.namespaced = false;

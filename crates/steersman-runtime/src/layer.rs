@@ -1,8 +1,8 @@
 //! Layers: code that runs around every reconcile of a controller.
 //!
-//! [`ControllerBuilder::layer`](crate::ControllerBuilder::layer) adds one. [`layer_fn`] makes a layer of
-//! a closure. Every controller has the layers [`Tracing`] and [`PanicGuard`], and [`Timeout`] if it has a
-//! [limit](crate::ControllerBuilder::reconcile_timeout).
+//! [`ControllerBuilder::layer`](crate::ControllerBuilder::layer) adds one. [`layer_fn`] makes a
+//! layer of a closure. Every controller has the layers [`Tracing`] and [`PanicGuard`], and
+//! [`Timeout`] if it has a [limit](crate::ControllerBuilder::reconcile_timeout).
 
 use std::fmt;
 use std::future::Future;
@@ -138,7 +138,8 @@ impl<K: Object> DynReconciler<K> for Layered<K> {
     }
 }
 
-/// Runs each reconcile in a span `reconcile` with the fields `controller` and `key`, and logs errors.
+/// Runs each reconcile in a span `reconcile` with the fields `controller` and `key`, and logs
+/// errors.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tracing;
 

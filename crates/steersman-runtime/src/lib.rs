@@ -6,12 +6,13 @@
 //!    └───────────────────────── reads ── CachedClient ── writes ──▶ API server ◀───────────────────────────┘
 //! ```
 //!
-//! A [`Manager`] has one client and one cache for each kind. A [`Kind`] declares which objects the cache
-//! keeps and which changes cause a reconcile ([`predicate`]). A [`ControllerBuilder`] declares which keys a
-//! change enqueues: the key of the object itself, of its owner, or the keys that a function returns. Workers
-//! take the keys out of a queue and pass them through the [layers](layer) to a [`Reconciler`]. It receives a
-//! [`Context`] and returns an [`Action`]. With the [`CachedClient`] it reads from the caches and writes to
-//! the server; its reads show its own writes.
+//! A [`Manager`] has one client and one cache for each kind. A [`Kind`] declares which objects the
+//! cache keeps and which changes cause a reconcile ([`predicate`]). A [`ControllerBuilder`]
+//! declares which keys a change enqueues: the key of the object itself, of its owner, or the keys
+//! that a function returns. Workers take the keys out of a queue and pass them through the
+//! [layers](layer) to a [`Reconciler`]. It receives a [`Context`] and returns an [`Action`]. With
+//! the [`CachedClient`] it reads from the caches and writes to the server; its reads show its own
+//! writes.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -56,11 +57,11 @@
 //! # }
 //! ```
 //!
-//! The contracts stand at the types, with the names of their tests: [`Manager`] and [`Controller`] (contracts
-//! 5 and 10), [`CachedClient`] (6 and 11), [`Finalizer`](finalizer::Finalizer), [`Scheme`]. One contract is
-//! about all of them: a controller that is killed before or after any of its requests and started again ends
-//! in the same state (`a_controller_that_is_killed_while_it_creates_ends_in_the_same_state`, in
-//! `tests/crash.rs`).
+//! The contracts stand at the types, with the names of their tests: [`Manager`] and [`Controller`]
+//! (contracts 5 and 10), [`CachedClient`] (6 and 11), [`Finalizer`](finalizer::Finalizer),
+//! [`Scheme`]. One contract is about all of them: a controller that is killed before or after any
+//! of its requests and started again ends in the same state
+//! (`a_controller_that_is_killed_while_it_creates_ends_in_the_same_state`, in `tests/crash.rs`).
 //!
 //! A controller needs none of this: an informer, a work queue and a loop are enough.
 //! `a_controller_written_by_hand_needs_no_manager` in `tests/controllers/low_road.rs` shows it.

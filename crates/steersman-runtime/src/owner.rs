@@ -6,13 +6,13 @@ use kube_core::Resource;
 use crate::Error;
 
 /// Makes `owner` the controller of `object`. The server then deletes the object together with its
-/// owner, and a controller that [owns](crate::ControllerBuilder::owns) the kind reconciles the owner
-/// when the object changes. If `object` has the reference already, nothing changes.
+/// owner, and a controller that [owns](crate::ControllerBuilder::owns) the kind reconciles the
+/// owner when the object changes. If `object` has the reference already, nothing changes.
 ///
 /// Fails, and leaves the object as it is, if the object has another controller
 /// ([`Error::AlreadyControlled`]) or if a namespaced owner is in another namespace. An owner is
-/// identified by kind and name: if the owner was deleted and created again, the new reference replaces
-/// the old one.
+/// identified by kind and name: if the owner was deleted and created again, the new reference
+/// replaces the old one.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -51,7 +51,8 @@ pub fn controller_reference<O: Resource>(owner: &O, dynamic: &O::DynamicType) ->
     Ok(OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..reference })
 }
 
-/// Creates a reference to an object as an owner of others. Fails if the object has no name or no uid.
+/// Creates a reference to an object as an owner of others. Fails if the object has no name or no
+/// uid.
 pub fn owner_reference<O: Resource>(owner: &O, dynamic: &O::DynamicType) -> Result<OwnerReference, Error> {
     let meta = owner.meta();
     let (Some(name), Some(uid)) = (meta.name.clone(), meta.uid.clone()) else {
@@ -69,8 +70,8 @@ pub fn owner_reference<O: Resource>(owner: &O, dynamic: &O::DynamicType) -> Resu
     })
 }
 
-/// Adds a reference to `owner` to the owners of `object`, for kinds that are known only at run time.
-/// Returns `true` if the object has changed. Otherwise as [`set_controller_reference`].
+/// Adds a reference to `owner` to the owners of `object`, for kinds that are known only at run
+/// time. Returns `true` if the object has changed. Otherwise as [`set_controller_reference`].
 pub fn set_reference<O: Resource, K: Resource>(
     owner: &O,
     object: &mut K,
@@ -123,7 +124,8 @@ fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Removes the owner with this uid from the owners of `object`. Returns `true` if it was one of them.
+/// Removes the owner with this uid from the owners of `object`. Returns `true` if it was one of
+/// them.
 pub fn remove_owner_reference<K: Resource>(object: &mut K, owner_uid: &str) -> bool {
     let Some(references) = &mut object.meta_mut().owner_references else { return false };
     let before = references.len();

@@ -47,8 +47,8 @@ impl<'a> Change<'a> {
         Self { kind, old, object: event.object().meta() }
     }
 
-    /// Returns `true` if an update has changed a part of the metadata. Creations and deletions always
-    /// count as a change.
+    /// Returns `true` if an update has changed a part of the metadata. Creations and deletions
+    /// always count as a change.
     fn differs<T: PartialEq>(&self, what: impl Fn(&'a Metadata) -> T) -> bool {
         self.old.is_none_or(|old| what(old) != what(self.object))
     }
@@ -91,9 +91,9 @@ impl<F: Fn(&Change<'_>) -> bool + Send + Sync + 'static> Predicate for F {
     }
 }
 
-/// Accepts updates that change `metadata.generation`. The server raises it when the spec changes, and
-/// not for a change of status or metadata. A deletion timestamp raises it, too. Creations and deletions
-/// are accepted.
+/// Accepts updates that change `metadata.generation`. The server raises it when the spec changes,
+/// and not for a change of status or metadata. A deletion timestamp raises it, too. Creations and
+/// deletions are accepted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GenerationChanged;
 
@@ -129,7 +129,8 @@ fn sorted<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(&'a str, 
     pairs
 }
 
-/// Accepts updates that change anything, which excludes resyncs. Creations and deletions are accepted.
+/// Accepts updates that change anything, which excludes resyncs. Creations and deletions are
+/// accepted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResourceVersionChanged;
 

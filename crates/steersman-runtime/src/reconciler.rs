@@ -19,10 +19,10 @@ use crate::{CachedClient, Error, ReconcileError};
 /// Brings the world to the state that an object describes.
 ///
 /// A reconciler receives the key of an object, not the change: it reads the object with
-/// [`Context::get`], which returns `None` for a deleted object, and compares the desired state with the
-/// actual one. It never runs twice at a time for the same key (contract 5). After an error or a panic it
-/// runs again with back-off: after 5 ms, 10 ms, 20 ms and so on. [`ReconcileError::terminal`] is not
-/// retried.
+/// [`Context::get`], which returns `None` for a deleted object, and compares the desired state with
+/// the actual one. It never runs twice at a time for the same key (contract 5). After an error or a
+/// panic it runs again with back-off: after 5 ms, 10 ms, 20 ms and so on.
+/// [`ReconcileError::terminal`] is not retried.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -66,9 +66,10 @@ impl Action {
         Self { after: None }
     }
 
-    /// Reconciles the object again after this time, or earlier if something changes. This is a success:
-    /// it resets the back-off of the key. A delay of zero reconciles it after the keys that are queued
-    /// already, without back-off. To poll for something slow, use a delay, or return an error.
+    /// Reconciles the object again after this time, or earlier if something changes. This is a
+    /// success: it resets the back-off of the key. A delay of zero reconciles it after the keys
+    /// that are queued already, without back-off. To poll for something slow, use a delay, or
+    /// return an error.
     pub fn requeue_after(delay: Duration) -> Self {
         Self { after: Some(delay) }
     }
@@ -79,8 +80,8 @@ impl Action {
     }
 }
 
-/// What a reconciler works with: the objects of its kind, the client, the clock and the stop signal.
-/// Clones are cheap.
+/// What a reconciler works with: the objects of its kind, the client, the clock and the stop
+/// signal. Clones are cheap.
 pub struct Context<K> {
     shared: Arc<Shared<K>>,
 }
@@ -130,10 +131,11 @@ impl<K: Object> Context<K> {
     /// Reads the object with this key from the cache, and decodes it. Returns `None` if it does not
     /// exist. Use [`object`](Self::object) if the metadata is enough.
     ///
-    /// Reads your writes, as [`CachedClient`] does: it returns what this manager's client has written or
-    /// a later state, waits if the cache is behind, and fails with [`Error::Stale`] after a while
-    /// (contract 6, test `a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it`). A key
-    /// outside the declared namespaces is [`Error::NotCached`], which is not retried.
+    /// Reads your writes, as [`CachedClient`] does: it returns what this manager's client has
+    /// written or a later state, waits if the cache is behind, and fails with [`Error::Stale`]
+    /// after a while (contract 6, test
+    /// `a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it`). A key outside the
+    /// declared namespaces is [`Error::NotCached`], which is not retried.
     pub async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Error> {
         let object = self.object(key).await?;
         Ok(object.map(|object| object.get()).transpose()?)
@@ -145,8 +147,8 @@ impl<K: Object> Context<K> {
         self.shared.reader.get(key).await
     }
 
-    /// The cached objects of the controller's kind. A lister never waits, and so it may not show what
-    /// this controller has just written. [`get`](Self::get), [`object`](Self::object) and
+    /// The cached objects of the controller's kind. A lister never waits, and so it may not show
+    /// what this controller has just written. [`get`](Self::get), [`object`](Self::object) and
     /// [`client`](Self::client) do.
     pub fn lister(&self) -> &Lister<K> {
         self.shared.reader.lister()
@@ -159,8 +161,8 @@ impl<K: Object> Context<K> {
     }
 
     /// The term of leadership that this replica acts in. `None` if it does not lead, without leader
-    /// election, and for controllers that run on every replica. Systems outside Kubernetes can refuse
-    /// requests of an earlier [`Epoch`].
+    /// election, and for controllers that run on every replica. Systems outside Kubernetes can
+    /// refuse requests of an earlier [`Epoch`].
     pub fn epoch(&self) -> Option<Epoch> {
         self.shared.leadership.as_ref()?.epoch()
     }
@@ -187,8 +189,8 @@ impl<K: Object> Context<K> {
     }
 }
 
-/// Makes a reconciler of a closure. The closure receives clones of the context and the key, so that its
-/// future can own them. Any error type becomes a [`ReconcileError`] with `?`.
+/// Makes a reconciler of a closure. The closure receives clones of the context and the key, so that
+/// its future can own them. Any error type becomes a [`ReconcileError`] with `?`.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::ConfigMap;

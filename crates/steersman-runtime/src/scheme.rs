@@ -40,7 +40,8 @@ struct Registered {
 
 type AnyObject = Box<dyn Any + Send + Sync>;
 
-/// An object that [`Scheme::decode`] has decoded. `Debug` prints its kind and name only: it may be a Secret.
+/// An object that [`Scheme::decode`] has decoded. `Debug` prints its kind and name only: it may be
+/// a Secret.
 pub enum DecodedObject {
     /// The type that is registered for the kind.
     Typed(Box<dyn Any + Send + Sync>),
@@ -89,8 +90,8 @@ impl Scheme {
         Self::default()
     }
 
-    /// Registers a type for its kind. A second registration changes nothing. Another type for the same kind
-    /// is an error.
+    /// Registers a type for its kind. A second registration changes nothing. Another type for the
+    /// same kind is an error.
     pub fn register<K: Object + Resource<DynamicType = ()>>(&mut self) -> Result<(), Error> {
         let kind = GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()));
         let wanted = type_name::<K>();
@@ -120,8 +121,8 @@ impl Scheme {
         self.by_kind.get(kind).map(|registered| registered.name)
     }
 
-    /// Decodes the JSON of an object into the type of its kind. An object of a kind that is not registered
-    /// stays dynamic.
+    /// Decodes the JSON of an object into the type of its kind. An object of a kind that is not
+    /// registered stays dynamic.
     pub fn decode(&self, object: &[u8]) -> Result<DecodedObject, Error> {
         let metadata = Json.metadata(object).map_err(|error| Error::InvalidObject(error.to_string()))?;
         let (group, version) = metadata.api_version().rsplit_once('/').unwrap_or(("", metadata.api_version()));

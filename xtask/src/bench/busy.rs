@@ -1,4 +1,5 @@
-//! Whether the machine has something else to do. Contestants with several workers suffer from that more than others do.
+//! Whether the machine has something else to do. Contestants with several workers suffer from that
+//! more than others do.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ fn times() -> Option<(u64, u64)> {
 
 fn times_from(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user and nice already.
+    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user and
+    // nice already.
     let times: Vec<u64> = line.split_whitespace().take(8).map_while(|time| time.parse().ok()).collect();
     let idle = times.get(3)? + times.get(4)?;
     let total: u64 = times.iter().sum();

@@ -16,7 +16,8 @@ pub(crate) struct Contestant {
 /// A program that does jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Program {
-    /// `bench/src/bin/steersman-contestant.rs`; in the jobs of the API server `apiserver-contestant.rs`, which is the load too.
+    /// `bench/src/bin/steersman-contestant.rs`; in the jobs of the API server
+    /// `apiserver-contestant.rs`, which is the load too.
     Steersman,
     /// `bench/go`.
     Go,

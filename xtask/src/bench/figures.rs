@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 
-/// The figures that every job has; tables show them first, and JSON rows hold them even when they were not measured.
+/// The figures that every job has; tables show them first, and JSON rows hold them even when they
+/// were not measured.
 pub(crate) const COMMON: [&str; 4] = ["wall_s", "cpu_s", "rss_mb", "peak_mb"];
 
 /// What one run of a contestant reported.
@@ -26,7 +27,8 @@ impl Answer {
         Ok(Self { count, figures: numbers(fields)? })
     }
 
-    /// Reads what curl reported of a download. All `pods` have come when as many bytes have come as the list has.
+    /// Reads what curl reported of a download. All `pods` have come when as many bytes have come as
+    /// the list has.
     pub(crate) fn of_download(output: &str, pods: u64, list_bytes: u64) -> Result<Self> {
         let figures = numbers(result_line(output)?)?;
         match figures.get("bytes") {

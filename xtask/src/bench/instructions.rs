@@ -1,8 +1,9 @@
 //! Counting instructions: `cargo xtask bench --instructions`.
 //!
-//! The program `instructions` of the bench does one case at a time under callgrind, which counts only inside the function
-//! `measured`. Counts are compared with those in `bench/instructions.json`. They hold for one toolchain: where the
-//! versions of rustc, valgrind or glibc or the instructions of the processor differ, they are printed and not judged.
+//! The program `instructions` of the bench does one case at a time under callgrind, which counts
+//! only inside the function `measured`. Counts are compared with those in
+//! `bench/instructions.json`. They hold for one toolchain: where the versions of rustc, valgrind or
+//! glibc or the instructions of the processor differ, they are printed and not judged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,7 +64,8 @@ enum Verdict {
     Dearer,
 }
 
-/// Counts, prints a table, and fails when a count has grown. With a reason, the new counts are accepted instead.
+/// Counts, prints a table, and fails when a count has grown. With a reason, the new counts are
+/// accepted instead.
 pub(crate) fn run(accept: Option<&str>) -> Result<()> {
     ensure!(accept.is_none_or(|reason| !reason.trim().is_empty()), "--accept needs a reason");
     let toolchain = Toolchain::this()?;

@@ -1,4 +1,5 @@
-//! What is measured: the table of jobs. A new job is one entry in [`JOBS`], and the contestants that learn it.
+//! What is measured: the table of jobs. A new job is one entry in [`JOBS`], and the contestants
+//! that learn it.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ pub(crate) struct Job {
     pub(crate) name: &'static str,
     /// One line about it.
     pub(crate) about: &'static str,
-    /// What the contestants are told to do: the name without the number of workers, which they are told apart.
+    /// What the contestants are told to do: the name without the number of workers, which they are
+    /// told apart.
     pub(crate) task: &'static str,
     /// The server that it needs.
     pub(crate) server: Server,
@@ -30,8 +32,8 @@ pub(crate) struct Job {
     pub(crate) full: Scale,
     /// The sizes of a quick one.
     pub(crate) quick: Scale,
-    /// The figures that are compared, the most important first: the smaller the better. The first is also what is
-    /// plotted, and every contestant must report it.
+    /// The figures that are compared, the most important first: the smaller the better. The first
+    /// is also what is plotted, and every contestant must report it.
     pub(crate) costs: &'static [&'static str],
     /// What our figures should come to.
     pub(crate) goals: &'static [Goal],
@@ -166,7 +168,8 @@ const WORKQUEUE: Job = Job {
     time_limit: Duration::from_secs(120),
 };
 
-/// A job on a cache of Pods, which is filled from the replay; the entries below say what is different.
+/// A job on a cache of Pods, which is filled from the replay; the entries below say what is
+/// different.
 const CACHE: Job = Job {
     name: "",
     about: "",
@@ -182,7 +185,8 @@ const CACHE: Job = Job {
     time_limit: Duration::from_secs(120),
 };
 
-/// A job of controllers, which need the replay or a real server; the entries below say what is different.
+/// A job of controllers, which need the replay or a real server; the entries below say what is
+/// different.
 const CONTROLLER: Job = Job {
     name: "",
     about: "",
@@ -593,8 +597,8 @@ pub(crate) const JOBS: &[Job] = &[
     },
 ];
 
-/// The jobs that `words` ask for: each is a job's name, or what several names begin with up to a `-`. All jobs when there
-/// is no word.
+/// The jobs that `words` ask for: each is a job's name, or what several names begin with up to a
+/// `-`. All jobs when there is no word.
 pub(crate) fn matching(words: &[String]) -> Result<Vec<&'static Job>> {
     for word in words {
         if !JOBS.iter().any(|job| is_meant(job, word)) {

@@ -1,12 +1,14 @@
 //! Measuring steersman and its peers side by side: `cargo xtask bench`.
 //!
-//! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line becomes a [`plan`];
-//! [`programs`] builds what it needs; [`run`](mod@run) has one contestant do one job and [`checks`] that the work was really
-//! done. [`figures`] puts the rounds together into rows, which come out as a [`table`], a [`report`] or a [`plot`].
-//! [`busy`] tells when the machine is not ours alone.
+//! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line
+//! becomes a [`plan`]; [`programs`] builds what it needs; [`run`](mod@run) has one contestant do
+//! one job and [`checks`] that the work was really done. [`figures`] puts the rounds together into
+//! rows, which come out as a [`table`], a [`report`] or a [`plot`]. [`busy`] tells when the machine
+//! is not ours alone.
 //!
-//! Figures of one machine say little about another, and move by a third from run to run. So all contestants of a job take
-//! turns in one run, and what counts is the ratio between them. `bench/README.md` says more.
+//! Figures of one machine say little about another, and move by a third from run to run. So all
+//! contestants of a job take turns in one run, and what counts is the ratio between them.
+//! `bench/README.md` says more.
 
 mod busy;
 mod checks;
@@ -43,7 +45,8 @@ const ROUNDS_QUICK: u32 = 2;
 #[derive(clap::Args)]
 #[command(after_help = jobs::help())]
 pub(crate) struct Args {
-    /// Jobs to measure, by name or by how their names begin (`workqueue`, `workqueue-queued`); all when none is given
+    /// Jobs to measure, by name or by how their names begin (`workqueue`, `workqueue-queued`); all
+    /// when none is given
     #[arg(value_name = "JOB")]
     jobs: Vec<String>,
     /// Measure less, in under a minute per job
@@ -61,7 +64,8 @@ pub(crate) struct Args {
     /// Draw cost against size into this file, for jobs with several sizes
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// How to reach a real API server, for the jobs that need one; by default one is started for them
+    /// How to reach a real API server, for the jobs that need one; by default one is started for
+    /// them
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Measure these contestants only
@@ -75,8 +79,8 @@ pub(crate) struct Args {
     accept: Option<String>,
 }
 
-/// Measures, prints a table per job and size, and writes the files that were asked for. Any run that goes wrong ends all
-/// of it, without files.
+/// Measures, prints a table per job and size, and writes the files that were asked for. Any run
+/// that goes wrong ends all of it, without files.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.instructions {
         return instructions::run(args.accept.as_deref());
@@ -132,8 +136,9 @@ fn scale(planned: &Planned, quick: bool) -> &'static Scale {
     if quick { &planned.job.quick } else { &planned.job.full }
 }
 
-/// Everyone does the job in turn, round after round, each time at all sizes: a machine that becomes slower meanwhile must not look
-/// like a cost that grows with the size. Gives the rows of one size after the other.
+/// Everyone does the job in turn, round after round, each time at all sizes: a machine that becomes
+/// slower meanwhile must not look like a cost that grows with the size. Gives the rows of one size
+/// after the other.
 fn measure(setting: &Setting<'_>, planned: &Planned, scale: &Scale, rounds: u32) -> Result<Vec<Vec<Row>>> {
     let (job, contestants) = (planned.job, planned.contestants.len());
     let mut answers: Vec<Vec<Vec<Answer>>> = vec![vec![Vec::new(); contestants]; scale.sizes.len()];

@@ -66,8 +66,8 @@ impl Plan {
 }
 
 impl Planned {
-    /// Everyone in the order of this round (counted from 0): each goes first in turn, so that nobody always runs on a
-    /// machine that the same other has just warmed up.
+    /// Everyone in the order of this round (counted from 0): each goes first in turn, so that
+    /// nobody always runs on a machine that the same other has just warmed up.
     pub(crate) fn in_round(&self, round: usize) -> impl Iterator<Item = (usize, &'static Contestant)> {
         let count = self.contestants.len();
         (0..count).map(move |turn| (turn + round) % count).map(|index| (index, self.contestants[index]))

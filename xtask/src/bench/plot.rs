@@ -1,4 +1,5 @@
-//! Curves: cost against size, both logarithmic, as SVG. One panel per job that was measured at several sizes.
+//! Curves: cost against size, both logarithmic, as SVG. One panel per job that was measured at
+//! several sizes.
 
 use super::contestants::CONTESTANTS;
 use super::figures::Row;
@@ -45,7 +46,8 @@ pub(crate) fn svg(jobs: &[&Job], rows: &[Row]) -> String {
     out + "</svg>\n"
 }
 
-/// The panels of all jobs that have curves. Those of one figure have one axis for it, so that they can be compared.
+/// The panels of all jobs that have curves. Those of one figure have one axis for it, so that they
+/// can be compared.
 fn panels<'a>(jobs: &[&'a Job], rows: &'a [Row]) -> Vec<Panel<'a>> {
     let mut panels: Vec<Panel<'a>> = jobs.iter().filter_map(|job| Panel::of(job, rows)).collect();
     let ranges: Vec<(&str, f64, f64)> = panels.iter().map(Panel::range).collect();
@@ -105,7 +107,8 @@ struct Point {
 }
 
 impl<'a> Panel<'a> {
-    /// The panel of a job, if there are curves for it. A cost of 0 has no place on a logarithmic axis.
+    /// The panel of a job, if there are curves for it. A cost of 0 has no place on a logarithmic
+    /// axis.
     fn of(job: &'a Job, rows: &'a [Row]) -> Option<Self> {
         let mut curves: Vec<Curve<'a>> = Vec::new();
         for row in rows.iter().filter(|row| row.job == job.name) {
@@ -194,7 +197,8 @@ fn share(value: f64, low: f64, high: f64) -> f64 {
     (value / low).ln() / (high / low).ln()
 }
 
-/// Round numbers that hold `least` and `most` between them: 1, 2, 5, 10, 20, … or, over a wide range, powers of ten.
+/// Round numbers that hold `least` and `most` between them: 1, 2, 5, 10, 20, … or, over a wide
+/// range, powers of ten.
 fn marks(least: f64, most: f64) -> Vec<f64> {
     let steps: &[f64] = if most / least > 500.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let lowest = least.log10().floor() as i32 - 1;

@@ -24,8 +24,8 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Has the contestant do the job once. Whatever is wrong with the run is an error: a wrong count, too, because a
-    /// figure for work that was not done is worth nothing.
+    /// Has the contestant do the job once. Whatever is wrong with the run is an error: a wrong
+    /// count, too, because a figure for work that was not done is worth nothing.
     pub(crate) fn run(&self, job: &Job, scale: &Scale, size: u64, contestant: &Contestant) -> Result<Answer> {
         self.answer(job, scale, size, contestant)
             .with_context(|| format!("{} failed in the job {} of size {size}", contestant.name, job.name))
@@ -66,7 +66,8 @@ impl Setting<'_> {
                 Answer::parse(&output_within(&mut command, job.time_limit)?)?
             }
         };
-        // For those who do not say it themselves. The replay is not among the children that have ended.
+        // For those who do not say it themselves. The replay is not among the children that have
+        // ended.
         let cpu = cpu_of_children().saturating_sub(cpu_before);
         answer.figures.entry("cpu_s".to_owned()).or_insert(cpu.as_secs_f64());
         let asked = Asked { size, events: scale.events, workers: job.workers };
@@ -78,8 +79,9 @@ impl Setting<'_> {
     }
 }
 
-/// What `command` prints. It is ended, and an error, when it takes longer than `limit`. It may read from its standard
-/// input to learn that this process is gone: nothing ever comes, and it is closed no sooner than its own output is.
+/// What `command` prints. It is ended, and an error, when it takes longer than `limit`. It may read
+/// from its standard input to learn that this process is gone: nothing ever comes, and it is closed
+/// no sooner than its own output is.
 fn output_within(command: &mut Command, limit: Duration) -> Result<String> {
     let mut child = Running::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let mut stderr = child.take_stderr().expect("standard error is piped");

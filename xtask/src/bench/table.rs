@@ -50,7 +50,8 @@ impl Table {
         }
     }
 
-    /// Adds a remark for each goal of the job that is about all its sizes. `rows` holds those of every size.
+    /// Adds a remark for each goal of the job that is about all its sizes. `rows` holds those of
+    /// every size.
     pub(crate) fn add_goals_across_sizes(&mut self, job: &Job, rows: &[Row]) {
         self.remarks.extend(job.goals.iter().filter_map(|goal| outcome_across_sizes(job, goal, rows)));
     }
@@ -136,7 +137,8 @@ impl Column {
     }
 }
 
-/// A remark for each goal of the job whose figures were measured: what it is, what came out, and whether that will do.
+/// A remark for each goal of the job whose figures were measured: what it is, what came out, and
+/// whether that will do.
 fn goals(job: &Job, rows: &[&Row]) -> Vec<String> {
     job.goals.iter().filter_map(|goal| outcome(goal, rows)).collect()
 }
@@ -187,8 +189,9 @@ fn verdict(what: &str, found: f64, limit: f64, unit: &str) -> String {
     format!("Goal {verdict}: {what} is {}{unit}, at most {}{unit} is wanted.", number(found), number(limit))
 }
 
-/// The columns that compare, and a remark that says which way. Where we take part, the question is what we cost compared
-/// to each peer; where we do not (yet), what each costs compared to the first.
+/// The columns that compare, and a remark that says which way. Where we take part, the question is
+/// what we cost compared to each peer; where we do not (yet), what each costs compared to the
+/// first.
 fn ratios(job: &Job, rows: &[&Row]) -> (Vec<Column>, String) {
     let times = |ratio: Option<f64>| ratio.map_or(UNMEASURED.to_owned(), |ratio| format!("{}×", number(ratio)));
     let ours: Vec<&&Row> = rows.iter().filter(|row| is_ours(row.contestant)).collect();

@@ -26,7 +26,8 @@ impl Proxy {
     /// Starts `kubectl proxy` on a free port.
     pub(super) fn start(kubectl: &Path, kubeconfig: &Path) -> Result<Self> {
         let mut command = Command::new(kubectl);
-        // Everything may be asked through it: the paths that it refuses by default are Pods' insides.
+        // Everything may be asked through it: the paths that it refuses by default are Pods'
+        // insides.
         command.arg("--kubeconfig").arg(kubeconfig).args(["proxy", "--port=0"]);
         let mut running = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
         let mut line = String::new();

@@ -1,5 +1,5 @@
-//! Building a server from its Go module. The modules beside this crate (`xtask/servers/…`) pin every dependency by
-//! checksum, so that the same sources are built everywhere.
+//! Building a server from its Go module. The modules beside this crate (`xtask/servers/…`) pin
+//! every dependency by checksum, so that the same sources are built everywhere.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

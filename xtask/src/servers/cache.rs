@@ -1,8 +1,8 @@
 //! One program in the cache: whole or not there.
 //!
-//! A program is built in a folder beside its place, its checksum is written, and the folder is renamed. So an entry that
-//! exists was finished; one whose checksum no longer fits is built again. A lock file keeps two runs apart, and whoever
-//! holds it removes what a killed run left.
+//! A program is built in a folder beside its place, its checksum is written, and the folder is
+//! renamed. So an entry that exists was finished; one whose checksum no longer fits is built again.
+//! A lock file keeps two runs apart, and whoever holds it removes what a killed run left.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -54,7 +54,8 @@ impl Entry {
         matches!((expected, found), (Ok(expected), Ok(found)) if expected == found)
     }
 
-    /// Waits until no other run works on this entry. The lock ends with the file, so also with the process.
+    /// Waits until no other run works on this entry. The lock ends with the file, so also with the
+    /// process.
     fn lock(&self) -> Result<File> {
         let path = self.beside("lock");
         let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;

@@ -1,5 +1,5 @@
-//! The real servers that tests run against: found where the user says, else in the cache, else built with Go. Neutron and
-//! Keystone are installed with Python.
+//! The real servers that tests run against: found where the user says, else in the cache, else
+//! built with Go. Neutron and Keystone are installed with Python.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
-//! A real Neutron and Keystone in the cache: a virtual environment of Python with pinned packages, and the data of servers
-//! that have just been installed.
+//! A real Neutron and Keystone in the cache: a virtual environment of Python with pinned packages,
+//! and the data of servers that have just been installed.
 //!
-//! Like the other servers they are whole or not there: they are installed in a folder beside their place, which is then
-//! renamed. So nothing below it may know its own path; that is why programs in `venv/bin` are not used, only its Python.
+//! Like the other servers they are whole or not there: they are installed in a folder beside their
+//! place, which is then renamed. So nothing below it may know its own path; that is why programs in
+//! `venv/bin` are not used, only its Python.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,8 @@ pub(crate) fn provide() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A virtual environment ends with the Python that it was made of, when the system gets a newer one.
+/// A virtual environment ends with the Python that it was made of, when the system gets a newer
+/// one.
 fn runs(folder: &Path) -> bool {
     process::output(Command::new(python(folder)).args(["-c", &format!("import {WSGI_SERVER}")])).is_ok()
 }

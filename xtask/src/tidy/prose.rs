@@ -105,7 +105,8 @@ impl<'a> Prose<'a> {
     }
 
     /// Its words in lower case, each with its line. A paragraph ends with an empty word, so that no
-    /// phrase goes over its end. Code spans are left out, also those that go over the end of a line.
+    /// phrase goes over its end. Code spans are left out, also those that go over the end of a
+    /// line.
     pub(super) fn words(&self) -> Vec<(usize, String)> {
         let mut words = Vec::new();
         let (mut in_code, mut last_number) = (false, 0);

@@ -316,7 +316,8 @@ impl Serving {
         &self.kubeconfig
     }
 
-    /// A kubeconfig like [that with all rights](Self::kubeconfig), whose holder asks as `identity` does.
+    /// A kubeconfig like [that with all rights](Self::kubeconfig), whose holder asks as `identity`
+    /// does.
     ///
     /// It does so by impersonation: whoever reads the file could do without. It is for tests, not
     /// for keeping people out.

@@ -1,10 +1,11 @@
-//! A hint for a declared namespace that does not exist: its cache is empty, and nothing else shows why.
+//! A hint for a declared namespace that does not exist: its cache is empty, and nothing else shows
+//! why.
 
 use steersman_cache::{Object, Subscription};
 use steersman_client::{ApiResource, Client, NamespaceScope};
 
-/// Logs, after the first list, which of the namespaces of a cache do not exist. Only empty ones are asked for, once each. A
-/// client that may not read namespaces gets no hint.
+/// Logs, after the first list, which of the namespaces of a cache do not exist. Only empty ones are
+/// asked for, once each. A client that may not read namespaces gets no hint.
 ///
 /// A subscription leaves the informer's back-off as it is, unlike a read that waits.
 pub(super) async fn warn<K: Object>(

@@ -27,7 +27,8 @@ pub(crate) use selection::{Selected, selected_values};
 /// Longer than any process runs.
 pub(crate) const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// The informers of a manager. A kind is declared once, by whoever wants it first; the others share it.
+/// The informers of a manager. A kind is declared once, by whoever wants it first; the others share
+/// it.
 pub(crate) struct Caches {
     client: Client,
     factory: SharedInformerFactory,
@@ -284,7 +285,8 @@ impl Caches {
         Ok(CacheHandle { informer, entry })
     }
 
-    /// The declared informer of a kind, or an error that names the call that declares one (contract 11).
+    /// The declared informer of a kind, or an error that names the call that declares one (contract
+    /// 11).
     pub(crate) fn find<K: Object>(&self, identity: &Identity) -> Result<CacheHandle<K>, Error> {
         let entries = self.entries();
         let found = entries.iter().find(|entry| entry.identity.is_same(identity)).and_then(CacheHandle::of);

@@ -43,8 +43,8 @@ impl CacheEntry {
         self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
     }
 
-    /// Whether the cache keeps an object with these labels and fields. `None` stands for unknown labels, and for an
-    /// unknown field.
+    /// Whether the cache keeps an object with these labels and fields. `None` stands for unknown
+    /// labels, and for an unknown field.
     pub(crate) fn selects<'a>(
         &'a self,
         key: &'a ObjectKey,
@@ -68,7 +68,8 @@ impl CacheEntry {
         self.selects_namespace(namespace).and(by_labels).and(by_fields)
     }
 
-    /// Whether the cache can hold an object with this key, now or later. Namespace and name never change.
+    /// Whether the cache can hold an object with this key, now or later. Namespace and name never
+    /// change.
     pub(crate) fn can_hold(&self, key: &ObjectKey) -> bool {
         self.selects(key, None, |_| None) != Selected::No
     }
@@ -98,7 +99,8 @@ impl CacheEntry {
         each.fold(Selected::Yes, Selected::and)
     }
 
-    /// An error if the cache can never hold what is read: an empty answer would be taken for "does not exist".
+    /// An error if the cache can never hold what is read: an empty answer would be taken for "does
+    /// not exist".
     pub(crate) fn check_covers(&self, which: ReadScope<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
         match which {
             ReadScope::One(key) if !self.can_hold(key) => {
@@ -160,8 +162,8 @@ impl Scope {
     }
 }
 
-/// The values of all fields of an object by which any of these caches selects, as far as the object has them. An absent
-/// field may have a default that only the server knows.
+/// The values of all fields of an object by which any of these caches selects, as far as the object
+/// has them. An absent field may have a default that only the server knows.
 pub(crate) fn selected_values<'a, K: Serialize>(
     caches: impl IntoIterator<Item = &'a CacheEntry>,
     object: &K,
@@ -184,7 +186,8 @@ fn scalar(object: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// Whether it is certain that no object matches both selectors, although some object matches the second.
+/// Whether it is certain that no object matches both selectors, although some object matches the
+/// second.
 fn are_disjoint(ours: &LabelSelector, asked: &LabelSelector) -> bool {
     if asked.is_nothing() {
         return false;

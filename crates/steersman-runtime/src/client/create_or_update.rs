@@ -21,8 +21,8 @@ pub enum OperationResult {
     Updated,
 }
 
-/// The result of the function that changes an object: `()`, or a `Result`. After an error, nothing is
-/// written, and the call returns that error.
+/// The result of the function that changes an object: `()`, or a `Result`. After an error, nothing
+/// is written, and the call returns that error.
 #[diagnostic::on_unimplemented(
     message = "a function that changes an object cannot return `{Self}`",
     label = "expected `()` or `Result<(), Error>`",
@@ -46,7 +46,8 @@ impl Mutated for Result<(), Error> {
 }
 
 impl CachedClient {
-    /// Creates an object of a Rust type, or changes it if it exists: see [`Objects::create_or_update`].
+    /// Creates an object of a Rust type, or changes it if it exists: see
+    /// [`Objects::create_or_update`].
     ///
     /// ```
     /// # use k8s_openapi::ByteString;
@@ -75,7 +76,8 @@ impl CachedClient {
         self.objects().create_or_update(new, mutate).await
     }
 
-    /// Creates an object of a Rust type, or patches it if it exists: see [`Objects::create_or_patch`].
+    /// Creates an object of a Rust type, or patches it if it exists: see
+    /// [`Objects::create_or_patch`].
     pub async fn create_or_patch<K, R: Mutated>(
         &self,
         new: K,
@@ -96,25 +98,27 @@ struct Change<K> {
 }
 
 impl<K: Object + Clone + Resource> Objects<K> {
-    /// Creates an object, or changes it if it exists. It reads the object from the cache, calls `mutate` on it,
-    /// or on `new` if the object does not exist, and writes it only if it has changed. `new` must have a name.
-    /// The status is not written. If another client has changed the object since it was read, the call fails
-    /// with a conflict and writes nothing.
+    /// Creates an object, or changes it if it exists. It reads the object from the cache, calls
+    /// `mutate` on it, or on `new` if the object does not exist, and writes it only if it has
+    /// changed. `new` must have a name. The status is not written. If another client has changed
+    /// the object since it was read, the call fails with a conflict and writes nothing.
     ///
-    /// Objects of built-in kinds are compared as the server compares them: the quantity `1000m` equals `1`, an
-    /// empty list or map equals a missing one, and so does `false` or an empty text where Kubernetes knows no
-    /// difference (test `built_in_kinds_are_compared_as_the_server_does`). For other kinds the schema is not
-    /// known. There, an empty list or `null` equals a missing field. So does an empty map, but only where the
-    /// field is always a map: labels, annotations, `data`, `binaryData`, `matchLabels` and the `nodeSelector` of
-    /// a Pod. Any other empty object is a value, as in `emptyDir` or `podSelector` (test
-    /// `what_says_the_same_is_no_change`).
+    /// Objects of built-in kinds are compared as the server compares them: the quantity `1000m`
+    /// equals `1`, an empty list or map equals a missing one, and so does `false` or an empty text
+    /// where Kubernetes knows no difference (test
+    /// `built_in_kinds_are_compared_as_the_server_does`). For other kinds the schema is not known.
+    /// There, an empty list or `null` equals a missing field. So does an empty map, but only where
+    /// the field is always a map: labels, annotations, `data`, `binaryData`, `matchLabels` and the
+    /// `nodeSelector` of a Pod. Any other empty object is a value, as in `emptyDir` or
+    /// `podSelector` (test `what_says_the_same_is_no_change`).
     ///
-    /// Do not use it with a cache that drops fields of its objects: the update would delete these fields.
+    /// Do not use it with a cache that drops fields of its objects: the update would delete these
+    /// fields.
     ///
-    /// The cache must select the object, before and after the change. Outside the declared namespaces, labels
-    /// or fields it is [`Error::NotCached`], and nothing is written: later calls would not find the object in
-    /// the cache, and the server would refuse to create it again (tests
-    /// `create_or_update_outside_the_cache_is_refused_before_anything_is_sent`,
+    /// The cache must select the object, before and after the change. Outside the declared
+    /// namespaces, labels or fields it is [`Error::NotCached`], and nothing is written: later calls
+    /// would not find the object in the cache, and the server would refuse to create it again
+    /// (tests `create_or_update_outside_the_cache_is_refused_before_anything_is_sent`,
     /// `an_object_that_exists_outside_the_selection_is_not_a_conflict_for_ever`).
     pub async fn create_or_update<R: Mutated>(
         &self,
@@ -131,9 +135,9 @@ impl<K: Object + Clone + Resource> Objects<K> {
         Ok((self.update(&change.object).await?, OperationResult::Updated))
     }
 
-    /// As [`create_or_update`](Self::create_or_update), but sends only the changed fields, as a merge patch.
-    /// Changes that other clients make at the same time to other fields are kept. Lists are written as a whole.
-    /// A change of the status is sent to the status subresource.
+    /// As [`create_or_update`](Self::create_or_update), but sends only the changed fields, as a
+    /// merge patch. Changes that other clients make at the same time to other fields are kept.
+    /// Lists are written as a whole. A change of the status is sent to the status subresource.
     pub async fn create_or_patch<R: Mutated>(
         &self,
         new: K,
@@ -219,7 +223,8 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
     member_difference(None, before, after)
 }
 
-/// The difference between two values of the field `name`, or between two objects if `name` is `None`.
+/// The difference between two values of the field `name`, or between two objects if `name` is
+/// `None`.
 fn member_difference(name: Option<&str>, before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
         return (!is_same(name, before, after)).then(|| after.clone());
@@ -252,7 +257,8 @@ fn is_same(name: Option<&str>, before: &Value, after: &Value) -> bool {
     }
 }
 
-/// Returns `true` if a field of an object equals a missing one. `name` is the field that holds the object.
+/// Returns `true` if a field of an object equals a missing one. `name` is the field that holds the
+/// object.
 fn is_absent((name, object): (Option<&str>, &Map<String, Value>), member: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,

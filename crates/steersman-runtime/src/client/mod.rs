@@ -27,39 +27,39 @@ pub use query::ListQuery;
 
 /// Reads from the caches of the manager and writes to the server. Clones share the caches.
 ///
-/// **Read your writes** (contract 6). After a successful write through this client, a read that begins
-/// afterwards returns that state of the object or a later one. This holds for every cache of the manager,
-/// for all its clients, and for [`Context::get`](crate::Context::get).
+/// **Read your writes** (contract 6). After a successful write through this client, a read that
+/// begins afterwards returns that state of the object or a later one. This holds for every cache of
+/// the manager, for all its clients, and for [`Context::get`](crate::Context::get).
 ///
 /// - A read waits for a cache that is behind, for at most the time of
-///   [`ManagerBuilder::read_your_writes`](crate::ManagerBuilder::read_your_writes). Then it fails with
-///   [`Error::Stale`].
-/// - A read no longer returns a deleted object. If a cache selects objects, neither does it return one
-///   that a write has moved out of the namespaces, labels or fields of that cache.
-/// - If a cache selects by a field that the response to a write does not have, the read waits until the
-///   cache has reached the version of the write.
+///   [`ManagerBuilder::read_your_writes`](crate::ManagerBuilder::read_your_writes). Then it fails
+///   with [`Error::Stale`].
+/// - A read no longer returns a deleted object. If a cache selects objects, neither does it return
+///   one that a write has moved out of the namespaces, labels or fields of that cache.
+/// - If a cache selects by a field that the response to a write does not have, the read waits until
+///   the cache has reached the version of the write.
 ///
-/// Not covered: dry runs, subresources that are created (`eviction`, `token`), deleted collections, writes
-/// past this client, and kinds whose versions do not compare, which is logged. Each of these sentences is
-/// a test in `tests/read_your_writes`. All at once is
+/// Not covered: dry runs, subresources that are created (`eviction`, `token`), deleted collections,
+/// writes past this client, and kinds whose versions do not compare, which is logged. Each of these
+/// sentences is a test in `tests/read_your_writes`. All at once is
 /// `no_read_is_stale_in_a_thousand_rounds_of_every_write`, and on several threads
 /// `reads_on_other_threads_show_what_was_answered_before_they_began`.
 ///
-/// Two limits. If a cache of several namespaces has not shown a written object, and another client deletes
-/// it, reads wait for the next bookmark of all these namespaces, at most a minute. A deletion that no event
-/// proves is remembered for 300 s, and until 1,024 later ones. That happens if the cache has never shown
-/// the object and another client has created it, or if the cache selects by labels or fields: then another
-/// client can have moved the object out and back in.
+/// Two limits. If a cache of several namespaces has not shown a written object, and another client
+/// deletes it, reads wait for the next bookmark of all these namespaces, at most a minute. A
+/// deletion that no event proves is remembered for 300 s, and until 1,024 later ones. That happens
+/// if the cache has never shown the object and another client has created it, or if the cache
+/// selects by labels or fields: then another client can have moved the object out and back in.
 ///
-/// A read never starts a watch: reading a kind that is not declared is an error that names the call to add
-/// (contract 11, test `reading_a_kind_that_nobody_declared_names_the_call_to_add`). A read waits for a cache
-/// that has not synced yet, and its error names the missing list.
+/// A read never starts a watch: reading a kind that is not declared is an error that names the call
+/// to add (contract 11, test `reading_a_kind_that_nobody_declared_names_the_call_to_add`). A read
+/// waits for a cache that has not synced yet, and its error names the missing list.
 ///
-/// A cache of some namespaces, labels or fields serves only those. A read of an object or a namespace that
-/// it can never hold is [`Error::NotCached`], which names the selection and the fix, and never "not found"
-/// (test `a_read_outside_the_declared_namespaces_names_them_and_the_fix`). The same holds for a list by
-/// labels that contradict the selection. A list of all namespaces returns the objects of all declared ones,
-/// as in controller-runtime.
+/// A cache of some namespaces, labels or fields serves only those. A read of an object or a
+/// namespace that it can never hold is [`Error::NotCached`], which names the selection and the fix,
+/// and never "not found" (test `a_read_outside_the_declared_namespaces_names_them_and_the_fix`).
+/// The same holds for a list by labels that contradict the selection. A list of all namespaces
+/// returns the objects of all declared ones, as in controller-runtime.
 #[derive(Clone)]
 pub struct CachedClient {
     shared: Arc<Shared>,
@@ -104,9 +104,10 @@ impl CachedClient {
         Self { shared: Arc::new(shared), ..self.clone() }
     }
 
-    /// The client without caches: for reads from the server, and for requests that this client does not
-    /// have. [`dry_run`](Self::dry_run) and [`field_owner`](Self::field_owner) do not apply to its writes,
-    /// and reads do not wait for them. Its requests do not shorten the back-off of the caches.
+    /// The client without caches: for reads from the server, and for requests that this client does
+    /// not have. [`dry_run`](Self::dry_run) and [`field_owner`](Self::field_owner) do not apply to
+    /// its writes, and reads do not wait for them. Its requests do not shorten the back-off of the
+    /// caches.
     pub fn live(&self) -> &Client {
         &self.shared.client
     }
@@ -116,10 +117,10 @@ impl CachedClient {
         self.live().world()
     }
 
-    /// Runs `update` again as long as it fails with a conflict, which means that another client has changed
-    /// the object since it was read. `update` reads the object each time. A cached read can return the old
-    /// state once more, and the next attempt then fails with a conflict, too. Returns any other error, and
-    /// the last conflict.
+    /// Runs `update` again as long as it fails with a conflict, which means that another client has
+    /// changed the object since it was read. `update` reads the object each time. A cached read can
+    /// return the old state once more, and the next attempt then fails with a conflict, too.
+    /// Returns any other error, and the last conflict.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -143,8 +144,8 @@ impl CachedClient {
         retry_if(self.world(), backoff, Error::is_conflict, update).await
     }
 
-    /// A client whose writes are dry runs: the server checks them and stores nothing. Writes through
-    /// [`live`](Self::live) are real.
+    /// A client whose writes are dry runs: the server checks them and stores nothing. Writes
+    /// through [`live`](Self::live) are real.
     #[must_use]
     pub fn dry_run(&self) -> Self {
         Self { dry_run: true, ..self.clone() }
@@ -250,8 +251,8 @@ impl CachedClient {
 /// Creates the `Api` of a kind.
 type ApiFn<K> = dyn Fn(&Client, NamespaceScope) -> Api<K> + Send + Sync;
 
-/// The objects of one kind: reads from the cache, writes to the server. The writes have the names of those
-/// of [`Api`].
+/// The objects of one kind: reads from the cache, writes to the server. The writes have the names
+/// of those of [`Api`].
 pub struct Objects<K: Resource> {
     client: CachedClient,
     identity: Identity,
@@ -277,9 +278,9 @@ impl<K: Object + Resource> Objects<K> {
         &self.client.shared
     }
 
-    /// The objects at the server: those of a namespace, or of all namespaces if it is `None` or empty. Its
-    /// writes are real even if the client is for [dry runs](CachedClient::dry_run), and reads do not wait
-    /// for them.
+    /// The objects at the server: those of a namespace, or of all namespaces if it is `None` or
+    /// empty. Its writes are real even if the client is for [dry runs](CachedClient::dry_run), and
+    /// reads do not wait for them.
     pub fn live(&self, namespace: Option<&str>) -> Api<K> {
         let scope = match namespace.filter(|namespace| !namespace.is_empty()) {
             Some(namespace) => NamespaceScope::Namespace(namespace.to_owned()),
@@ -318,14 +319,15 @@ impl<K: Object + Resource> Objects<K> {
         Ok(())
     }
 
-    /// Reads an object. It is an error if the object does not exist. An object that the cache can never hold,
-    /// because of its namespace or name, is [`Error::NotCached`], because it may exist.
+    /// Reads an object. It is an error if the object does not exist. An object that the cache can
+    /// never hold, because of its namespace or name, is [`Error::NotCached`], because it may exist.
     pub async fn get(&self, key: &ObjectKey) -> Result<Cached<K>, Error> {
         let found = self.get_opt(key).await?;
         found.ok_or_else(|| Error::NotFound { kind: self.identity.kind.clone(), key: key.to_string() })
     }
 
-    /// Reads an object. Returns `None` if it does not exist. [`Error::NotCached`] as for [`get`](Self::get).
+    /// Reads an object. Returns `None` if it does not exist. [`Error::NotCached`] as for
+    /// [`get`](Self::get).
     pub async fn get_opt(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
         self.reader()?.get(key).await
     }
@@ -374,9 +376,9 @@ impl<K: Object + Resource> Objects<K> {
         Ok(())
     }
 
-    /// The error of a create that the server has refused, because the object exists and the cache does not
-    /// have it. If the cache selects by labels or fields, the object at the server decides: the server would
-    /// refuse each retry for an object that the cache never shows.
+    /// The error of a create that the server has refused, because the object exists and the cache
+    /// does not have it. If the cache selects by labels or fields, the object at the server
+    /// decides: the server would refuse each retry for an object that the cache never shows.
     pub(crate) async fn already_exists(&self, key: &ObjectKey, refused: Error) -> Error {
         let Ok(CacheHandle { entry, .. }) = self.shared().caches.find::<K>(&self.identity) else { return refused };
         if entry.is_unselective() {
@@ -400,8 +402,8 @@ impl<K: Object + Resource> Objects<K> {
     where
         T: Resource + Serialize + 'static,
     {
-        // Before the request: if it removes the last finalizer, a cache may see the deletion before the
-        // response arrives.
+        // Before the request: if it removes the last finalizer, a cache may see the deletion before
+        // the response arrives.
         let before = SeenBefore::of(&self.shared().caches.of(&self.identity.resource), key);
         let response = request.await?;
         self.written(&response, &before);
@@ -435,8 +437,8 @@ impl<K: Object + Resource> Objects<K> {
         Ok(created)
     }
 
-    /// Replaces an object. Its resource version states which version it replaces: the server refuses the
-    /// update with a conflict if there is a newer one.
+    /// Replaces an object. Its resource version states which version it replaces: the server
+    /// refuses the update with a conflict if there is a newer one.
     pub async fn update(&self, object: &K) -> Result<K, Error> {
         self.check_whole()?;
         let (api, key) = self.api_of(object.meta())?;
@@ -450,8 +452,8 @@ impl<K: Object + Resource> Objects<K> {
         self.subresource("status").update(&key, object).await
     }
 
-    /// Changes part of an object. [`merge_from`](steersman_client::merge_from) creates the patch from two states of
-    /// an object.
+    /// Changes part of an object. [`merge_from`](steersman_client::merge_from) creates the patch
+    /// from two states of an object.
     pub async fn patch<P: Serialize>(&self, key: &ObjectKey, patch: &Patch<P>) -> Result<K, Error> {
         self.write(key, self.live(key.namespace()).patch(key.name(), &self.client.patch_params(), patch)).await
     }
@@ -461,16 +463,18 @@ impl<K: Object + Resource> Objects<K> {
         self.subresource("status").patch(key, patch).await
     }
 
-    /// Server-side apply: sets the fields of `object` for the [field owner](CachedClient::field_owner) of this
-    /// client, and creates the object if it does not exist. With `force`, it takes over fields that other
-    /// field owners have set to other values; without, these are a conflict. `object` has `apiVersion`, `kind`
-    /// and `metadata.name`.
+    /// Server-side apply: sets the fields of `object` for the
+    /// [field owner](CachedClient::field_owner) of this client, and creates the object if it does
+    /// not exist. With `force`, it takes over fields that other field owners have set to other
+    /// values; without, these are a conflict. `object` has `apiVersion`, `kind` and
+    /// `metadata.name`.
     pub async fn apply<P: Serialize>(&self, key: &ObjectKey, force: bool, object: &P) -> Result<K, Error> {
         let params = self.apply_params(force)?;
         self.write(key, self.live(key.namespace()).patch(key.name(), &params, &Patch::Apply(object))).await
     }
 
-    /// Server-side apply of the status of an object that exists. Otherwise as [`apply`](Self::apply).
+    /// Server-side apply of the status of an object that exists. Otherwise as
+    /// [`apply`](Self::apply).
     pub async fn apply_status<P: Serialize>(&self, key: &ObjectKey, force: bool, object: &P) -> Result<K, Error> {
         self.subresource("status").apply(key, force, object).await
     }
@@ -490,7 +494,8 @@ impl<K: Object + Resource> Objects<K> {
         Ok(PatchParams { force, ..self.client.patch_params() })
     }
 
-    /// Deletes an object. With finalizers or a grace period, it continues to exist with a deletion timestamp.
+    /// Deletes an object. With finalizers or a grace period, it continues to exist with a deletion
+    /// timestamp.
     pub async fn delete(&self, key: &ObjectKey, params: &DeleteParams) -> Result<Deleted<K>, Error> {
         let params = DeleteParams { dry_run: params.dry_run || self.client.dry_run, ..params.clone() };
         let api = self.live(key.namespace());
@@ -499,8 +504,8 @@ impl<K: Object + Resource> Objects<K> {
         }
         let Shared { writes, caches, .. } = self.shared();
         let (resource, caches) = (&*self.identity.resource, caches.of(&self.identity.resource));
-        // Before the request: a cache may see the deletion before the response arrives, and would no longer
-        // have the uid.
+        // Before the request: a cache may see the deletion before the response arrives, and would
+        // no longer have the uid.
         let before = SeenBefore::of(&caches, key);
         let response = api.delete(key.name(), &params).await?;
         self.shared().caches.hurry();
@@ -517,9 +522,9 @@ impl<K: Object + Resource> Objects<K> {
         Ok(response)
     }
 
-    /// Deletes all objects of a namespace that `list` selects, with one request: controller-runtime's
-    /// `DeleteAllOf`. The namespace is `None` for objects that are not in namespaces. Reads do not wait for
-    /// the deletions.
+    /// Deletes all objects of a namespace that `list` selects, with one request:
+    /// controller-runtime's `DeleteAllOf`. The namespace is `None` for objects that are not in
+    /// namespaces. Reads do not wait for the deletions.
     #[doc(alias = "delete_all_of")]
     pub async fn delete_collection(
         &self,
@@ -534,8 +539,8 @@ impl<K: Object + Resource> Objects<K> {
     }
 }
 
-/// A subresource of objects: what [`Objects::subresource`] returns. The body of `status` is the whole object.
-/// Other subresources have a kind of their own, such as `Scale`.
+/// A subresource of objects: what [`Objects::subresource`] returns. The body of `status` is the
+/// whole object. Other subresources have a kind of their own, such as `Scale`.
 #[derive(Debug)]
 pub struct ObjectsSubresource<'a, K: Resource> {
     objects: &'a Objects<K>,
@@ -553,9 +558,9 @@ impl<K: Object + Resource> ObjectsSubresource<'_, K> {
         Ok(api.subresource(self.name).get(key.name()).await?)
     }
 
-    /// Creates it: an `Eviction`, a `TokenRequest`, a `Binding`. Reads do not wait for what follows from it. As
-    /// any other write through this client, it shortens the [back-off](steersman_cache::Informer::shorten_backoff) of the
-    /// caches.
+    /// Creates it: an `Eviction`, a `TokenRequest`, a `Binding`. Reads do not wait for what follows
+    /// from it. As any other write through this client, it shortens the
+    /// [back-off](steersman_cache::Informer::shorten_backoff) of the caches.
     pub async fn create<B: Serialize, T: DeserializeOwned>(&self, key: &ObjectKey, body: &B) -> Result<T, Error> {
         let (api, params) = (self.objects.live(key.namespace()), self.client().post_params());
         let created = api.subresource(self.name).create(key.name(), &params, body).await?;
@@ -591,8 +596,8 @@ impl<K: Object + Resource> ObjectsSubresource<'_, K> {
     }
 }
 
-/// Returns `true` if the response to a write shows an object that the server has deleted: it has a deletion
-/// timestamp, no finalizers and no grace period.
+/// Returns `true` if the response to a write shows an object that the server has deleted: it has a
+/// deletion timestamp, no finalizers and no grace period.
 fn is_finished(meta: &ObjectMeta) -> bool {
     let held = meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
     meta.deletion_timestamp.is_some() && !held && meta.deletion_grace_period_seconds == Some(0)

@@ -6,8 +6,8 @@ use steersman_wire::LabelSelector;
 use crate::Error;
 use crate::read_your_writes::{ReadScope, Reader};
 
-/// Selects the cached objects that [`Objects::list`](crate::Objects::list) returns. If it has several
-/// conditions, an object has to satisfy all of them.
+/// Selects the cached objects that [`Objects::list`](crate::Objects::list) returns. If it has
+/// several conditions, an object has to satisfy all of them.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::Pod;
@@ -29,8 +29,8 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// All objects that the cache holds. If the kind is declared for some namespaces, the objects of all of
-    /// them.
+    /// All objects that the cache holds. If the kind is declared for some namespaces, the objects
+    /// of all of them.
     pub fn all() -> Self {
         Self::default()
     }

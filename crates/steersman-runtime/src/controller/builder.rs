@@ -81,14 +81,16 @@ impl<K: Object> ControllerBuilder<K> {
         }
     }
 
-    /// Its name in logs, metrics and errors; the kind in small letters unless said otherwise. Names are unique within a manager.
+    /// Its name in logs, metrics and errors; the kind in small letters unless said otherwise. Names
+    /// are unique within a manager.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Watches objects that belong to those of the controller's own kind: a change of one has its owner reconciled, also when it was
-    /// deleted while nobody looked. Its owner is the one that controls it, or [every one](Kind::every_owner) of the kind.
+    /// Watches objects that belong to those of the controller's own kind: a change of one has its
+    /// owner reconciled, also when it was deleted while nobody looked. Its owner is the one that
+    /// controls it, or [every one](Kind::every_owner) of the kind.
     ///
     /// Owners of a dynamic kind are in namespaces or not as discovery shows, which is asked before
     /// the controller starts, unless [`cluster_scoped`](Kind::cluster_scoped) was called.
@@ -99,8 +101,9 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both states, so that who is no longer
-    /// concerned hears of it. It may look into the cache of another kind: see [`Manager::declare`].
+    /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both
+    /// states, so that who is no longer concerned hears of it. It may look into the cache of
+    /// another kind: see [`Manager::declare`].
     pub fn watches<W, I>(mut self, kind: Kind<W>, map: impl Fn(&Cached<W>) -> I + Send + Sync + 'static) -> Self
     where
         W: Object,
@@ -111,32 +114,36 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Reconciles the keys that come from a channel: whatever happens outside of Kubernetes. The channel may end, and is closed when
-    /// the controller stops.
+    /// Reconciles the keys that come from a channel: whatever happens outside of Kubernetes. The
+    /// channel may end, and is closed when the controller stops.
     pub fn channel(mut self, keys: mpsc::Receiver<ObjectKey>) -> Self {
         self.sources.push(Box::new(Channel(Some(keys))));
         self
     }
 
-    /// Only changes that matter to `predicate`, from whichever source. Keys from channels are not asked about.
+    /// Only changes that matter to `predicate`, from whichever source. Keys from channels are not
+    /// asked about.
     pub fn predicate(mut self, predicate: impl Predicate) -> Self {
         self.predicates.push(Arc::new(predicate));
         self
     }
 
-    /// How many keys are reconciled at the same time: 1 unless said otherwise. Never twice the same key.
+    /// How many keys are reconciled at the same time: 1 unless said otherwise. Never twice the same
+    /// key.
     pub fn max_concurrent(mut self, workers: usize) -> Self {
         self.max_concurrent = workers.max(1);
         self
     }
 
-    /// How long a key waits after a failure: 5 ms doubled each time up to 1000 s unless said otherwise.
+    /// How long a key waits after a failure: 5 ms doubled each time up to 1000 s unless said
+    /// otherwise.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Ends a reconcile that takes longer, as a failure. Without it a reconcile may take as long as it likes.
+    /// Ends a reconcile that takes longer, as a failure. Without it a reconcile may take as long as
+    /// it likes.
     pub fn reconcile_timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
@@ -149,8 +156,9 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Puts a layer around every reconcile. The first is the outermost; all are inside tracing and outside the timeout and the guard
-    /// against panics (test `layers_are_in_this_order`). One that panics itself fails the reconcile likewise.
+    /// Puts a layer around every reconcile. The first is the outermost; all are inside tracing and
+    /// outside the timeout and the guard against panics (test `layers_are_in_this_order`). One that
+    /// panics itself fails the reconcile likewise.
     pub fn layer(mut self, layer: impl Layer<K>) -> Self {
         self.layers.push(Arc::new(layer));
         self

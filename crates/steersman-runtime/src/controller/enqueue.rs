@@ -75,7 +75,8 @@ pub(crate) enum OwnerMatch {
     All,
 }
 
-/// The keys of an object's owners of one kind. Owners are in the object's namespace, unless they are in none.
+/// The keys of an object's owners of one kind. Owners are in the object's namespace, unless they
+/// are in none.
 pub(crate) fn owners<K>(scope: OwnerScope, which: OwnerMatch) -> impl Fn(&Cached<K>) -> Vec<ObjectKey> {
     move |object| {
         let (meta, owner) = (object.meta(), scope.owner());
@@ -131,7 +132,8 @@ impl<K: Object> Enqueue<K> {
         keys.into_iter().for_each(|key| self.queue.add_with(key, options));
     }
 
-    /// Whom a state concerns. If the function panics, nobody; the other state of an update is asked about all the same.
+    /// Whom a state concerns. If the function panics, nobody; the other state of an update is asked
+    /// about all the same.
     fn keys(&self, map: &MapFn<K>, object: &Cached<K>) -> Vec<ObjectKey> {
         self.guarded("map function", object, || map(object)).unwrap_or_default()
     }

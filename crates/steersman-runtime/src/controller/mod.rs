@@ -30,16 +30,18 @@ pub(crate) use enqueue::OwnerMatch;
 /// A controller of a manager, to be asked and changed. Clones are the same controller.
 ///
 /// **What is promised** (the tests of these names are in `tests/controllers`).
-/// - A key is reconciled by one worker at a time, and once more when it changed meanwhile (contract 5,
-///   `a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost`,
+/// - A key is reconciled by one worker at a time, and once more when it changed meanwhile (contract
+///   5, `a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost`,
 ///   `parallel_workers_never_have_the_same_key_and_lose_no_change`).
-/// - A failure is tried again after a time that grows by the key, until it succeeds (`an_error_backs_off_per_key`); a
-///   [terminal](ReconcileError::terminal) one when something changes (`a_terminal_error_is_not_retried`); a panic is a failure
+/// - A failure is tried again after a time that grows by the key, until it succeeds
+///   (`an_error_backs_off_per_key`); a [terminal](ReconcileError::terminal) one when something
+///   changes (`a_terminal_error_is_not_retried`); a panic is a failure
 ///   (`a_panic_is_the_error_of_its_reconcile_only`).
 /// - What changes comes before what was there from the start and before resyncs
 ///   (`live_changes_come_before_the_initial_list`).
-/// - A predicate or filter that panics lets the change through, and a map function that panics about one state of an object is asked
-///   about the other (`a_predicate_or_filter_that_panics_lets_the_event_through`,
+/// - A predicate or filter that panics lets the change through, and a map function that panics
+///   about one state of an object is asked about the other
+///   (`a_predicate_or_filter_that_panics_lets_the_event_through`,
 ///   `a_map_function_that_panics_about_one_state_tells_of_the_other`).
 #[derive(Clone)]
 pub struct Controller {
@@ -80,8 +82,9 @@ pub struct ControllerMetrics {
     pub active: usize,
     /// How many keys wait for a worker.
     pub queued: usize,
-    /// How often a predicate, a filter or a map function panicked. A change that a predicate or filter panicked about counts as one that
-    /// matters; a map function is asked about the old and the new state apart.
+    /// How often a predicate, a filter or a map function panicked. A change that a predicate or
+    /// filter panicked about counts as one that matters; a map function is asked about the old and
+    /// the new state apart.
     pub source_panics_total: u64,
 }
 
@@ -97,7 +100,8 @@ impl Controller {
         &self.shared.name
     }
 
-    /// How often a key has failed since it last succeeded. A request to be [requeued](crate::Action::requeue_after) is a success.
+    /// How often a key has failed since it last succeeded. A request to be
+    /// [requeued](crate::Action::requeue_after) is a success.
     pub fn failures(&self, key: &ObjectKey) -> u32 {
         self.shared.failing().get(key).map_or(0, |failing| failing.times)
     }
@@ -123,8 +127,9 @@ impl Controller {
         }
     }
 
-    /// Adds a watch, also while the manager runs, and then the kind's cache is started if it is new. The handle takes the watch away
-    /// again. The cache stays, for others may read it, until it is [undeclared](crate::Manager::undeclare).
+    /// Adds a watch, also while the manager runs, and then the kind's cache is started if it is
+    /// new. The handle takes the watch away again. The cache stays, for others may read it, until
+    /// it is [undeclared](crate::Manager::undeclare).
     pub fn watch<W, I>(
         &self,
         kind: Kind<W>,

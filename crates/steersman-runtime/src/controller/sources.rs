@@ -30,7 +30,8 @@ pub(crate) trait WatchSource: Send + Sync {
     fn waiting(&self) -> Vec<ReflectorStatus>;
 }
 
-/// The sources that put keys into a queue. When this is dropped, they do not any more, and the queue takes none.
+/// The sources that put keys into a queue. When this is dropped, they do not any more, and the
+/// queue takes none.
 pub(crate) struct Attached {
     pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) handles: Vec<HandlerHandle>,

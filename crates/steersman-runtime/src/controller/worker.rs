@@ -69,8 +69,8 @@ impl<K: Object> Run<K> {
         Ok(result?)
     }
 
-    /// Runs the workers while this replica leads. The queue fills all the time, so that a new leader
-    /// begins at once.
+    /// Runs the workers while this replica leads. The queue fills all the time, so that a new
+    /// leader begins at once.
     async fn work_in_terms(
         &self,
         stop: &StopSignal,
@@ -160,8 +160,8 @@ impl<K: Object> Run<K> {
         Ok(())
     }
 
-    /// Starts the workers. If `wake` is set, waiting workers end when `stop` shows it; otherwise when
-    /// the queue is shut down.
+    /// Starts the workers. If `wake` is set, waiting workers end when `stop` shows it; otherwise
+    /// when the queue is shut down.
     fn start_workers(&self, stop: &StopSignal, wake: bool) -> JoinSet<()> {
         let context = Context::new(
             self.shared.name.clone(),
@@ -189,8 +189,9 @@ impl<K: Object> Run<K> {
 /// The time between two log lines about a handler that is waited for.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// Waits until a handler has put everything that was there from the start into the queue, or never will. If the manager has a limit
-/// for its caches, the wait ends after it, though not before the first reminder.
+/// Waits until a handler has put everything that was there from the start into the queue, or never
+/// will. If the manager has a limit for its caches, the wait ends after it, though not before the
+/// first reminder.
 async fn told(handle: &HandlerHandle, limit: Option<Duration>, controller: &str) -> Result<(), Error> {
     let started = Instant::now();
     loop {
@@ -227,7 +228,8 @@ impl Drop for Active<'_> {
 }
 
 impl<K: Object> Worker<K> {
-    /// Reconciles key after key. What runs when the word to stop comes is finished; what waits is left for the next start.
+    /// Reconciles key after key. What runs when the word to stop comes is finished; what waits is
+    /// left for the next start.
     async fn work(self) {
         while let Some(item) = self.next().await {
             if self.stop.is_stopped() || self.shared.ending.load(Ordering::Acquire) {

@@ -263,8 +263,8 @@ impl Election {
         }
     }
 
-    /// Takes in a failed request. A conflict is followed by a read at once, other errors by one after
-    /// the retry period. `jitter` is between 0 and 1 and spreads the replicas that contend.
+    /// Takes in a failed request. A conflict is followed by a read at once, other errors by one
+    /// after the retry period. `jitter` is between 0 and 1 and spreads the replicas that contend.
     pub(super) fn failed(&mut self, conflict: bool, now: Duration, jitter: f64) {
         let was_read = self.read_first;
         self.read_first = true;

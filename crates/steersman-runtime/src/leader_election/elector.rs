@@ -25,7 +25,8 @@ pub(crate) struct Elector {
     watched: Api<Lease>,
     world: World,
     leadership: Leadership,
-    /// The last state of the Lease: a write keeps what the election does not know, labels for example.
+    /// The last state of the Lease: a write keeps what the election does not know, labels for
+    /// example.
     lease: Option<Lease>,
 }
 

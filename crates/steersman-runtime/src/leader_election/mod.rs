@@ -31,16 +31,16 @@ pub(crate) use elector::{Elector, Ended};
 ///
 /// The Lease has this name and lies in the namespace of the client, which in a Pod is that of its
 /// service account. The leader renews it every two seconds. A standby watches it, keeps its caches
-/// up to date, and takes over when the leader releases it or has not renewed it for 15 s. Only local
-/// clocks count: the clocks of replicas may differ.
+/// up to date, and takes over when the leader releases it or has not renewed it for 15 s. Only
+/// local clocks count: the clocks of replicas may differ.
 ///
-/// **What is promised** (contract 12). No write of an elected controller leaves the manager's client
-/// later than the renew deadline after the last successful renewal was sent. Such a write fails with
-/// [`Error::NotLeader`]. A request that is under way is cancelled at 0.8 times the lease duration
-/// after that renewal was sent, before another replica may lead.
+/// **What is promised** (contract 12). No write of an elected controller leaves the manager's
+/// client later than the renew deadline after the last successful renewal was sent. Such a write
+/// fails with [`Error::NotLeader`]. A request that is under way is cancelled at 0.8 times the lease
+/// duration after that renewal was sent, before another replica may lead.
 ///
-/// The promise is about leaving the client. A request that the kernel or the network already has can
-/// still reach the server after another replica leads. So:
+/// The promise is about leaving the client. A request that the kernel or the network already has
+/// can still reach the server after another replica leads. So:
 /// - An update carries the resourceVersion it is based on, and is refused if the new leader has
 ///   changed the object.
 /// - Children have names that follow from their owner, so that a late create is refused with 409.
@@ -76,8 +76,8 @@ impl LeaderElection {
         self
     }
 
-    /// The name of this replica in the Lease. It must differ between replicas and between two starts
-    /// of the same one. Default: the host name and random digits.
+    /// The name of this replica in the Lease. It must differ between replicas and between two
+    /// starts of the same one. Default: the host name and random digits.
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
         self
@@ -95,8 +95,8 @@ impl LeaderElection {
         self
     }
 
-    /// Goes on as a standby after the leadership is lost: elected controllers stop, caches stay, and
-    /// the replica contends again. Default: the manager stops with [`Error::LeadershipLost`].
+    /// Goes on as a standby after the leadership is lost: elected controllers stop, caches stay,
+    /// and the replica contends again. Default: the manager stops with [`Error::LeadershipLost`].
     pub fn step_down(mut self) -> Self {
         self.step_down = true;
         self

@@ -31,7 +31,8 @@ pub use signals::shutdown_signal;
 pub(crate) use running::Launch;
 pub(crate) use waiting::wait_with_reminders;
 
-/// Runs controllers, which share its client and one cache for each kind. Clones are the same manager.
+/// Runs controllers, which share its client and one cache for each kind. Clones are the same
+/// manager.
 ///
 /// **What is promised** (the tests of these names are in `tests/manager`).
 /// - [Servers](Self::add_server) start first and run while caches wait
@@ -161,23 +162,23 @@ impl ManagerBuilder {
         self
     }
 
-    /// How long a read from the cache waits for what this manager's client wrote before: 10 s unless said otherwise; `None` for not at
-    /// all.
+    /// How long a read from the cache waits for what this manager's client wrote before: 10 s
+    /// unless said otherwise; `None` for not at all.
     pub fn read_your_writes(mut self, limit: Option<Duration>) -> Self {
         self.read_your_writes = limit;
         self
     }
 
     /// Lets one replica of the program act at a time: controllers run on the replica that holds the
-    /// Lease, unless they [need no leader](ControllerBuilder::on_every_replica). Durations that allow
-    /// two leaders are an error.
+    /// Lease, unless they [need no leader](ControllerBuilder::on_every_replica). Durations that
+    /// allow two leaders are an error.
     pub fn leader_election(mut self, election: LeaderElection) -> Result<Self, Error> {
         self.election = Some(election.prepare(&self.client)?);
         Ok(self)
     }
 
-    /// The clocks and the randomness of the manager, its client and its caches. Default: those of the
-    /// client.
+    /// The clocks and the randomness of the manager, its client and its caches. Default: those of
+    /// the client.
     pub fn world(mut self, world: World) -> Self {
         self.client = self.client.with_world(world);
         self
@@ -279,12 +280,14 @@ impl Manager {
         ControllerBuilder::new(self, primary)
     }
 
-    /// Declares that objects of a kind are to be kept, so that the client can read them: with the indexes and the choice of objects
-    /// that the kind has. Controllers declare what they watch themselves; what is said here is for all of them (see [`Kind`]). While
-    /// the manager runs, the cache is started at once, and is filled a little later.
+    /// Declares that objects of a kind are to be kept, so that the client can read them: with the
+    /// indexes and the choice of objects that the kind has. Controllers declare what they watch
+    /// themselves; what is said here is for all of them (see [`Kind`]). While the manager runs, the
+    /// cache is started at once, and is filled a little later.
     ///
-    /// It gives the raw lister of that cache, for functions that cannot wait: which objects a change of another kind concerns, for
-    /// instance, found by an index (test `a_map_function_looks_into_a_cache`).
+    /// It gives the raw lister of that cache, for functions that cannot wait: which objects a
+    /// change of another kind concerns, for instance, found by an index (test
+    /// `a_map_function_looks_into_a_cache`).
     ///
     /// ```no_run
     /// # use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -308,8 +311,8 @@ impl Manager {
     /// # }
     /// ```
     ///
-    /// What is not in that cache yet when the function looks comes later, and is then reconciled as the new object that it is. What the
-    /// client has just written may not show in it.
+    /// What is not in that cache yet when the function looks comes later, and is then reconciled as
+    /// the new object that it is. What the client has just written may not show in it.
     pub fn declare<K: Object>(&self, mut kind: Kind<K>) -> Result<Lister<K>, Error> {
         Ok(self.declare_for(&mut kind, User::Manager)?.0.informer.lister())
     }
@@ -324,13 +327,14 @@ impl Manager {
         self.with_caches(|caches| caches.declare(kind, user))?.finish()
     }
 
-    /// Stops and forgets the cache of a kind that no controller watches any more, such as one whose last
-    /// [run-time watch](crate::Controller::watch) was removed. Reading the kind is then an error, as it was before; declaring or
-    /// watching it again begins with a new cache. Only the kind itself counts: not its indexes, nor which objects it chooses. Listers
-    /// of the old cache show what was in it at the end.
+    /// Stops and forgets the cache of a kind that no controller watches any more, such as one whose
+    /// last [run-time watch](crate::Controller::watch) was removed. Reading the kind is then an
+    /// error, as it was before; declaring or watching it again begins with a new cache. Only the
+    /// kind itself counts: not its indexes, nor which objects it chooses. Listers of the old cache
+    /// show what was in it at the end.
     ///
-    /// It waits until the cache has stopped, for the grace period of the manager and 30 s at most: a
-    /// function of an index or a transform that never returns is [`Error::NotStopped`]. The cache
+    /// It waits until the cache has stopped, for the grace period of the manager and 30 s at most:
+    /// a function of an index or a transform that never returns is [`Error::NotStopped`]. The cache
     /// is forgotten in either case.
     pub async fn undeclare<K: Object>(&self, kind: Kind<K>) -> Result<(), Error> {
         let informer = self.inner.caches.remove::<K>(&kind.identity)?;
@@ -362,8 +366,8 @@ impl Manager {
     }
 
     /// Adds a runnable. It starts when all caches have synced, except those of kinds that the
-    /// server does not serve, and stops after the controllers. [`StopSignal`] shows when. It may end
-    /// before without an error. While the manager runs, it starts at once.
+    /// server does not serve, and stops after the controllers. [`StopSignal`] shows when. It may
+    /// end before without an error. While the manager runs, it starts at once.
     pub fn add<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
     where
         F: FnOnce(StopSignal) -> R + Send + 'static,
@@ -396,8 +400,8 @@ impl Manager {
     }
 
     /// Adds a runnable that runs only while this replica leads. It starts with each term of
-    /// leadership and has to end when its [`StopSignal`] shows that the term is over. Without leader
-    /// election it runs as one of [`add`](Self::add).
+    /// leadership and has to end when its [`StopSignal`] shows that the term is over. Without
+    /// leader election it runs as one of [`add`](Self::add).
     pub fn add_elected<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
     where
         F: Fn(StopSignal) -> R + Send + Sync + 'static,

@@ -65,7 +65,8 @@ impl Running {
         self.runnables.values().any(|(other, ..)| *other == group)
     }
 
-    /// Waits for a runnable to end; for ever if there is none. An error names the runnable that failed.
+    /// Waits for a runnable to end; for ever if there is none. An error names the runnable that
+    /// failed.
     pub(super) async fn ended(&mut self) -> Result<(), Error> {
         let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
         let (id, problem) = match ended {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures::{Stream, StreamExt, stream};
 use tokio::time::Instant;
 
-/// Signals that arrive within this time of the first belong to the same request: `timeout` signals the process and then
-/// its process group, and a terminal signals every process of a pipeline.
+/// Signals that arrive within this time of the first belong to the same request: `timeout` signals
+/// the process and then its process group, and a terminal signals every process of a pipeline.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Ends when the process is asked to stop: `SIGTERM`, or Ctrl-C. A second time, the process logs it and exits at once, with
-/// code 1. A signal within a second of the first is not a second request.
+/// Ends when the process is asked to stop: `SIGTERM`, or Ctrl-C. A second time, the process logs it
+/// and exits at once, with code 1. A signal within a second of the first is not a second request.
 ///
 /// Tests: `a_signal_stops_the_manager_in_order`, `a_second_signal_ends_the_process_at_once`,
 /// `signals_within_a_second_are_one_request`.

@@ -31,22 +31,27 @@ const SETTLED_BY_A_LIST: usize = 8;
 /// How many times a read looks at a cache while others may settle suspects.
 const UNLOCKED_LOOKS: usize = 2;
 
-/// The last write of each object, and its deletion, by resource, as long as a cache may show something older.
+/// The last write of each object, and its deletion, by resource, as long as a cache may show
+/// something older.
 ///
-/// **What a read costs.** Each cache has two sets of objects. It has not shown the *awaited* ones yet: a read waits for those
-/// that it covers. Of the *suspects* it may show a state that must not be seen any more: a read looks up in that set what it
-/// has found. So a list pays for writes that the cache has not shown and for its own result, and not for what was deleted.
-/// A cache without selectors that has caught up has no suspects (test `a_list_does_not_pay_for_finalizations_that_the_cache_has_shown`).
+/// **What a read costs.** Each cache has two sets of objects. It has not shown the *awaited* ones
+/// yet: a read waits for those that it covers. Of the *suspects* it may show a state that must not
+/// be seen any more: a read looks up in that set what it has found. So a list pays for writes that
+/// the cache has not shown and for its own result, and not for what was deleted. A cache without
+/// selectors that has caught up has no suspects (test
+/// `a_list_does_not_pay_for_finalizations_that_the_cache_has_shown`).
 ///
-/// **When a deletion is settled.** The server does not tell the version of a deletion. A cache without selectors has passed
-/// it if it has once been at a time when the object existed, and does not show it now. From a cache that selects, an object
-/// can also be absent because others took it out of the selection, and it can come back before it is deleted. There, and
-/// where the object was never seen, the deletion stays *unproven*.
+/// **When a deletion is settled.** The server does not tell the version of a deletion. A cache
+/// without selectors has passed it if it has once been at a time when the object existed, and does
+/// not show it now. From a cache that selects, an object can also be absent because others took it
+/// out of the selection, and it can come back before it is deleted. There, and where the object was
+/// never seen, the deletion stays *unproven*.
 ///
-/// **Memory** is bounded, for each resource. At most these are remembered: twice the states that a cache has not reached or
-/// still shows although they are deleted, twice 1,024 unproven deletions, and 256 (tests
-/// `what_all_caches_have_seen_is_forgotten`, `a_list_does_not_pay_for_deletions_from_a_cache_that_selects`). An unproven
-/// deletion is forgotten after 300 s, or when 1,024 later ones are.
+/// **Memory** is bounded, for each resource. At most these are remembered: twice the states that a
+/// cache has not reached or still shows although they are deleted, twice 1,024 unproven deletions,
+/// and 256 (tests `what_all_caches_have_seen_is_forgotten`,
+/// `a_list_does_not_pay_for_deletions_from_a_cache_that_selects`). An unproven deletion is
+/// forgotten after 300 s, or when 1,024 later ones are.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     /// Anything was ever written.
@@ -186,8 +191,8 @@ impl Writes {
         remembered.sweep_if_due();
     }
 
-    /// An object has been deleted: the one with the uid and the version in the answer, as far as the answer has them, and
-    /// those that the caches showed before the request was sent.
+    /// An object has been deleted: the one with the uid and the version in the answer, as far as
+    /// the answer has them, and those that the caches showed before the request was sent.
     pub(crate) fn deleted(
         &self,
         caches: &[Arc<CacheEntry>],
@@ -240,8 +245,8 @@ impl Writes {
         Pending { awaited, below }
     }
 
-    /// The first object that the cache has to show and does not, and what it lacks. A later write does as well, but is not
-    /// waited for.
+    /// The first object that the cache has to show and does not, and what it lacks. A later write
+    /// does as well, but is not waited for.
     pub(crate) fn missing(&self, pending: &Pending, entry: &CacheEntry) -> Option<(ObjectKey, String)> {
         if pending.awaited.is_empty() {
             return None;
@@ -250,18 +255,21 @@ impl Writes {
         let mut by_resource = self.by_resource();
         let remembered = by_resource.get_mut(&entry.identity.resource)?;
         pending.awaited.iter().find_map(|(key, written)| {
-            // Shown; or deleted or taken out of the selection by now, and then what the read finds is checked.
+            // Shown; or deleted or taken out of the selection by now, and then what the read finds
+            // is checked.
             remembered.review(key, entry, &reached)?;
             let is_missing = !written.is_seen(entry.lookup().meta(key).as_ref(), &reached);
             is_missing.then(|| (key.clone(), format!("version {}", written.version)))
         })
     }
 
-    /// Looks at a cache, and returns what was found with the first object in it that must not be seen any more.
+    /// Looks at a cache, and returns what was found with the first object in it that must not be
+    /// seen any more.
     ///
-    /// Between the look and the check the cache may apply a deletion, and another read may then settle it. The check no
-    /// longer knows of it, although the look still found the object. So the look is repeated if a suspect was settled since
-    /// it began, and from the third time on nothing is settled until the check is done.
+    /// Between the look and the check the cache may apply a deletion, and another read may then
+    /// settle it. The check no longer knows of it, although the look still found the object. So the
+    /// look is repeated if a suspect was settled since it began, and from the third time on nothing
+    /// is settled until the check is done.
     pub(crate) fn look<K, T>(
         &self,
         pending: &Pending,
@@ -371,7 +379,8 @@ impl Remembered {
         wanted.written.clone().filter(|_| standing.awaited)
     }
 
-    /// Looks at some suspects again, so that a cache that has caught up soon has none. A cache that selects would keep them.
+    /// Looks at some suspects again, so that a cache that has caught up soon has none. A cache that
+    /// selects would keep them.
     fn settle_some(&mut self, entry: &CacheEntry) -> usize {
         let open = self.caches.get(&entry.number).filter(|_| entry.is_unselective());
         let suspects = open.into_iter().flat_map(|open| &open.suspects).take(SETTLED_BY_A_LIST);
@@ -407,7 +416,8 @@ impl Remembered {
     }
 
     fn deleted(&mut self, key: &ObjectKey, told: Option<&str>, version: Option<&str>, before: &SeenBefore) {
-        // An object that a cache showed before, and that is another one, was deleted before this one came.
+        // An object that a cache showed before, and that is another one, was deleted before this
+        // one came.
         let uids: BTreeSet<&str> = before.uids().chain(told).collect();
         if uids.is_empty() {
             return;
@@ -468,7 +478,8 @@ impl Remembered {
     }
 }
 
-/// Whether a version is at least the one that is wanted. Versions that do not compare are not waited for: there is no way to know.
+/// Whether a version is at least the one that is wanted. Versions that do not compare are not
+/// waited for: there is no way to know.
 fn has_reached(version: &str, wanted: &str) -> bool {
     compare_resource_version(version, wanted).map_or(!version.is_empty(), std::cmp::Ordering::is_ge)
 }

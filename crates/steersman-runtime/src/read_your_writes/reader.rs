@@ -16,8 +16,9 @@ const SYNC_LIMIT: Duration = Duration::from_secs(10);
 /// How often a read is done again because something older came in between.
 const READS_MAX: usize = 16;
 
-/// Reads the cache of one kind with the promise of [`CachedClient`](crate::CachedClient): it is ready to be asked, and a read for which
-/// nothing is pending costs little more than the look itself.
+/// Reads the cache of one kind with the promise of [`CachedClient`](crate::CachedClient): it is
+/// ready to be asked, and a read for which nothing is pending costs little more than the look
+/// itself.
 pub(crate) struct Reader<K> {
     informer: Informer<K>,
     lister: Lister<K>,
@@ -81,7 +82,8 @@ impl<K: Object> Reader<K> {
             let (found, outdated) = self.writes.look(&pending, &self.entry, || look(&self.lister), &objects);
             let Some(outdated) = outdated else { return Ok(found) };
             if outdated.is_shown(&self.entry) {
-                // Each of these rounds ends with one object less that must not be seen, or with the time that is left.
+                // Each of these rounds ends with one object less that must not be seen, or with the
+                // time that is left.
                 if !self.lister.wait_until(left(), || !outdated.is_shown(&self.entry)).await {
                     return Err(self.late(&outdated.key, outdated.wanted(), started.elapsed()).await);
                 }
@@ -95,7 +97,8 @@ impl<K: Object> Reader<K> {
         }
     }
 
-    /// Why a wait has ended without what was waited for: the informer has ended, or the time is over.
+    /// Why a wait has ended without what was waited for: the informer has ended, or the time is
+    /// over.
     async fn late(&self, key: &ObjectKey, wanted: String, waited: Duration) -> Error {
         if self.informer.is_stopped() {
             let stopped = || steersman_cache::Error::Stopped { kind: self.entry.identity.kind.clone() };

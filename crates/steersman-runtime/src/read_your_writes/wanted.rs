@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use super::{Write, has_reached};
 use crate::caches::{CacheEntry, Selected, selected_values};
 
-/// The last write of an object, and the deletions of objects of its name. Caches go by their numbers.
+/// The last write of an object, and the deletions of objects of its name. Caches go by their
+/// numbers.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) written: Option<Arc<Written>>,
@@ -55,8 +56,8 @@ struct OpenIn {
     is_shown: bool,
 }
 
-/// The last writes of an object that a cache has not shown: their numbers and versions. A read that began between two of them
-/// has to show the first, and does not wait for the second.
+/// The last writes of an object that a cache has not shown: their numbers and versions. A read that
+/// began between two of them has to show the first, and does not wait for the second.
 #[derive(Debug, Default)]
 struct History {
     writes: VecDeque<(u64, String)>,
@@ -125,7 +126,8 @@ impl Written {
         entry.selects(key, self.labels.as_ref(), |field| self.fields.get(field).map(String::as_str))
     }
 
-    /// Whether a cache that has reached a version, and then has this state of the object, has shown this state or a later one.
+    /// Whether a cache that has reached a version, and then has this state of the object, has shown
+    /// this state or a later one.
     pub(super) fn is_seen(&self, cached: Option<&Metadata>, reached: &str) -> bool {
         has_reached(reached, &self.version)
             || cached.is_some_and(|cached| has_reached(cached.resource_version(), &self.version))
@@ -144,7 +146,8 @@ impl History {
         self.writes.push_back((number, version.to_owned()));
     }
 
-    /// The version of the last write with a number below `below`, or a later one if that is forgotten.
+    /// The version of the last write with a number below `below`, or a later one if that is
+    /// forgotten.
     fn required(&self, below: u64) -> Option<&str> {
         let last = self.writes.iter().rfind(|(number, _)| *number < below);
         let (_, version) = last.or_else(|| self.writes.front().filter(|_| self.is_cut))?;
@@ -197,7 +200,8 @@ impl Deletion {
         open.is_shown = cached.is_some_and(|cached| cached.uid() == self.uid);
         let has_reached = self.known_at.as_ref().is_some_and(|version| has_reached(reached, version));
         open.has_been_there |= open.is_shown || has_reached;
-        // The states in a cache are in order. Without a selector, an object leaves it only by its deletion.
+        // The states in a cache are in order. Without a selector, an object leaves it only by its
+        // deletion.
         if open.has_been_there && !open.is_shown && entry.is_unselective() {
             self.open.swap_remove(index);
         }
@@ -251,8 +255,8 @@ impl Wanted {
         self.written.is_none() && self.deletions.is_empty()
     }
 
-    /// Looks at a cache that has reached this version, or a later one by now. What it has once shown is remembered: it does not go
-    /// back behind it.
+    /// Looks at a cache that has reached this version, or a later one by now. What it has once
+    /// shown is remembered: it does not go back behind it.
     pub(super) fn review(&mut self, key: &ObjectKey, reached: &str, entry: &CacheEntry) {
         let cached = entry.lookup().meta(key);
         let cached = cached.as_ref();
@@ -305,7 +309,8 @@ mod tests {
         for number in 8..14 {
             history.push(number, &format!("version {number}"));
         }
-        // One more than is kept: a read that began before waits for a later write rather than for none.
+        // One more than is kept: a read that began before waits for a later write rather than for
+        // none.
         assert_eq!(history.writes.len(), History::MAX);
         assert_eq!(required(&history, 4), Some("version 5".to_owned()));
         assert_eq!(required(&history, 8), Some("version 7".to_owned()));
