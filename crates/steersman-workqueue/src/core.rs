@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::delays::{Delays, Entry};
 use crate::metrics::{Metrics, Unfinished};
+use crate::payload::Payload;
 use crate::processing::{PlaceId, Processing};
 use crate::rate_limiter::{RateLimiter, controller_runtime_default};
-use crate::slots::{List, Pending, SlotId, Slots};
+use crate::slots::{List, Pending, Slot, SlotId, Slots};
 
 /// How a key is added. The default is: now, with priority 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +82,14 @@ impl Ticket {
     }
 }
 
+/// A key that is handed out.
+pub(crate) struct Taken<T, P> {
+    pub(crate) ticket: Ticket,
+    pub(crate) key: T,
+    pub(crate) payload: P,
+    pub(crate) waited: Duration,
+}
+
 /// The ready keys of one priority.
 struct Level {
     priority: i8,
@@ -118,8 +127,8 @@ struct Level {
 /// - Keys of one priority are handed out in the order in which they became ready. Delayed keys
 ///   become ready in the order of their times.
 /// - The queue keeps nothing of a key that is finished and was not added again.
-pub struct Core<T> {
-    slots: Slots<T>,
+pub struct Core<T, P: Payload = ()> {
+    slots: Slots<T, P>,
     /// Highest priority first. A level that was used once stays; there are at most 256.
     levels: Vec<Level>,
     ready: usize,
@@ -134,11 +143,13 @@ pub struct Core<T> {
     /// The worth of one point of priority, in nanoseconds.
     ageing: i64,
     shut_down: bool,
+    /// Whether the time is used although neither delays, priorities nor metrics need it.
+    timed: bool,
     /// Times are nanoseconds since this.
     origin: Option<Instant>,
 }
 
-impl<T> std::fmt::Debug for Core<T> {
+impl<T, P: Payload> std::fmt::Debug for Core<T, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Core")
             .field("ready", &self.ready)
@@ -169,6 +180,13 @@ impl<T: Hash + Eq + Clone> Core<T> {
 
     /// Creates an empty queue with the given rate limiter.
     pub fn with_rate_limiter(limiter: impl RateLimiter<T> + 'static) -> Self {
+        Self::with_payloads(limiter)
+    }
+}
+
+impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
+    /// Creates an empty queue whose keys carry payloads, with the given rate limiter.
+    pub fn with_payloads(limiter: impl RateLimiter<T> + 'static) -> Self {
         Self {
             slots: Slots::new(),
             levels: vec![Level { priority: 0, list: List::new() }],
@@ -179,8 +197,9 @@ impl<T: Hash + Eq + Clone> Core<T> {
             due: Vec::new(),
             limiter: Box::new(limiter),
             metrics: None,
-            ageing: nanoseconds(Self::AGEING_DEFAULT),
+            ageing: nanoseconds(Core::<T>::AGEING_DEFAULT),
             shut_down: false,
+            timed: false,
             origin: None,
         }
     }
@@ -188,6 +207,12 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// Reports to `metrics` from now on.
     pub fn set_metrics(&mut self, metrics: impl Metrics + 'static) {
         self.metrics = Some(Box::new(metrics));
+    }
+
+    /// Uses the time from now on, also where nothing else [needs it](Self::needs_time), so that the
+    /// waiting times of keys are known.
+    pub fn set_timed(&mut self) {
+        self.timed = true;
     }
 
     /// Sets the worth of one point of priority. [`get`](Self::get) hands out the key with the
@@ -207,13 +232,26 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// caller need not read its clock. Operations with a delay, a rate limit or a priority always
     /// use it.
     pub fn needs_time(&self) -> bool {
-        self.levels.len() > 1 || self.metrics.is_some() || self.delays.len() > 0
+        self.timed || self.levels.len() > 1 || self.metrics.is_some() || self.delays.len() > 0
     }
 
     /// Adds `key`. After [`shut_down`](Self::shut_down) this does nothing.
     pub fn add(&mut self, key: T, options: AddOptions, now: Instant) {
+        self.add_slot(key, options, now);
+    }
+
+    /// Adds `key` with a payload, which is merged into that of the earlier adds of the key.
+    pub fn add_with_payload(&mut self, key: T, options: AddOptions, payload: P, now: Instant) {
+        if let Some((id, delay)) = self.add_slot(key, options, now) {
+            let until = delay.filter(|delay| !delay.is_zero()).and_then(|delay| now.checked_add(delay));
+            self.slots.get_mut(id).payload.merge(payload, now, until);
+        }
+    }
+
+    /// Adds `key`, and returns its slot and its delay.
+    fn add_slot(&mut self, key: T, options: AddOptions, now: Instant) -> Option<(SlotId, Option<Duration>)> {
         if self.shut_down {
-            return;
+            return None;
         }
         let delay = match options.delay {
             Delay::None => None,
@@ -222,6 +260,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
         };
         let id = self.slots.find_or_insert(key, |key| key);
         self.schedule(id, options.priority, delay, now);
+        Some((id, delay))
     }
 
     /// [`add`](Self::add) without options. `into_key` is called only if the queue does not hold
@@ -340,7 +379,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// Creates the first level with a priority. Until now the caller may not have read its clock,
     /// so all ready keys count as ready since `now`.
     fn use_priorities(&mut self, priority: i8, now: u64) {
-        if self.metrics.is_none() {
+        if self.metrics.is_none() && !self.timed {
             let ready = self.levels[0].list;
             self.slots.for_each(&ready, |slot| slot.time = now);
             for (id, _) in self.processing.iter() {
@@ -392,6 +431,11 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// Hands out the next key. A worker holds it until [`finish`](Self::finish) gets its ticket
     /// back.
     pub fn get(&mut self, now: Instant) -> Option<(Ticket, T)> {
+        self.take(now).map(|taken| (taken.ticket, taken.key))
+    }
+
+    /// [`get`](Self::get) with the payload of the key and its waiting time.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<Taken<T, P>> {
         self.advance(now);
         let id = self.first()?;
         // May panic, so it comes before any change.
@@ -402,9 +446,10 @@ impl<T: Hash + Eq + Clone> Core<T> {
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::No;
         slot.processing = true;
-        let (priority, waited) = (slot.priority, now.saturating_sub(slot.time));
-        self.notify(|metrics| metrics.queue_duration(Duration::from_nanos(waited)));
-        Some((Ticket { slot: id, place, priority }, key))
+        let (priority, waited) = (slot.priority, Duration::from_nanos(now.saturating_sub(slot.time)));
+        let payload = std::mem::take(&mut slot.payload);
+        self.notify(|metrics| metrics.queue_duration(waited));
+        Some(Taken { ticket: Ticket { slot: id, place, priority }, key, payload, waited })
     }
 
     /// The key that [`get`](Self::get) hands out next.
@@ -432,14 +477,21 @@ impl<T: Hash + Eq + Clone> Core<T> {
     /// If the ticket belongs to another queue, or the rate limiter panics. The key is finished
     /// before a panic of the rate limiter continues.
     pub fn finish(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
-        if let Err(panic) = self.try_finish(ticket, outcome, now) {
+        if let Err(panic) = self.try_finish(ticket, outcome, None, now) {
             resume_unwind(panic);
         }
     }
 
-    /// [`finish`](Self::finish), but returns a panic of the rate limiter as an error.
+    /// [`finish`](Self::finish), but returns a panic of the rate limiter as an error. If the key
+    /// comes back, it carries `payload`. Returns after which delay.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket can be given back once")]
-    pub(crate) fn try_finish(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> std::thread::Result<()> {
+    pub(crate) fn try_finish(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        payload: Option<P>,
+        now: Instant,
+    ) -> std::thread::Result<Option<Duration>> {
         let Ticket { slot: id, place, priority } = ticket;
         assert!(self.processing.is_at(place, id), "the ticket belongs to another queue");
         let (limiter, key) = (&mut self.limiter, self.slots.get(id).key());
@@ -457,6 +509,10 @@ impl<T: Hash + Eq + Clone> Core<T> {
         };
         if delay.is_some() && !self.shut_down {
             self.schedule(id, priority, delay, now);
+            if let Some(payload) = payload {
+                let until = delay.filter(|delay| !delay.is_zero()).and_then(|delay| now.checked_add(delay));
+                self.slots.get_mut(id).payload.merge(payload, now, until);
+            }
         }
         let started = self.processing.finish(place);
         let now = self.time(now);
@@ -471,7 +527,7 @@ impl<T: Hash + Eq + Clone> Core<T> {
             }
         }
         self.notify(|metrics| metrics.work_duration(Duration::from_nanos(now.saturating_sub(started))));
-        limited.map(drop)
+        limited.map(|_| delay)
     }
 
     /// Forgets the failures of `key`.
@@ -542,6 +598,29 @@ impl<T: Hash + Eq + Clone> Core<T> {
             unfinished.longest = unfinished.longest.max(worked);
         }
         unfinished
+    }
+
+    /// The keys that have waited longest for a worker, each with its waiting time: at most `limit`,
+    /// the longest first. Keys of one priority wait in order, so it looks at `limit` of each.
+    pub fn waiting(&self, limit: usize, now: Instant) -> Vec<(T, Duration)> {
+        let now = self.origin.map_or(0, |origin| as_nanoseconds(now.saturating_duration_since(origin)));
+        let mut waiting: Vec<_> =
+            self.levels.iter().flat_map(|level| self.slots.iter(&level.list).take(limit)).collect();
+        waiting.sort_by_key(|slot| slot.time);
+        waiting.truncate(limit);
+        let waited = |slot: &Slot<T, P>| Duration::from_nanos(now.saturating_sub(slot.time));
+        waiting.into_iter().map(|slot| (slot.key().clone(), waited(slot))).collect()
+    }
+
+    /// The delayed keys that become ready next, each with the time until then: at most `limit`, the
+    /// next first. Looks at every delayed key.
+    pub fn delays(&self, limit: usize, now: Instant) -> Vec<(T, Duration)> {
+        let now = self.origin.map_or(0, |origin| as_nanoseconds(now.saturating_duration_since(origin)));
+        let mut delayed: Vec<_> = self.slots.used().filter(|slot| slot.pending == Pending::Delayed).collect();
+        delayed.sort_by_key(|slot| slot.time);
+        delayed.truncate(limit);
+        let left = |slot: &Slot<T, P>| Duration::from_nanos(slot.time.saturating_sub(now));
+        delayed.into_iter().map(|slot| (slot.key().clone(), left(slot))).collect()
     }
 
     fn time(&mut self, now: Instant) -> u64 {

@@ -58,17 +58,17 @@ impl Delays {
     }
 
     /// Delays a slot that is not delayed, until `time`.
-    pub(crate) fn delay<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, id: SlotId, time: u64) {
+    pub(crate) fn delay<T: Hash + Eq, P: Default>(&mut self, slots: &mut Slots<T, P>, id: SlotId, time: u64) {
         self.current += 1;
         self.set(slots, id, time);
     }
 
     /// Gives a delayed slot an earlier time.
-    pub(crate) fn shorten<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, id: SlotId, time: u64) {
+    pub(crate) fn shorten<T: Hash + Eq, P: Default>(&mut self, slots: &mut Slots<T, P>, id: SlotId, time: u64) {
         self.set(slots, id, time);
     }
 
-    fn set<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, id: SlotId, time: u64) {
+    fn set<T: Hash + Eq, P: Default>(&mut self, slots: &mut Slots<T, P>, id: SlotId, time: u64) {
         let slot = slots.get_mut(id);
         slot.pending = Pending::Delayed;
         slot.time = time;
@@ -85,7 +85,7 @@ impl Delays {
         }
     }
 
-    fn forget_stale<T: Hash + Eq>(&mut self, slots: &Slots<T>) {
+    fn forget_stale<T: Hash + Eq, P: Default>(&mut self, slots: &Slots<T, P>) {
         self.near.retain(|entry| is_current(slots, entry));
         self.fresh.retain(|Reverse(entry)| is_current(slots, entry));
         self.far.retain(|_, entries| {
@@ -96,7 +96,7 @@ impl Delays {
     }
 
     /// Ends the delay of a slot before its time.
-    pub(crate) fn cancel<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, id: SlotId) {
+    pub(crate) fn cancel<T: Hash + Eq, P: Default>(&mut self, slots: &mut Slots<T, P>, id: SlotId) {
         slots.get_mut(id).pending = Pending::No;
         self.current -= 1;
         if self.current == 0 {
@@ -134,7 +134,7 @@ impl Delays {
     }
 
     /// The soonest time at which a key becomes ready.
-    pub(crate) fn next<T: Hash + Eq>(&mut self, slots: &Slots<T>) -> Option<u64> {
+    pub(crate) fn next<T: Hash + Eq, P: Default>(&mut self, slots: &Slots<T, P>) -> Option<u64> {
         loop {
             let first = self.first()?;
             // Without stale entries the slot, which may be anywhere in memory, need not be read.
@@ -158,7 +158,11 @@ impl Delays {
 
     /// Ends the delay of an entry that was taken. Returns the slot and the time since which it is
     /// ready, or `None` if the entry is stale.
-    pub(crate) fn end<T: Hash + Eq>(&mut self, slots: &mut Slots<T>, entry: Entry) -> Option<(SlotId, u64)> {
+    pub(crate) fn end<T: Hash + Eq, P: Default>(
+        &mut self,
+        slots: &mut Slots<T, P>,
+        entry: Entry,
+    ) -> Option<(SlotId, u64)> {
         if !is_current(slots, &entry) {
             return None;
         }
@@ -168,7 +172,7 @@ impl Delays {
     }
 }
 
-fn is_current<T: Hash + Eq>(slots: &Slots<T>, (_, sequence, id): &Entry) -> bool {
+fn is_current<T: Hash + Eq, P: Default>(slots: &Slots<T, P>, (_, sequence, id): &Entry) -> bool {
     slots.get_used(*id).is_some_and(|slot| slot.pending == Pending::Delayed && slot.delay == *sequence)
 }
 
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn times_that_were_changed_are_forgotten_before_they_are_many() {
-        let (mut delays, mut slots) = (Delays::new(), Slots::new());
+        let (mut delays, mut slots) = (Delays::new(), Slots::<&str, ()>::new());
         let id = slots.find_or_insert("a", |key| key);
         delays.delay(&mut slots, id, u64::MAX);
         for earlier in 1..100_000 {

@@ -6,8 +6,9 @@ use std::task::{Context, Poll};
 
 use tokio::task::coop::poll_proceed;
 
-use crate::core::Ticket;
+use crate::core::Taken;
 use crate::item::{Handle, Item};
+use crate::payload::Payload;
 use crate::queue::{State, WorkQueue, release};
 use crate::sync::time::{Sleep, sleep_until};
 use crate::waiters::WaiterId;
@@ -21,15 +22,15 @@ const BURST_MIN: u32 = 4;
 
 /// The future of [`WorkQueue::get`].
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Get<'q, T: Hash + Eq + Clone> {
-    queue: &'q WorkQueue<T>,
+pub struct Get<'q, T: Hash + Eq + Clone, P: Payload = ()> {
+    queue: &'q WorkQueue<T, P>,
     waiting: Waiting,
 }
 
 /// The future of [`WorkQueue::get_owned`].
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct GetOwned<T: Hash + Eq + Clone> {
-    queue: WorkQueue<T>,
+pub struct GetOwned<T: Hash + Eq + Clone, P: Payload = ()> {
+    queue: WorkQueue<T, P>,
     waiting: Waiting,
 }
 
@@ -45,11 +46,11 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn poll<T: Hash + Eq + Clone>(
+    fn poll<T: Hash + Eq + Clone, P: Payload>(
         &mut self,
-        queue: &WorkQueue<T>,
+        queue: &WorkQueue<T, P>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<(Ticket, T)>> {
+    ) -> Poll<Option<Taken<T, P>>> {
         let turn = std::task::ready!(poll_proceed(context));
         loop {
             let mut state = queue.lock();
@@ -58,7 +59,7 @@ impl Waiting {
                 let State { core, workers, .. } = &mut *state;
                 workers.look(id, time, || core.next_deadline());
             }
-            let taken = state.core.get(time);
+            let taken = state.core.take(time);
             if taken.is_some() || state.core.is_finished() {
                 turn.made_progress();
                 if let Some(id) = self.id.take() {
@@ -102,7 +103,7 @@ impl Waiting {
     }
 
     /// Stops waiting. A notification of this worker goes to another one.
-    fn cancel<T: Hash + Eq + Clone>(&mut self, queue: &WorkQueue<T>) {
+    fn cancel<T: Hash + Eq + Clone, P: Payload>(&mut self, queue: &WorkQueue<T, P>) {
         if let Some(id) = self.id.take() {
             let mut state = queue.lock();
             state.workers.leave(id);
@@ -111,57 +112,57 @@ impl Waiting {
     }
 }
 
-impl<'q, T: Hash + Eq + Clone> Get<'q, T> {
-    pub(crate) fn new(queue: &'q WorkQueue<T>) -> Self {
+impl<'q, T: Hash + Eq + Clone, P: Payload> Get<'q, T, P> {
+    pub(crate) fn new(queue: &'q WorkQueue<T, P>) -> Self {
         Self { queue, waiting: Waiting::default() }
     }
 }
 
-impl<T: Hash + Eq + Clone> GetOwned<T> {
-    pub(crate) fn new(queue: WorkQueue<T>) -> Self {
+impl<T: Hash + Eq + Clone, P: Payload> GetOwned<T, P> {
+    pub(crate) fn new(queue: WorkQueue<T, P>) -> Self {
         Self { queue, waiting: Waiting::default() }
     }
 }
 
-impl<'q, T: Hash + Eq + Clone> Future for Get<'q, T> {
-    type Output = Option<Item<'q, T>>;
+impl<'q, T: Hash + Eq + Clone, P: Payload> Future for Get<'q, T, P> {
+    type Output = Option<Item<'q, T, P>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { queue, waiting } = self.get_mut();
         let taken = std::task::ready!(waiting.poll(queue, context));
-        Poll::Ready(taken.map(|(ticket, key)| Item::new(Handle::Borrowed(queue), ticket, key)))
+        Poll::Ready(taken.map(|taken| Item::new(Handle::Borrowed(queue), taken)))
     }
 }
 
-impl<T: Hash + Eq + Clone + 'static> Future for GetOwned<T> {
-    type Output = Option<Item<'static, T>>;
+impl<T: Hash + Eq + Clone + 'static, P: Payload + 'static> Future for GetOwned<T, P> {
+    type Output = Option<Item<'static, T, P>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { queue, waiting } = self.get_mut();
         let taken = std::task::ready!(waiting.poll(queue, context));
-        Poll::Ready(taken.map(|(ticket, key)| Item::new(Handle::Owned(queue.clone()), ticket, key)))
+        Poll::Ready(taken.map(|taken| Item::new(Handle::Owned(queue.clone()), taken)))
     }
 }
 
-impl<T: Hash + Eq + Clone> Drop for Get<'_, T> {
+impl<T: Hash + Eq + Clone, P: Payload> Drop for Get<'_, T, P> {
     fn drop(&mut self) {
         self.waiting.cancel(self.queue);
     }
 }
 
-impl<T: Hash + Eq + Clone> Drop for GetOwned<T> {
+impl<T: Hash + Eq + Clone, P: Payload> Drop for GetOwned<T, P> {
     fn drop(&mut self) {
         self.waiting.cancel(&self.queue);
     }
 }
 
-impl<T: Hash + Eq + Clone> std::fmt::Debug for Get<'_, T> {
+impl<T: Hash + Eq + Clone, P: Payload> std::fmt::Debug for Get<'_, T, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Get").field("waiting", &self.waiting.id.is_some()).finish_non_exhaustive()
     }
 }
 
-impl<T: Hash + Eq + Clone> std::fmt::Debug for GetOwned<T> {
+impl<T: Hash + Eq + Clone, P: Payload> std::fmt::Debug for GetOwned<T, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GetOwned").field("waiting", &self.waiting.id.is_some()).finish_non_exhaustive()
     }

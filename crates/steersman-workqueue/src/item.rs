@@ -4,7 +4,8 @@ use std::hash::Hash;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::core::{Outcome, Ticket};
+use crate::core::{Outcome, Taken, Ticket};
+use crate::payload::Payload;
 use crate::queue::WorkQueue;
 
 /// A key that a worker holds until it reports an outcome. No other worker gets the key before.
@@ -12,22 +13,24 @@ use crate::queue::WorkQueue;
 /// An item that is dropped without an outcome counts as failed ([`retry`](Self::retry)); while the
 /// queue drains, as done.
 #[must_use = "a key that is dropped without an outcome is retried"]
-pub struct Item<'q, T: Hash + Eq + Clone> {
-    queue: Handle<'q, T>,
+pub struct Item<'q, T: Hash + Eq + Clone, P: Payload = ()> {
+    queue: Handle<'q, T, P>,
     key: T,
+    payload: P,
+    waited: Duration,
     /// `None` once the outcome is reported.
     ticket: Option<Ticket>,
 }
 
 /// The queue that gets the key back.
-pub(crate) enum Handle<'q, T: Hash + Eq + Clone> {
-    Borrowed(&'q WorkQueue<T>),
-    Owned(WorkQueue<T>),
+pub(crate) enum Handle<'q, T: Hash + Eq + Clone, P: Payload> {
+    Borrowed(&'q WorkQueue<T, P>),
+    Owned(WorkQueue<T, P>),
 }
 
-impl<'q, T: Hash + Eq + Clone> Item<'q, T> {
-    pub(crate) fn new(queue: Handle<'q, T>, ticket: Ticket, key: T) -> Self {
-        Self { queue, key, ticket: Some(ticket) }
+impl<'q, T: Hash + Eq + Clone, P: Payload> Item<'q, T, P> {
+    pub(crate) fn new(queue: Handle<'q, T, P>, Taken { ticket, key, payload, waited }: Taken<T, P>) -> Self {
+        Self { queue, key, payload, waited, ticket: Some(ticket) }
     }
 
     /// The key.
@@ -40,41 +43,57 @@ impl<'q, T: Hash + Eq + Clone> Item<'q, T> {
         self.ticket.as_ref().map_or(0, Ticket::priority)
     }
 
+    /// How long the key was ready before this worker got it. Zero if the queue does not use the
+    /// time: see [`Core::needs_time`](crate::Core::needs_time).
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// What the adds of this key carried. A second call returns an empty payload.
+    pub fn take_payload(&mut self) -> P {
+        std::mem::take(&mut self.payload)
+    }
+
     /// Finishes the key: the work succeeded, or a retry would not help. The queue forgets the
     /// failures of the key.
     pub fn done(mut self) {
-        self.finish(Outcome::Done);
+        self.finish(Outcome::Done, None);
     }
 
     /// Finishes the key as failed. It comes back when the rate limiter allows it.
     pub fn retry(mut self) {
-        self.finish(Outcome::Retry);
+        self.finish(Outcome::Retry, None);
     }
 
     /// Finishes the key as succeeded and adds it again after `delay`. The queue forgets the
     /// failures of the key.
     pub fn requeue_after(mut self, delay: Duration) {
-        self.finish(Outcome::RequeueAfter(delay));
+        self.finish(Outcome::RequeueAfter(delay), None);
     }
 
-    fn finish(&mut self, outcome: Outcome) {
-        if let Some(ticket) = self.ticket.take() {
-            let queue = match &self.queue {
-                Handle::Borrowed(queue) => queue,
-                Handle::Owned(queue) => queue,
-            };
-            queue.finish(ticket, outcome);
-        }
+    /// Finishes the key. If it comes back, it carries `payload`. Returns after which delay; `None`
+    /// for [`Outcome::Done`].
+    pub fn finish_with(mut self, outcome: Outcome, payload: P) -> Option<Duration> {
+        self.finish(outcome, Some(payload))
+    }
+
+    fn finish(&mut self, outcome: Outcome, payload: Option<P>) -> Option<Duration> {
+        let ticket = self.ticket.take()?;
+        let queue = match &self.queue {
+            Handle::Borrowed(queue) => queue,
+            Handle::Owned(queue) => queue,
+        };
+        queue.finish(ticket, outcome, payload)
     }
 }
 
-impl<T: Hash + Eq + Clone> Drop for Item<'_, T> {
+impl<T: Hash + Eq + Clone, P: Payload> Drop for Item<'_, T, P> {
     fn drop(&mut self) {
-        self.finish(Outcome::Retry);
+        self.finish(Outcome::Retry, None);
     }
 }
 
-impl<T: Hash + Eq + Clone> Deref for Item<'_, T> {
+impl<T: Hash + Eq + Clone, P: Payload> Deref for Item<'_, T, P> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -82,7 +101,7 @@ impl<T: Hash + Eq + Clone> Deref for Item<'_, T> {
     }
 }
 
-impl<T: Hash + Eq + Clone + std::fmt::Debug> std::fmt::Debug for Item<'_, T> {
+impl<T: Hash + Eq + Clone + std::fmt::Debug, P: Payload> std::fmt::Debug for Item<'_, T, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Item").field("key", &self.key).field("priority", &self.priority()).finish_non_exhaustive()
     }

@@ -52,6 +52,7 @@ pub mod metrics;
 #[cfg(steersman_loom)]
 #[doc(hidden)]
 pub mod model_time;
+mod payload;
 mod processing;
 mod queue;
 mod rate_limiter;
@@ -65,6 +66,7 @@ pub use error::Error;
 pub use get::{Get, GetOwned};
 pub use item::Item;
 pub use metrics::{Metrics, Unfinished};
+pub use payload::Payload;
 pub use queue::WorkQueue;
 pub use rate_limiter::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter, RateLimiter,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::core::{AddOptions, Core, Outcome, Ticket};
 use crate::get::{Get, GetOwned};
 use crate::metrics::{Metrics, Unfinished};
+use crate::payload::Payload;
 use crate::rate_limiter::RateLimiter;
 use crate::sync::time::now;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
@@ -27,18 +28,18 @@ use crate::waiters::{Waiters, Wake};
 ///   returns it, so the key stays in front (test `a_cancelled_get_leaves_its_key_in_front`).
 /// - An [`Item`](crate::Item) that is dropped without an outcome, because its worker panicked or
 ///   was cancelled, counts as failed and is retried.
-pub struct WorkQueue<T: Hash + Eq + Clone> {
-    shared: Arc<Shared<T>>,
+pub struct WorkQueue<T: Hash + Eq + Clone, P: Payload = ()> {
+    shared: Arc<Shared<T, P>>,
 }
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct Shared<T, P: Payload> {
+    state: Mutex<State<T, P>>,
     /// Passed to the core as the time while it does not need one.
     created: Instant,
 }
 
-pub(crate) struct State<T> {
-    pub(crate) core: Core<T>,
+pub(crate) struct State<T, P: Payload> {
+    pub(crate) core: Core<T, P>,
     /// Whether a key was added since a worker last began to wait: more may follow.
     pub(crate) adds_come: bool,
     /// How many keys were taken in a row without waiting.
@@ -49,13 +50,13 @@ pub(crate) struct State<T> {
     draining: bool,
 }
 
-impl<T: Hash + Eq + Clone> Clone for WorkQueue<T> {
+impl<T: Hash + Eq + Clone, P: Payload> Clone for WorkQueue<T, P> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<T: Hash + Eq + Clone> std::fmt::Debug for WorkQueue<T> {
+impl<T: Hash + Eq + Clone, P: Payload> std::fmt::Debug for WorkQueue<T, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("WorkQueue").field(&self.lock().core).finish()
     }
@@ -80,9 +81,11 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     pub fn with_rate_limiter(limiter: impl RateLimiter<T> + 'static) -> Self {
         Self::from_core(Core::with_rate_limiter(limiter))
     }
+}
 
+impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
     /// Creates a queue around a core that the caller has configured.
-    pub fn from_core(core: Core<T>) -> Self {
+    pub fn from_core(core: Core<T, P>) -> Self {
         let state = State {
             core,
             adds_come: false,
@@ -148,17 +151,41 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
         self.change(true, |core, now| core.add(key, options, now));
     }
 
+    /// Adds `key` with a payload, which is [merged](Payload::merge) into that of the earlier adds
+    /// of the key. [`Item::take_payload`](crate::Item::take_payload) returns it.
+    pub fn add_with_payload(&self, key: T, options: AddOptions, payload: P) {
+        self.change(true, |core, now| core.add_with_payload(key, options, payload, now));
+    }
+
+    /// The keys that have waited longest for a worker, each with its waiting time: at most `limit`.
+    /// See [`Core::waiting`].
+    pub fn waiting(&self, limit: usize) -> Vec<(T, Duration)> {
+        self.change(true, |core, now| {
+            core.advance(now);
+            core.waiting(limit, now)
+        })
+    }
+
+    /// The delayed keys that become ready next, each with the time until then: at most `limit`.
+    /// Looks at every delayed key.
+    pub fn delays(&self, limit: usize) -> Vec<(T, Duration)> {
+        self.change(true, |core, now| {
+            core.advance(now);
+            core.delays(limit, now)
+        })
+    }
+
     /// Waits for a key to work on. Returns `None` once the queue is shut down and will hand out no
     /// more keys: the worker can end.
     ///
     /// It takes part in tokio's cooperative scheduling, so other tasks run even if keys never run
     /// out.
-    pub fn get(&self) -> Get<'_, T> {
+    pub fn get(&self) -> Get<'_, T, P> {
         Get::new(self)
     }
 
     /// [`get`](Self::get) for an item that outlives this handle, for example in a task of its own.
-    pub fn get_owned(&self) -> GetOwned<T> {
+    pub fn get_owned(&self) -> GetOwned<T, P> {
         GetOwned::new(self.clone())
     }
 
@@ -215,9 +242,10 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     /// Returns `true` when the queue is drained, and `false` when a later `shut_down` ended the
     /// wait. There is no time limit: put one around it. Ready keys that no worker takes keep it
     /// waiting.
-    pub fn shut_down_with_drain(&self) -> impl Future<Output = bool> + Send + use<T>
+    pub fn shut_down_with_drain(&self) -> impl Future<Output = bool> + Send + use<T, P>
     where
         T: Send,
+        P: Send,
     {
         let mut state = self.lock();
         state.draining = true;
@@ -243,21 +271,20 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
 
     /// Takes a key back from its worker. A panic of the rate limiter continues after the waiting
     /// workers are notified: the key may be delayed, and one of them has to wait for it.
-    pub(crate) fn finish(&self, ticket: Ticket, outcome: Outcome) {
-        let finished = self.change(outcome != Outcome::Done, |core, now| core.try_finish(ticket, outcome, now));
-        if let Err(panic) = finished {
-            resume_unwind(panic);
-        }
+    pub(crate) fn finish(&self, ticket: Ticket, outcome: Outcome, payload: Option<P>) -> Option<Duration> {
+        let finished =
+            self.change(outcome != Outcome::Done, |core, now| core.try_finish(ticket, outcome, payload, now));
+        finished.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Locks the state. A poisoned lock is used as it is: user code that may panic under the lock
     /// (hashing, comparing and cloning keys, rate limiters) runs before the state changes.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, P>> {
         lock(&self.shared.state)
     }
 
     /// Changes the core and wakes the tasks that wait for the change.
-    fn change<R>(&self, needs_time: bool, change: impl FnOnce(&mut Core<T>, Instant) -> R) -> R {
+    fn change<R>(&self, needs_time: bool, change: impl FnOnce(&mut Core<T, P>, Instant) -> R) -> R {
         let mut state = self.lock();
         let time = if needs_time { now() } else { self.time(&state.core) };
         let result = change(&mut state.core, time);
@@ -266,14 +293,14 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
     }
 
     /// The current time if the core uses it for operations without a delay or a priority.
-    pub(crate) fn time(&self, core: &Core<T>) -> Instant {
+    pub(crate) fn time(&self, core: &Core<T, P>) -> Instant {
         if core.needs_time() { now() } else { self.shared.created }
     }
 }
 
 /// Ends a change: releases the lock, then wakes the tasks that wait for the change.
 #[inline]
-pub(crate) fn release<T: Hash + Eq + Clone>(mut state: MutexGuard<'_, State<T>>) {
+pub(crate) fn release<T: Hash + Eq + Clone, P: Payload>(mut state: MutexGuard<'_, State<T, P>>) {
     if !state.workers.is_empty() || !state.drainers.is_empty() {
         let wake = state.settle();
         drop(state);
@@ -281,7 +308,7 @@ pub(crate) fn release<T: Hash + Eq + Clone>(mut state: MutexGuard<'_, State<T>>)
     }
 }
 
-impl<T: Hash + Eq + Clone> State<T> {
+impl<T: Hash + Eq + Clone, P: Payload> State<T, P> {
     /// The tasks that have to be woken after a change.
     fn settle(&mut self) -> Wake {
         let mut wake = Wake::default();

@@ -32,7 +32,7 @@ pub(crate) enum Pending {
 }
 
 /// One key and its state.
-pub(crate) struct Slot<T> {
+pub(crate) struct Slot<T, P> {
     /// `None` in a free slot.
     key: Option<T>,
     hash: u32,
@@ -47,9 +47,11 @@ pub(crate) struct Slot<T> {
     pub(crate) pending: Pending,
     /// Whether a worker holds the key.
     pub(crate) processing: bool,
+    /// What the adds since the last handing out carried.
+    pub(crate) payload: P,
 }
 
-impl<T> Slot<T> {
+impl<T, P> Slot<T, P> {
     pub(crate) fn key(&self) -> &T {
         self.key.as_ref().expect("slots that are in use have a key")
     }
@@ -78,14 +80,14 @@ impl List {
 }
 
 /// All slots, and the table that finds them.
-pub(crate) struct Slots<T> {
-    slots: Vec<Slot<T>>,
+pub(crate) struct Slots<T, P> {
+    slots: Vec<Slot<T, P>>,
     by_key: Table,
     hasher: DefaultHashBuilder,
     free: u32,
 }
 
-impl<T: Hash + Eq> Slots<T> {
+impl<T: Hash + Eq, P: Default> Slots<T, P> {
     pub(crate) fn new() -> Self {
         Self { slots: Vec::new(), by_key: Table::default(), hasher: DefaultHashBuilder::default(), free: NONE }
     }
@@ -108,6 +110,7 @@ impl<T: Hash + Eq> Slots<T> {
             priority: 0,
             pending: Pending::No,
             processing: false,
+            payload: P::default(),
         };
         let id = *free;
         let id = if id == NONE {
@@ -139,6 +142,7 @@ impl<T: Hash + Eq> Slots<T> {
     pub(crate) fn remove(&mut self, id: SlotId) -> T {
         let slot = &mut self.slots[id.0 as usize];
         let key = slot.key.take().expect("only slots in use are removed");
+        slot.payload = P::default();
         slot.next = self.free;
         self.free = id.0;
         self.by_key.remove(slot.hash, id.0);
@@ -150,16 +154,16 @@ impl<T: Hash + Eq> Slots<T> {
         key
     }
 
-    pub(crate) fn get(&self, id: SlotId) -> &Slot<T> {
+    pub(crate) fn get(&self, id: SlotId) -> &Slot<T, P> {
         &self.slots[id.0 as usize]
     }
 
-    pub(crate) fn get_mut(&mut self, id: SlotId) -> &mut Slot<T> {
+    pub(crate) fn get_mut(&mut self, id: SlotId) -> &mut Slot<T, P> {
         &mut self.slots[id.0 as usize]
     }
 
     /// The slot, if it is in use.
-    pub(crate) fn get_used(&self, id: SlotId) -> Option<&Slot<T>> {
+    pub(crate) fn get_used(&self, id: SlotId) -> Option<&Slot<T, P>> {
         self.slots.get(id.0 as usize).filter(|slot| slot.key.is_some())
     }
 
@@ -178,7 +182,8 @@ impl<T: Hash + Eq> Slots<T> {
 
     /// Removes a slot from `list`, which contains it.
     pub(crate) fn unlink(&mut self, list: &mut List, id: SlotId) {
-        let Slot { previous, next, .. } = self.slots[id.0 as usize];
+        let Slot { previous, next, .. } = &self.slots[id.0 as usize];
+        let (previous, next) = (*previous, *next);
         match previous {
             NONE => list.first = next,
             previous => self.slots[previous as usize].next = next,
@@ -190,8 +195,18 @@ impl<T: Hash + Eq> Slots<T> {
         list.len -= 1;
     }
 
+    /// The slots of `list`, in order.
+    pub(crate) fn iter(&self, list: &List) -> impl Iterator<Item = &Slot<T, P>> {
+        std::iter::successors(self.slots.get(list.first as usize), |slot| self.slots.get(slot.next as usize))
+    }
+
+    /// The slots that are in use, in no order.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &Slot<T, P>> {
+        self.slots.iter().filter(|slot| slot.key.is_some())
+    }
+
     /// Calls `change` for each slot of `list`.
-    pub(crate) fn for_each(&mut self, list: &List, mut change: impl FnMut(&mut Slot<T>)) {
+    pub(crate) fn for_each(&mut self, list: &List, mut change: impl FnMut(&mut Slot<T, P>)) {
         let mut next = list.first;
         while let Some(slot) = self.slots.get_mut(next as usize) {
             change(slot);
