@@ -37,5 +37,5 @@ mod verbs;
 pub use request::budget::Cost;
 pub use request::identity::Identity;
 pub use response::Body;
-pub use serve::{BodyTimeout, KubeconfigFile, Serve, ServeError, Serving, TimedBody};
+pub use serve::{KubeconfigFile, Serve, ServeError, Serving};
 pub use server::ApiServer;

@@ -8,6 +8,7 @@ use crate::workspace::Package;
 const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-world", &[]),
     ("steersman-wire", &[]),
+    ("steersman-http", &[]),
     ("steersman-workqueue", &[]),
     ("steersman-derive", &[]),
     ("steersman-client", &["steersman-wire", "steersman-world"]),
@@ -25,11 +26,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "steersman-runtime",
-        &["steersman-cache", "steersman-client", "steersman-wire", "steersman-workqueue", "steersman-world"],
+        &[
+            "steersman-cache",
+            "steersman-client",
+            "steersman-http",
+            "steersman-wire",
+            "steersman-workqueue",
+            "steersman-world",
+        ],
     ),
-    ("steersman-apiserver", &["steersman-wire", "steersman-world"]),
+    ("steersman-apiserver", &["steersman-http", "steersman-wire", "steersman-world"]),
     ("steersman-testing", &["steersman-apiserver", "steersman-client", "steersman-wire", "steersman-world"]),
-    ("steersman-cli", &["steersman-apiserver", "steersman-client"]),
+    ("steersman-cli", &["steersman-apiserver", "steersman-client", "steersman-http"]),
     (
         "steersman-bench",
         &[

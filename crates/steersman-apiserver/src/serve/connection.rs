@@ -15,13 +15,12 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use steersman_http::{StallGuard, TimedBody};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::connection_slots::ConnectionSlot;
-use super::request_body::TimedBody;
-use super::stall::StallGuard;
 use super::{Limits, Log, Stopped, subject};
 use crate::ApiServer;
 use crate::request::identity::Identity;

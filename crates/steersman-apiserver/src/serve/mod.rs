@@ -6,8 +6,6 @@ mod connection;
 mod connection_slots;
 mod kubeconfig;
 mod kubeconfig_file;
-mod request_body;
-mod stall;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -30,7 +28,6 @@ use connection_slots::ConnectionSlots;
 use kubeconfig::Kubeconfig;
 
 pub use kubeconfig_file::KubeconfigFile;
-pub use request_body::{BodyTimeout, TimedBody};
 
 /// When there are as many connections of known clients, new ones are closed as they come.
 const CONNECTIONS_MAX: usize = 1024;

@@ -32,9 +32,9 @@ use crate::response::status::Status;
 use crate::response::{self, Body};
 use crate::rules::custom::Customs;
 use crate::rules::kinds::{Kind, builtin};
-use crate::serve::BodyTimeout;
 use crate::store::addresses::Pool;
 use crate::store::{Retention, Store};
+use steersman_http::BodyTimeout;
 use steersman_world::World;
 
 /// A larger body is refused, as the real server does.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use steersman_apiserver::{BodyTimeout, TimedBody};
+use steersman_http::{BodyTimeout, TimedBody};
 
 use super::refusal::Refusal;
 

@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
-use steersman_apiserver::BodyTimeout;
+use steersman_http::BodyTimeout;
 
 /// A request that is not forwarded, or that the server did not respond to.
 #[derive(Debug)]

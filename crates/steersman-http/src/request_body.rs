@@ -8,14 +8,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The slowest that a body may come on average, in bytes a second, once its first
-/// [`Serve::body_timeout`] is over.
-///
-/// [`Serve::body_timeout`]: super::Serve::body_timeout
+/// The slowest that a body may come on average, in bytes a second, once its first timeout is over.
 const BYTES_PER_SECOND_MIN: u32 = 16 << 10;
 
 /// A request body that must keep coming: it fails with [`BodyTimeout`] if no data comes for a time,
-/// or if it comes at less than 16 KiB a second on average. For servers in front of this one, too.
+/// or if it comes at less than 16 KiB a second on average.
 #[derive(Debug)]
 pub struct TimedBody<B> {
     body: B,

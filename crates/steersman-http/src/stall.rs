@@ -12,7 +12,8 @@ use tokio::time::{Sleep, sleep};
 /// time.
 ///
 /// It stands below TLS, where each write that succeeds is progress.
-pub(super) struct StallGuard<S> {
+#[derive(Debug)]
+pub struct StallGuard<S> {
     stream: S,
     timeout: Duration,
     /// Runs while a write waits.
@@ -20,7 +21,8 @@ pub(super) struct StallGuard<S> {
 }
 
 impl<S> StallGuard<S> {
-    pub(super) fn new(stream: S, timeout: Duration) -> Self {
+    /// Gives `stream` that long for each write.
+    pub fn new(stream: S, timeout: Duration) -> Self {
         Self { stream, timeout, patience: None }
     }
 

@@ -1,0 +1,189 @@
+//! What a connection is doing, and how long it may go on without a request.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, sleep_until};
+
+/// The phases of a connection: waiting for a request, reading the head of one, answering.
+///
+/// hyper has one limit for the first two. They differ here: a client that keeps its connection for
+/// the next request is not one that sends its headers byte by byte.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    header_timeout: Duration,
+    idle_timeout: Duration,
+    phase: Mutex<Phase>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Until when the first byte of the next request may come.
+    Idle(Instant),
+    /// Until when the head has to be there.
+    Head(Instant),
+    /// How many requests are being answered.
+    Busy(usize),
+}
+
+impl Activity {
+    /// A new connection has to send its first head at once.
+    pub(crate) fn new(header_timeout: Duration, idle_timeout: Duration) -> Arc<Self> {
+        let phase = Mutex::new(Phase::Head(Instant::now() + header_timeout));
+        Arc::new(Self { header_timeout, idle_timeout, phase })
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn received(&self) {
+        let mut phase = self.phase();
+        if matches!(*phase, Phase::Idle(_)) {
+            *phase = Phase::Head(Instant::now() + self.header_timeout);
+        }
+    }
+
+    /// A request is answered. Returns whether it is the only one.
+    pub(crate) fn begin_request(&self) -> bool {
+        let mut phase = self.phase();
+        let busy = if let Phase::Busy(busy) = *phase { busy + 1 } else { 1 };
+        *phase = Phase::Busy(busy);
+        busy == 1
+    }
+
+    /// A request has been answered. Returns whether it was the last one.
+    pub(crate) fn end_request(&self) -> bool {
+        let mut phase = self.phase();
+        *phase = match *phase {
+            Phase::Busy(busy) if busy > 1 => Phase::Busy(busy - 1),
+            _ => Phase::Idle(Instant::now() + self.idle_timeout),
+        };
+        matches!(*phase, Phase::Idle(_))
+    }
+
+    /// Returns when the connection has waited for too long.
+    pub(crate) async fn expired(&self) {
+        loop {
+            let now = Instant::now();
+            let deadline = match *self.phase() {
+                Phase::Idle(deadline) | Phase::Head(deadline) if deadline <= now => return,
+                Phase::Idle(deadline) | Phase::Head(deadline) => deadline,
+                Phase::Busy(_) => now + self.idle_timeout,
+            };
+            // A head that begins meanwhile has a deadline that is not before this.
+            sleep_until(deadline.min(now + self.header_timeout)).await;
+        }
+    }
+}
+
+/// A stream that reports when bytes arrive.
+pub(crate) struct Observed<S> {
+    pub(crate) stream: S,
+    pub(crate) activity: Arc<Activity>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.activity.received();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    const HEADER: Duration = Duration::from_secs(32);
+    const IDLE: Duration = Duration::from_secs(90);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_connection_has_the_time_of_a_head() {
+        let (activity, began) = (Activity::new(HEADER, IDLE), Instant::now());
+        activity.expired().await;
+        assert_eq!(began.elapsed().as_secs(), 32);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_had_a_request_may_be_idle_for_longer() {
+        let (activity, began) = (Activity::new(HEADER, IDLE), Instant::now());
+        assert!(activity.begin_request() && activity.end_request());
+        activity.expired().await;
+        assert_eq!(began.elapsed().as_secs(), 90);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_byte_of_a_head_starts_its_time_and_further_ones_do_not_prolong_it() {
+        let (activity, began) = (Activity::new(HEADER, IDLE), Instant::now());
+        assert!(activity.begin_request() && activity.end_request());
+        let slow = async {
+            sleep(Duration::from_secs(20)).await;
+            loop {
+                activity.received();
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = activity.expired() => assert_eq!(began.elapsed().as_secs(), 52),
+            () = slow => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_takes_as_long_as_its_handler() {
+        let activity = Activity::new(HEADER, IDLE);
+        assert!(activity.begin_request());
+        assert!(!activity.begin_request());
+        assert!(!activity.end_request());
+        let mut expired = std::pin::pin!(activity.expired());
+        assert!((&mut expired).now_or_never().is_none());
+        advance(IDLE * 10).await;
+        assert!((&mut expired).now_or_never().is_none());
+        assert!(activity.end_request());
+        let began = Instant::now();
+        expired.await;
+        assert_eq!(began.elapsed().as_secs(), 90);
+    }
+}

@@ -1,0 +1,157 @@
+//! How many connections there may be, and which one makes room for a new one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The slots of all connections.
+///
+/// When all are taken, the connection that has had no request for the longest time makes room. So
+/// idle connections, however many, never keep out a client that asks. If every connection is
+/// answering a request, a new one is refused.
+pub(crate) struct Connections {
+    max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: usize,
+    next: u64,
+    /// Those without a request, the longest idle first, and how each is evicted.
+    idle: BTreeMap<u64, Arc<Notify>>,
+}
+
+impl Connections {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max: max.max(1), state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A slot for a new connection. `None` if all connections are answering requests.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<ConnectionSlot> {
+        let mut state = self.state();
+        if state.open >= self.max {
+            let (_, oldest) = state.idle.pop_first()?;
+            oldest.notify_one();
+            state.open -= 1;
+        }
+        state.open += 1;
+        let evicted = Arc::new(Notify::new());
+        let place = Mutex::new(Place::Idle(state.insert(&evicted)));
+        drop(state);
+        Some(ConnectionSlot { connections: Arc::clone(self), evicted, place })
+    }
+}
+
+impl State {
+    fn insert(&mut self, evicted: &Arc<Notify>) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.idle.insert(id, Arc::clone(evicted));
+        id
+    }
+}
+
+/// The slot of one connection. It is free again when this value is dropped.
+pub(crate) struct ConnectionSlot {
+    connections: Arc<Connections>,
+    evicted: Arc<Notify>,
+    place: Mutex<Place>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Idle(u64),
+    Busy,
+}
+
+impl ConnectionSlot {
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection has a request and is not evicted any more. False if it has been already.
+    pub(crate) fn begin_request(&self) -> bool {
+        let mut place = self.place();
+        if let Place::Idle(id) = *place {
+            if self.connections.state().idle.remove(&id).is_none() {
+                return false;
+            }
+            *place = Place::Busy;
+        }
+        true
+    }
+
+    /// The connection has no request.
+    pub(crate) fn end_request(&self) {
+        let mut place = self.place();
+        if matches!(*place, Place::Busy) {
+            *place = Place::Idle(self.connections.state().insert(&self.evicted));
+        }
+    }
+
+    /// Returns when the connection has to make room for a newer one.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        let place = *self.place();
+        let mut state = self.connections.state();
+        match place {
+            Place::Busy => state.open -= 1,
+            Place::Idle(id) if state.idle.remove(&id).is_some() => state.open -= 1,
+            // It made room already.
+            Place::Idle(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn is_evicted(slot: &ConnectionSlot) -> bool {
+        slot.evicted().now_or_never().is_some()
+    }
+
+    #[test]
+    fn the_connection_without_a_request_for_the_longest_time_makes_room() {
+        let connections = Connections::new(3);
+        let [first, second, third] = [(); 3].map(|()| connections.enter().unwrap());
+        assert!(first.begin_request());
+        first.end_request();
+        assert!(third.begin_request());
+        let fourth = connections.enter().unwrap();
+        assert!(is_evicted(&second) && !is_evicted(&first) && !is_evicted(&third) && !is_evicted(&fourth));
+        assert!(!second.begin_request(), "an evicted connection gets no response");
+        let fifth = connections.enter().unwrap();
+        assert!(is_evicted(&first) && !is_evicted(&fourth) && !is_evicted(&fifth));
+        // An evicted connection that ends frees nothing: its slot has a new owner.
+        drop((first, second));
+        assert!(connections.enter().is_some() && is_evicted(&fourth));
+    }
+
+    #[test]
+    fn a_new_connection_is_refused_while_all_have_requests() {
+        let connections = Connections::new(2);
+        let [first, second] = [(); 2].map(|()| connections.enter().unwrap());
+        assert!(first.begin_request() && second.begin_request());
+        assert!(connections.enter().is_none());
+        drop(first);
+        let third = connections.enter().unwrap();
+        assert!(third.begin_request());
+        assert!(connections.enter().is_none());
+        second.end_request();
+        assert!(connections.enter().is_some() && is_evicted(&second));
+    }
+}
