@@ -201,7 +201,11 @@ impl Connections {
     /// Answers a request: on a thread of its own unless it is light, so that the threads of
     /// connections go on with the others.
     async fn respond(&self, received: Received) -> Response<Body> {
-        let Some(lane) = self.lanes.of(self.server.weight(&received)) else { return self.server.respond(received) };
+        let weight = match self.server.weight(&received) {
+            Ok(weight) => weight,
+            Err(panicked) => return panicked.response(),
+        };
+        let Some(lane) = self.lanes.of(weight) else { return self.server.respond(received) };
         let Ok(_waiting) = lane.waiting.as_ref().map(Semaphore::try_acquire).transpose() else {
             return response::error(&Status::overloaded());
         };

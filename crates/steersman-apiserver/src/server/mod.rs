@@ -164,6 +164,15 @@ pub(crate) struct CaughtPanic {
     pub(crate) message: String,
 }
 
+impl CaughtPanic {
+    /// The answer to the request that it ended.
+    pub(crate) fn response(self) -> Response<Body> {
+        let mut response = response::error(&Status::panicked());
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
 impl ApiServer {
     /// Reads the body of a request. A panic in the body is an error of the request, not of the
     /// caller.
@@ -182,6 +191,12 @@ impl ApiServer {
 
     /// Answers a request. This never waits, and a panic in it is answered with 500.
     pub(crate) fn respond(&self, received: Received) -> Response<Body> {
+        // A panic in a handler is caught within, where the way in which the client reads is known.
+        let responded = std::panic::catch_unwind(AssertUnwindSafe(|| self.handled(received)));
+        responded.unwrap_or_else(|panic| self.shared.count_panic(&*panic).response())
+    }
+
+    fn handled(&self, received: Received) -> Response<Body> {
         let Received { mut parts, body } = received;
         #[cfg(test)]
         self.shared.begun.fetch_add(1, Ordering::Relaxed);
@@ -206,6 +221,8 @@ impl ApiServer {
             Err(BodyError::Refused(status)) => Ok(Err(status)),
             Err(BodyError::CaughtPanic(panicked)) => Err(panicked),
         });
+        #[cfg(test)]
+        test_paths::answer(parts.uri.path());
         let refused = |status: Status| error_response(&status, &query, &parts.headers);
         let mut response = match response {
             Ok(response) => response.unwrap_or_else(refused),

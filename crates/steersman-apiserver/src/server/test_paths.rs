@@ -28,6 +28,16 @@ pub(crate) fn waiting<R>(with: impl FnOnce(&mut Waiting) -> R) -> R {
     result
 }
 
+/// Panics outside of the handler of a request.
+pub(crate) fn weigh(path: &str) {
+    assert!(path != "/panic-before", "as the test wants");
+}
+
+/// The same, after the handler.
+pub(crate) fn answer(path: &str) {
+    assert!(path != "/panic-after", "as the test wants");
+}
+
 /// What is answered at such a path.
 pub(crate) fn handle(path: &str, shared: &Arc<Shared>) -> Option<Response<Body>> {
     match path {

@@ -1,8 +1,10 @@
 //! How much work a request may take, which decides on which thread a socket serves it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use http::{HeaderMap, Method};
 
-use super::{ApiServer, Received};
+use super::{ApiServer, CaughtPanic, Received};
 use crate::request::negotiation::{self, Encoding};
 use crate::request::{Query, Route, Verb};
 use crate::response::form::{self, Accepted, Form};
@@ -34,7 +36,13 @@ pub(crate) enum Weight {
 
 impl ApiServer {
     /// How much a request may take, as far as that can be told without a look at stored objects.
-    pub(crate) fn weight(&self, Received { parts, body }: &Received) -> Weight {
+    pub(crate) fn weight(&self, received: &Received) -> Result<Weight, CaughtPanic> {
+        catch_unwind(AssertUnwindSafe(|| self.weigh(received))).map_err(|panic| self.shared.count_panic(&*panic))
+    }
+
+    fn weigh(&self, Received { parts, body }: &Received) -> Weight {
+        #[cfg(test)]
+        super::test_paths::weigh(parts.uri.path());
         // A request that is refused before anything is done is light.
         let Ok(body) = body else { return Weight::Light };
         let (method, headers) = (&parts.method, &parts.headers);

@@ -63,6 +63,15 @@ async fn a_panic_is_answered_and_logged_with_its_number() {
         assert!(lines.lock().unwrap().contains(&line), "{lines:?}");
     }
     assert_eq!(server.panics(), 2);
+    // Nor is the handler the only place for a fault.
+    for (number, path) in [(3, "/panic-before"), (4, "/panic-after")] {
+        sender.ready().await.unwrap();
+        let response = sender.send_request(request(&serving, "GET", path, Vec::new())).await.unwrap();
+        assert_eq!(response.status(), 500, "{path}");
+        response.into_body().collect().await.unwrap();
+        let line = format!("GET {path} panicked ({number} since the start): as the test wants");
+        assert!(lines.lock().unwrap().contains(&line), "{lines:?}");
+    }
     // The connection goes on.
     sender.ready().await.unwrap();
     assert_eq!(sender.send_request(request(&serving, "GET", "/healthz", Vec::new())).await.unwrap().status(), 200);
