@@ -29,7 +29,7 @@ pub(super) fn check(schema: &Value, path: &str, has_status: bool, patterns: &mut
         defaults(schema, &node, path, true, &mut errors);
     }
     errors.extend(structural);
-    let place = ConnectionSlot { is_root: true, ..ConnectionSlot::default() };
+    let place = Position { is_root: true, ..Position::default() };
     open_api(schema, path, &place, &mut errors);
     errors
 }
@@ -338,7 +338,7 @@ fn defaults(schema: &Value, node: &Node, path: &str, resource: bool, errors: &mu
 
 /// The context of a position in the schema.
 #[derive(Clone, Default)]
-struct ConnectionSlot {
+struct Position {
     is_root: bool,
     in_metadata: bool,
     /// Why defaults are not allowed, if they are not.
@@ -346,7 +346,7 @@ struct ConnectionSlot {
 }
 
 /// Refuses unsupported and contradictory keywords.
-fn open_api(schema: &Value, path: &str, place: &ConnectionSlot, errors: &mut Errors) {
+fn open_api(schema: &Value, path: &str, place: &Position, errors: &mut Errors) {
     let ty = text(schema, "type");
     let types = ["array", "boolean", "integer", "number", "object", "string"];
     if !ty.is_empty() && !types.contains(&ty) {
@@ -377,7 +377,7 @@ fn open_api(schema: &Value, path: &str, place: &ConnectionSlot, errors: &mut Err
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(FieldError::forbidden(format!("{path}.uniqueItems"), detail));
     }
-    let below = ConnectionSlot { is_root: false, ..place.clone() };
+    let below = Position { is_root: false, ..place.clone() };
     let additional = &schema["additionalProperties"];
     if !additional.is_null() {
         let path = format!("{path}.additionalProperties");

@@ -23,6 +23,14 @@ const STRICT_ERRORS_MAX: usize = 100;
 /// Ends the decoding of an object that is too large.
 const TOO_LARGE: &str = "the object is too large";
 
+/// How deep structs may be nested. Only schemas of definitions nest without end. They are read by
+/// recursion in many places, and a level takes up to 12 KiB of the stack in a build without
+/// optimization, of 2 MiB that most threads have. Values without a type may be nested deeper.
+const STRUCTS_MAX: usize = 64;
+
+/// Ends the decoding of a struct that is nested deeper.
+const TOO_DEEP: &str = "schemas are nested too deep: use x-kubernetes-preserve-unknown-fields for the inner ones";
+
 /// The struct with fields that only the server may set.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
@@ -36,6 +44,8 @@ pub(super) struct Decoder<'a> {
     wrong_type: Option<String>,
     /// The innermost struct.
     of_struct: &'a str,
+    /// How many structs it is in, with itself.
+    structs: usize,
     /// The path of fields, with the structs that Go embeds them by.
     fields: Vec<&'a str>,
     /// The path of fields, items and keys.
@@ -56,6 +66,7 @@ impl<'a> Decoder<'a> {
             strict_errors: Vec::new(),
             wrong_type: None,
             of_struct: "",
+            structs: 0,
             fields: Vec::new(),
             path: Vec::new(),
         }
@@ -151,6 +162,10 @@ impl<'a> Decoder<'a> {
         let types: &'a Types = self.types;
         let structure = types.get(id);
         budget::step(structure.fields.len() / 4);
+        if self.structs == STRUCTS_MAX {
+            return Err(TOO_DEEP.to_owned());
+        }
+        self.structs += 1;
         // Fields that are absent from `before` were empty.
         let mut before = if let Value::Object(before) = before { before } else { Map::new() };
         let mut values: Vec<Option<Value>> = structure.fields.iter().map(|field| before.remove(&field.name)).collect();
@@ -176,6 +191,7 @@ impl<'a> Decoder<'a> {
             self.fields.truncate(depth);
         }
         self.of_struct = outer;
+        self.structs -= 1;
         let is_meta = structure.name == OBJECT_META;
         let is_inside = !self.fields.is_empty();
         let is_stored = |field: &Field| match field.name.as_str() {
