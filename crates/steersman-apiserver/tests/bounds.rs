@@ -94,6 +94,47 @@ fn defaults_do_not_multiply_without_end() {
     });
 }
 
+/// A definition of Gadgets with so many versions and categories.
+fn gadgets(versions: usize, categories: usize) -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version =
+        |at: usize| json!({"name": format!("v{}", at + 1), "served": true, "storage": at == 0, "schema": schema});
+    let categories: Vec<String> = (0..categories).map(|at| format!("c{at}{}", "x".repeat(40))).collect();
+    let names = json!({"plural": "gadgets", "kind": "Gadget", "categories": categories});
+    json!({"metadata": {"name": "gadgets.example.com"}, "spec": {
+        "group": "example.com", "scope": "Cluster", "names": names,
+        "versions": (0..versions).map(version).collect::<Vec<_>>(),
+    }})
+}
+
+#[test]
+fn names_of_a_definition_are_not_multiplied_by_its_versions() {
+    const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    within_memory("names_of_a_definition_are_not_multiplied_by_its_versions", 400, || {
+        let server = ApiServer::new();
+        let create = |definition: &Value| post(&server, DEFINITIONS, "application/json", definition.to_string());
+        // 1.1 MB, and 3.6 GB if each version had its own copy of the categories.
+        let sent = create(&gadgets(6_000, 10_000));
+        assert_eq!(sent.status, 413, "{}", message(&sent));
+        assert!(message(&sent).ends_with("use fewer names, or fewer versions"), "{}", message(&sent));
+        assert_eq!(create(&gadgets(90, 100)).status, 201);
+        let path = format!("{DEFINITIONS}/gadgets.example.com");
+        let stored = Sent::send(&server, "GET", &path, "", Bytes::new());
+        // Nor by way of the status, where the names in use stand.
+        let mut status = gadgets(90, 10_000);
+        status["metadata"] = stored.body["metadata"].clone();
+        status["status"] = json!({"acceptedNames": status["spec"]["names"]});
+        let sent = Sent::send(&server, "PUT", &format!("{path}/status"), "application/json", status.to_string().into());
+        assert_eq!(sent.status, 413, "{}", message(&sent));
+        let listed = Sent::accept(&server, "/apis", AGGREGATED);
+        let group =
+            listed.body["items"].as_array().unwrap().iter().find(|group| group["metadata"]["name"] == "example.com");
+        let versions = group.unwrap()["versions"].as_array().unwrap();
+        assert_eq!(versions.len(), 90);
+        assert!(versions.iter().all(|version| version["resources"][0]["categories"].as_array().unwrap().len() == 100));
+    });
+}
+
 #[test]
 fn node_ports_of_a_refused_service_are_given_back() {
     let server = ApiServer::new();
@@ -178,5 +219,85 @@ fn reads_and_deletions_of_many_objects_are_not_cut_short() {
             let widget = send("GET", &format!("{WIDGETS}/w{name}"), &Value::Null);
             assert!(widget["metadata"]["deletionTimestamp"].is_string(), "w{name} is not deleted");
         }
+    });
+}
+
+/// A schema, the names of which end at `inner`, and an object of it.
+type Nested = (fn(Value) -> Value, fn(Value) -> Value);
+
+const NESTED: [Nested; 6] = [
+    (|inner| json!({"type": "object", "properties": {"a": inner}, "default": {}}), |inner| json!({"a": inner})),
+    (|inner| json!({"type": "object", "properties": {"a": inner}, "required": ["a"]}), |inner| json!({"a": inner})),
+    (|inner| json!({"type": "array", "items": inner}), |inner| json!([inner])),
+    (|inner| json!({"type": "object", "additionalProperties": inner}), |inner| json!({"a": inner})),
+    (|inner| json!({"type": "string", "allOf": [without_type(inner)]}), |inner| inner),
+    (|inner| json!({"type": "string", "not": without_type(inner)}), |inner| inner),
+];
+
+fn without_type(mut schema: Value) -> Value {
+    schema.as_object_mut().unwrap().remove("type");
+    schema
+}
+
+/// A stack overflow ends the process, whatever else it does. Most threads have a stack of 2 MiB.
+#[test]
+fn the_deepest_requests_do_not_overflow_the_stack() {
+    const THINGS: &str = "/apis/example.com/v1/things";
+    const JSON: &str = "application/json";
+    // The deepest schema below `spec`, with the structs that it is in, and the deepest body.
+    const SCHEMAS: usize = 64 - 6;
+    const LEVELS: usize = 512;
+    let nested = |depth: usize, leaf: Value, wrap: fn(Value) -> Value| (0..depth).fold(leaf, |inner, _| wrap(inner));
+    let run = move || {
+        for (schema, object) in NESTED {
+            let server = ApiServer::new();
+            for depth in [LEVELS, LEVELS / 2 - 10, SCHEMAS + 1, SCHEMAS] {
+                let inner = nested(depth, json!({"type": "string"}), schema);
+                let definition = definition(&json!({"type": "object", "properties": {"spec": inner}}));
+                let sent = post(&server, DEFINITIONS, JSON, definition.to_string());
+                let expected: &[u16] = if depth == SCHEMAS { &[201] } else { &[400, 413] };
+                assert!(expected.contains(&sent.status), "{depth} of {}: {}", schema(json!({})), message(&sent));
+            }
+            let spec = nested(SCHEMAS, json!("x"), object);
+            let thing =
+                json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
+            let sent = post(&server, THINGS, JSON, thing.to_string());
+            assert!([201, 422].contains(&sent.status), "{}", message(&sent));
+        }
+        // Objects whose schema leaves their contents open, and their defaults.
+        let (server, deepest) = (ApiServer::new(), nested(LEVELS - 40, json!("x"), |inner| json!({"a": inner})));
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": deepest});
+        let definition = definition(&json!({"type": "object", "properties": {"spec": open, "more": open}}));
+        let sent = post(&server, DEFINITIONS, JSON, definition.to_string());
+        assert_eq!(sent.status, 201, "{}", message(&sent));
+        let deepest = nested(LEVELS - 2, json!("x"), |inner| json!({"a": inner}));
+        let thing =
+            json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": deepest});
+        for (media_type, code) in [(JSON, 201), ("application/yaml", 409)] {
+            let sent = post(&server, THINGS, media_type, thing.to_string());
+            assert_eq!(sent.status, code, "{}", message(&sent));
+        }
+        let path = format!("{THINGS}/a");
+        let patch = json!({"spec": {"b": nested(LEVELS - 3, json!("x"), |inner| json!([inner]))}});
+        let copy =
+            json!([{"op": "copy", "from": "/spec/a", "path": "/more/b"}, {"op": "test", "path": "/spec", "value": {}}]);
+        for (kind, patch) in [("merge-patch", patch), ("json-patch", copy)] {
+            let sent =
+                Sent::send(&server, "PATCH", &path, &format!("application/{kind}+json"), patch.to_string().into());
+            assert!([200, 422].contains(&sent.status), "{kind}: {} {}", sent.status, message(&sent));
+        }
+        for accept in ["", "application/yaml", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"] {
+            assert_eq!(Sent::accept(&server, THINGS, accept).status, 200, "{accept}");
+        }
+        assert_eq!(Sent::accept(&server, &format!("{path}?pretty=1"), "").status, 200);
+        let revision = json!({"metadata": {"name": "a"}, "revision": 1, "data": deepest});
+        for media_type in [JSON, "application/yaml"] {
+            let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+            let sent = post(&server, path, media_type, revision.to_string());
+            assert!([201, 409].contains(&sent.status), "{}", message(&sent));
+        }
+    };
+    within_memory("the_deepest_requests_do_not_overflow_the_stack", 700, move || {
+        std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
     });
 }

@@ -63,9 +63,10 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     /// Sorted, as discovery has them.
     pub(crate) verbs: Vec<String>,
-    pub(crate) short_names: Vec<String>,
+    /// Shared by all versions of a definition, as are the categories.
+    pub(crate) short_names: Arc<[String]>,
     /// Sets of resources that it is part of: `all`.
-    pub(crate) categories: Vec<String>,
+    pub(crate) categories: Arc<[String]>,
     /// Only kinds that are stored have one.
     pub(crate) storage_version_hash: Option<String>,
     /// Sorted by name.
@@ -192,8 +193,8 @@ impl Kind {
             singular: string(resource, "singular")?,
             namespaced: resource["namespaced"].as_bool().ok_or("no scope")?,
             verbs: strings(resource, "verbs"),
-            short_names: strings(resource, "shortNames"),
-            categories: strings(resource, "categories"),
+            short_names: strings(resource, "shortNames").into(),
+            categories: strings(resource, "categories").into(),
             storage_version_hash: resource["storageVersionHash"].as_str().map(str::to_owned),
             subresources: subresources.collect::<Result<_, String>>()?,
             fields: fields(resource, types)?,
@@ -245,8 +246,8 @@ mod tests {
         let deployment = builtin().resource("apps", "v1", "deployments").unwrap();
         assert_eq!(deployment.kind, "Deployment");
         assert!(deployment.namespaced);
-        assert_eq!(deployment.short_names, ["deploy"]);
-        assert_eq!(deployment.categories, ["all"]);
+        assert_eq!(*deployment.short_names, ["deploy"]);
+        assert_eq!(*deployment.categories, ["all"]);
         assert_eq!(deployment.api_version(), "apps/v1");
         assert!(deployment.has_verb("deletecollection") && !deployment.has_verb("connect"));
         assert!(deployment.storage_version_hash.is_some());

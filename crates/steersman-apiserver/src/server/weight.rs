@@ -18,8 +18,8 @@ const LARGE_PATCH: usize = 2 << 10;
 /// A list with a longer query is not light: each requirement of a selector is held against each
 /// object.
 const LIGHT_QUERY_MAX: usize = 1 << 10;
-/// Discovery of more definitions is not light.
-const LIGHT_DISCOVERY_MAX: usize = 256;
+/// Discovery whose document takes more memory is not light: that of about 256 definitions.
+const LIGHT_DISCOVERY_MAX: usize = 256 << 10;
 
 /// Where a request is answered on a socket. In process all are answered inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl ApiServer {
                 None => return Weight::Light,
             },
             Ok(_) if is_rewritten(&query, headers) => return Weight::Read,
-            Ok(_) if self.shared.customs.len() > LIGHT_DISCOVERY_MAX => return Weight::Read,
+            Ok(_) if self.shared.customs.listed() > LIGHT_DISCOVERY_MAX => return Weight::Read,
             Ok(_) => return Weight::Light,
         };
         let is_made = || {

@@ -1,6 +1,8 @@
 //! The scale subresource: how many replicas an object wants and has, in one form for every kind
 //! that can be scaled.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use steersman_wire::LabelSelector;
@@ -216,8 +218,8 @@ fn scale_kind(kind: &Kind) -> Kind {
         singular: "scale".to_owned(),
         namespaced: kind.namespaced,
         verbs: Vec::new(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
+        short_names: Arc::default(),
+        categories: Arc::default(),
         storage_version_hash: None,
         subresources: Vec::new(),
         fields: builtin().types.find("autoscaling.v1.Scale"),

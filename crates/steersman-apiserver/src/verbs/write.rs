@@ -242,6 +242,7 @@ impl Shared {
         let mut warnings = Vec::new();
         let mut errors = Errors::default();
         if kind.is_definition() {
+            crd::check_listed_names(value)?;
             crd::fill_stored_versions(value);
             if subresource.is_empty() {
                 crd::fill(value);

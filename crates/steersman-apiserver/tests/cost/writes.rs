@@ -7,7 +7,7 @@ use steersman_apiserver::ApiServer;
 use steersman_wire::protobuf;
 
 use super::bounded::{REFUSED, Sent};
-use super::{DEFAULT, DEFINITIONS, FIXED, STEPS_MAX, THINGS, definition, many, members};
+use super::{DEFAULT, DEFINITIONS, FIXED, STEPS_MAX, THINGS, definition, many, members, steps};
 
 /// The cost of each byte of the request, and of the object and the schema that it concerns.
 const PER_BYTE: u64 = 12;
@@ -178,6 +178,57 @@ const CUSTOM: [Custom; 12] = [
     },
 ];
 
+/// The versions and the names of a definition, in proportion to a number.
+type Definition = fn(usize) -> (Value, Value);
+
+const DEFINED: [Definition; 5] = [
+    |n| (many(n.max(1), |at| version(at, &json!({}))), json!({})),
+    // Each has a warning, which names the best of the others.
+    |n| (many(n.max(1), |at| version(at, &json!({"deprecated": at % 2 == 0}))), json!({})),
+    |n| {
+        let schema = |at: usize| json!({"openAPIV3Schema": {"type": "object", "description": format!("of v{at}")}});
+        (many(n.max(1), |at| version(at, &json!({"schema": schema(at)}))), json!({}))
+    },
+    |n| {
+        let names = |prefix: &str| many(n, |at| json!(format!("{prefix}{at}")));
+        (json!([version(0, &json!({}))]), json!({"shortNames": names("s"), "categories": names("c")}))
+    },
+    // Both: what discovery makes of them is their product.
+    |n| (many(n.max(1), |at| version(at, &json!({}))), json!({"shortNames": many(n, |at| json!(format!("s{at}")))})),
+];
+
+/// A version of a definition. The last of the members in `more` count.
+fn version(at: usize, more: &Value) -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let mut version = json!({"name": format!("v{}", at + 1), "served": true, "storage": at == 0, "schema": schema});
+    version.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    version
+}
+
+/// A definition costs by its size, with what follows from it: it is read and served.
+fn defined(defined: Definition, n: usize) {
+    let server = ApiServer::new();
+    let (versions, names) = defined(n);
+    let mut definition = definition(&json!({}));
+    definition["spec"]["versions"] = versions;
+    definition["spec"]["names"].as_object_mut().unwrap().extend(names.as_object().unwrap().clone());
+    let answers = [&REFUSED[..], &[200, 201]].concat();
+    let mut size = 0;
+    let stored = format!("{DEFINITIONS}/things.example.com");
+    for (method, path) in [("POST", DEFINITIONS), ("PUT", stored.as_str())] {
+        let body = definition.to_string();
+        size += body.len();
+        let mut sent = Sent::send(&server, method, path, "application/json", body.into());
+        sent.cost.steps = steps(sent.cost);
+        check(&format!("{method} of a definition of {n} versions or names"), &sent, size, &answers);
+        if sent.status > 201 {
+            return;
+        }
+        definition["metadata"] = Sent::accept(&server, &stored, "").body["metadata"].clone();
+        definition["metadata"]["annotations"] = json!({"changed": "yes"});
+    }
+}
+
 /// A patch of a ConfigMap with so many members and a list of so many finalizers.
 type Patch = (&'static str, fn(usize) -> Value);
 
@@ -321,6 +372,11 @@ proptest! {
     }
 
     #[test]
+    fn definitions_cost_by_their_size(case in 0..DEFINED.len(), n in 0_usize..600) {
+        defined(DEFINED[case], n);
+    }
+
+    #[test]
     fn patches_cost_no_more_than_the_limit(case in 0..PATCHES.len(), n in 0_usize..600) {
         patch(PATCHES[case], n);
     }
@@ -334,6 +390,9 @@ fn large_requests_cost_by_their_size() {
     }
     for (at, case) in CUSTOM.into_iter().enumerate() {
         custom(case, LARGE, at % 2 == 0);
+    }
+    for case in DEFINED {
+        defined(case, LARGE);
     }
     for case in PATCHES {
         patch(case, LARGE);

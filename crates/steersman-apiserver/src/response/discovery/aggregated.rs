@@ -19,6 +19,11 @@ fn is_aggregated(conversion: Option<&Conversion>) -> bool {
     conversion.is_some_and(|wanted| wanted.group == GROUP && wanted.version == VERSION && wanted.kind == KIND)
 }
 
+/// Whether the client asks for this document.
+pub(super) fn is_accepted(accept: Option<&str>) -> bool {
+    negotiation::negotiate(accept, is_aggregated).is_some_and(|negotiated| negotiated.conversion.is_some())
+}
+
 /// The document for these groups, if the client asks for it.
 pub(super) fn document(groups: &[&Group], accept: Option<&str>) -> Option<HandlerResult> {
     let negotiated =
@@ -63,7 +68,7 @@ fn resource(kind: &Kind) -> Value {
     });
     for (name, values) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !values.is_empty() {
-            resource[name] = json!(values);
+            resource[name] = json!(values[..]);
         }
     }
     let mut subresources: Vec<Value> = kind.subresources.iter().map(|one| subresource(kind, one)).collect();

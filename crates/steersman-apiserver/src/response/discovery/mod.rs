@@ -15,6 +15,9 @@ use crate::rules::kinds::{Group, GroupVersion, Kind, api_version, builtin};
 /// Where the server says that it is well.
 pub(crate) const HEALTH: [&str; 6] = ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/readyz", "/readyz/ping"];
 
+/// The memory that a document of all groups may take.
+const LISTED_MAX: usize = 512 << 20;
+
 fn groups(customs: &Customs) -> Vec<Group> {
     builtin().groups.iter().cloned().chain(customs.groups()).collect()
 }
@@ -41,6 +44,12 @@ pub(crate) fn aggregated(route: &Route, customs: &Customs, accept: Option<&str>)
         Route::Groups => false,
         _ => return None,
     };
+    if !core && aggregated::is_accepted(accept) && customs.listed() > LISTED_MAX {
+        return Some(Err(Status::too_large(format!(
+            "Request entity too large: the kinds of all definitions take more than {LISTED_MAX} bytes of memory in one \
+             document; ask for the documents of single groups"
+        ))));
+    }
     let groups = groups(customs);
     let wanted: Vec<&Group> = groups.iter().filter(|group| group.name.is_empty() == core).collect();
     aggregated::document(&wanted, accept)
@@ -117,7 +126,7 @@ fn with_subresources(kind: &Kind) -> Vec<Value> {
     });
     for (name, values) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !values.is_empty() {
-            resource[name] = json!(values);
+            resource[name] = json!(values[..]);
         }
     }
     if let Some(hash) = &kind.storage_version_hash {

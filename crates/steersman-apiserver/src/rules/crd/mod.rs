@@ -9,6 +9,7 @@ mod check;
 mod contents;
 mod format;
 mod go;
+mod limits;
 mod paths;
 mod pattern;
 mod schema;
@@ -16,11 +17,12 @@ mod structural;
 mod validate;
 mod version;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::check::check;
+pub(crate) use self::limits::check_listed_names;
 pub(crate) use self::schema::{PatternReader, Patterns, Schema};
 pub(crate) use self::version::priority;
 
@@ -32,6 +34,11 @@ pub(crate) struct Definition {
     pub(crate) namespaced: bool,
     /// In the order of the definition, which is not that of discovery.
     pub(crate) versions: Vec<Version>,
+    /// The places of the served versions, by name. There may be thousands, and each object of a
+    /// list is shown by one of them.
+    served: HashMap<String, usize>,
+    /// The place of the storage version.
+    stored: Option<usize>,
     /// The patterns of all versions, for the next change of the definition.
     pub(crate) patterns: Patterns,
 }
@@ -92,24 +99,22 @@ impl Definition {
         let patterns = PatternReader::new(known);
         let mut versions: Vec<Version> =
             list(spec, "versions").map(|version| Version::read(version, &patterns)).collect();
-        for index in 0..versions.len() {
-            let version = &versions[index];
-            if version.deprecated && version.deprecation_warning.is_none() {
-                let warning = deprecation(&group, &names.kind, version, &versions);
-                versions[index].deprecation_warning = Some(warning);
-            }
-        }
-        Self { names, namespaced: spec["scope"] == "Namespaced", versions, group, patterns: patterns.into_used() }
+        warn_of_deprecated(&group, &names.kind, &mut versions);
+        let served = versions.iter().enumerate().filter(|(_, version)| version.served);
+        let served = served.map(|(index, version)| (version.name.clone(), index)).collect();
+        let stored = versions.iter().position(|version| version.storage);
+        let namespaced = spec["scope"] == "Namespaced";
+        Self { names, namespaced, versions, served, stored, group, patterns: patterns.into_used() }
     }
 
     /// The version with this name, if it is served.
     pub(crate) fn served(&self, name: &str) -> Option<&Version> {
-        self.versions.iter().find(|version| version.served && version.name == name)
+        self.served.get(name).map(|index| &self.versions[*index])
     }
 
     /// The version that objects are stored in.
     pub(crate) fn stored(&self) -> Option<&Version> {
-        self.versions.iter().find(|version| version.storage)
+        self.stored.map(|index| &self.versions[index])
     }
 }
 
@@ -151,13 +156,16 @@ impl Version {
     }
 }
 
-/// The default warning of a deprecated version. It names the best version to use instead.
-fn deprecation(group: &str, kind: &str, version: &Version, all: &[Version]) -> String {
-    let better =
-        |other: &&Version| other.served && !other.deprecated && priority(&other.name) > priority(&version.name);
-    let best = all.iter().filter(better).max_by(|one, other| priority(&one.name).cmp(&priority(&other.name)));
-    let instead = best.map(|best| format!("; use {group}/{} {kind}", best.name)).unwrap_or_default();
-    format!("{group}/{} {kind} is deprecated{instead}", version.name)
+/// Sets the default warning of deprecated versions. It names the best version to use instead.
+fn warn_of_deprecated(group: &str, kind: &str, versions: &mut [Version]) {
+    let recommended = versions.iter().filter(|version| version.served && !version.deprecated);
+    let best = recommended.map(|version| &version.name).max_by(|one, other| priority(one).cmp(&priority(other)));
+    let best = best.cloned();
+    for version in versions.iter_mut().filter(|version| version.deprecated && version.deprecation_warning.is_none()) {
+        let better = best.as_ref().filter(|best| priority(best) > priority(&version.name));
+        let instead = better.map(|best| format!("; use {group}/{best} {kind}")).unwrap_or_default();
+        version.deprecation_warning = Some(format!("{group}/{} {kind} is deprecated{instead}", version.name));
+    }
 }
 
 /// Sets the defaults of a definition.

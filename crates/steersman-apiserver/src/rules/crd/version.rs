@@ -3,8 +3,11 @@
 
 use std::cmp::Reverse;
 
+use crate::request::budget;
+
 /// The priority of a version. Higher ones come first in discovery.
 pub(crate) fn priority(name: &str) -> impl Ord + use<'_> {
+    budget::step(1);
     (read(name), Reverse(name))
 }
 

@@ -24,12 +24,20 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 const VERBS_WHILE_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
+/// What a kind takes in a document of discovery beside its short names and categories.
+const KIND_BYTES: usize = 1 << 10;
+
+/// The short names and the categories of all versions of a definition.
+type SharedNames = (Arc<[String]>, Arc<[String]>);
+
 /// One established definition and its kinds, one for each served version.
 pub(crate) struct Custom {
     /// The uid of the definition, which distinguishes definitions with the same name.
     uid: String,
     definition: Definition,
     kinds: Vec<Arc<Kind>>,
+    /// The memory that a document of discovery takes for the kinds. Estimated.
+    listed: usize,
     /// Whether the definition is being deleted.
     pub(crate) terminating: bool,
     /// The fields that decide how objects look, to detect a change.
@@ -44,9 +52,13 @@ impl Custom {
     fn new(crd: &Value, definition: Definition) -> Self {
         let terminating = crd::has_condition(crd, "Terminating");
         let served = definition.versions.iter().filter(|version| version.served);
-        let kinds = served.map(|version| Arc::new(kind(&definition, version, terminating))).collect();
+        let Names { short_names, categories, .. } = &definition.names;
+        let shared_names = (short_names.clone().into(), categories.clone().into());
+        let kinds: Vec<_> =
+            served.map(|version| Arc::new(kind(&definition, version, &shared_names, terminating))).collect();
+        let listed = kinds.len().saturating_mul(KIND_BYTES + definition.names.listed());
         let uid = crd["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        Self { uid, kinds, terminating, shape: shape(crd), as_stored: as_stored(crd), shaped_at: 0, definition }
+        Self { uid, kinds, listed, terminating, shape: shape(crd), as_stored: as_stored(crd), shaped_at: 0, definition }
     }
 
     /// One version of the definition.
@@ -124,9 +136,9 @@ impl Customs {
                 .is_none_or(|custom| custom.shaped_at == 0 && custom.as_stored.contains(&kind.version))
     }
 
-    /// How many definitions are served.
-    pub(crate) fn len(&self) -> usize {
-        self.read(BTreeMap::len)
+    /// The memory that a document of discovery takes for all kinds. Estimated.
+    pub(crate) fn listed(&self) -> usize {
+        self.read(|customs| customs.values().fold(0, |sum, custom| custom.listed.saturating_add(sum)))
     }
 
     /// The definition with this group and plural.
@@ -222,7 +234,7 @@ fn as_stored(crd: &Value) -> BTreeSet<String> {
     alike.filter_map(|version| version["name"].as_str()).map(str::to_owned).collect()
 }
 
-fn kind(definition: &Definition, version: &Version, terminating: bool) -> Kind {
+fn kind(definition: &Definition, version: &Version, shared_names: &SharedNames, terminating: bool) -> Kind {
     let names = &definition.names;
     let subresource = |name: &str, of: Option<(String, String)>, kind: &str| Subresource {
         name: name.to_owned(),
@@ -249,8 +261,8 @@ fn kind(definition: &Definition, version: &Version, terminating: bool) -> Kind {
             .iter()
             .map(|verb| (*verb).to_owned())
             .collect(),
-        short_names: names.short_names.clone(),
-        categories: names.categories.clone(),
+        short_names: Arc::clone(&shared_names.0),
+        categories: Arc::clone(&shared_names.1),
         storage_version_hash: None,
         subresources,
         fields: None,
