@@ -42,7 +42,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The API server, and the port to listen on. The proxy listens on 127.0.0.1 only.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Args {
     /// Port to listen on; 0 means any free port
     #[arg(long, value_name = "N", default_value_t = 8001)]
@@ -56,24 +56,34 @@ pub(crate) struct Args {
 }
 
 /// Forwards until the process is interrupted.
+///
+/// A credential plugin of the kubeconfig blocks the thread that runs it, for as long as it likes.
+/// So signals have a thread and a runtime of their own, and the end of the process waits for no
+/// plugin.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let signals = tokio::runtime::Builder::new_current_thread().enable_io().build().context("cannot start")?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
-    runtime.block_on(serve(args))
+    let result = signals.block_on(async {
+        let mut interrupt = Interrupt::listen().context("cannot listen for signals")?;
+        let serving = runtime.spawn(serve(args.clone()));
+        tokio::select! {
+            biased;
+            () = interrupt.wait() => Ok(()),
+            served = serving => match served.context("the proxy failed")?? {},
+        }
+    });
+    runtime.shutdown_background();
+    result
 }
 
-async fn serve(args: &Args) -> Result<()> {
-    let mut interrupt = Interrupt::listen().context("cannot listen for signals")?;
-    let client = client(args).await.map_err(|error| anyhow!("{error}"))?;
+async fn serve(args: Args) -> Result<Infallible> {
+    let client = client(&args).await.map_err(|error| anyhow!("{error}"))?;
     let server = client.server().to_owned();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let listener = TcpListener::bind(address).await.map_err(|error| explain(error, args.port))?;
     print_ready(listener.local_addr()?, &server).context("cannot print that the proxy is ready")?;
     let forwarder = Arc::new(Forwarder { client: client.into(), server });
-    tokio::select! {
-        biased;
-        () = interrupt.wait() => Ok(()),
-        never = accept(listener, forwarder) => match never {},
-    }
+    Ok(accept(listener, forwarder).await)
 }
 
 async fn client(args: &Args) -> Result<Client, steersman_client::Error> {

@@ -9,6 +9,7 @@ use common::http::{Stream, fetch, get, post, request};
 use common::{Running, steersman};
 use nix::sys::signal::{Signal, kill};
 use serde_json::json;
+use steersman_testing::eventually;
 use tempfile::TempDir;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -136,6 +137,36 @@ async fn a_signal_ends_it_even_during_a_watch() {
         assert_eq!(servers.proxy.wait().code(), Some(0), "{signal}");
         assert!(began.elapsed() < Duration::from_secs(2), "{signal}: it took {:?}", began.elapsed());
         assert_eq!(watch.next().await, None);
+    }
+}
+
+/// A credential plugin may hang. It runs before the proxy is ready, and again when its credential
+/// has expired.
+#[tokio::test]
+async fn a_signal_ends_it_while_a_credential_plugin_hangs() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    // Ends with the folder of the test.
+    let script = "touch \"$0\"; while [ -e \"$0\" ]; do sleep 0.1; done";
+    let plugin = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script, started],
+        "interactiveMode": "Never",
+    });
+    let config = json!({
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": plugin}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    });
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut proxy = Running::spawn(steersman().args(["proxy", "--port", "0", "--kubeconfig"]).arg(&kubeconfig));
+        eventually("the plugin starts", || async { started.exists().then_some(()) }).await;
+        kill(proxy.pid(), signal).unwrap();
+        assert!(proxy.wait().success(), "{signal}");
+        assert!(started.exists(), "the plugin hangs no more");
+        std::fs::remove_file(&started).unwrap();
     }
 }
 

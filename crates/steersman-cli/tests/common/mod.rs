@@ -48,11 +48,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a server and waits for its first line.
-    pub(crate) fn start(command: &mut Command) -> Self {
+    /// Starts a server.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = Lines::of(child.stdout.take().unwrap());
-        let mut running = Self { child, lines, url: String::new() };
+        Self { child, lines, url: String::new() }
+    }
+
+    /// Starts a server and waits for its first line.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut running = Self::spawn(command);
         let ready = running.line();
         running.url = ready.strip_prefix("ready: ").unwrap_or_else(|| panic!("no ready line: {ready:?}")).to_owned();
         running
