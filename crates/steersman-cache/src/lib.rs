@@ -42,7 +42,10 @@
 //! alone. [`StorageMode`] is the form of stored bodies.
 //!
 //! **Allocator.** The crate does not change settings of the process. Programs that use
-//! [`StorageMode::Compressed`] call [`release_freed_memory`] in `main`.
+//! `StorageMode::Compressed` call [`release_freed_memory`] in `main`.
+//!
+//! **Features.** `compression` adds `StorageMode::Compressed`. It is off by default: it builds zstd
+//! from C, and a cache compresses only if it is asked to.
 //!
 //! The types document the contracts: [`Informer`] (contracts 1 to 4, 8 and 9), [`DeltaFifo`] and
 //! [`Lister`] (7), [`SharedInformerFactory`] (11).

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use arc_swap::ArcSwapOption;
 use steersman_wire::{Json, Metadata};
 
-use crate::object::compressed::{Corrupt, Dictionary};
+use crate::object::compressed::Dictionary;
 use crate::object::storage::Shared;
 
 /// A state of an object. A cache has one per object, so it is small (test `an_entry_is_small`).
@@ -16,6 +16,10 @@ pub(crate) struct Entry<K> {
     pub(crate) storage: Arc<Shared<K>>,
     pub(crate) body: Body<K>,
 }
+
+/// A compressed body cannot be decompressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Corrupt;
 
 /// The body in one of the forms of [`StorageMode`](crate::StorageMode).
 pub(crate) enum Body<K> {
@@ -114,6 +118,7 @@ impl<K> Entry<K> {
     }
 
     /// Compresses the bytes, if the body is encoded: see [`Bytes::compress`].
+    #[cfg(feature = "compression")]
     pub(crate) fn compress(&self, dictionary: &Arc<Dictionary>) {
         let Body::Bytes { bytes, length, .. } = &self.body else { return };
         let mut bytes = lock(bytes);

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use steersman_wire::{FieldPath, Json, Metadata, Value};
 
+use crate::object::body::Corrupt;
 use crate::object::body::{Body, Entry, lock};
-use crate::object::compressed::Corrupt;
 use crate::object::decode::{decode, decode_error, encode};
 use crate::{DecodeError, ObjectKey, StorageMode};
 

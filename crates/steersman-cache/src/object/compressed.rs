@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
+pub(crate) use self::dictionary::Dictionary;
 use self::dictionary::Samples;
-pub(crate) use self::dictionary::{Corrupt, Dictionary};
 use crate::object::body::Entry;
 use crate::object::cached::Object;
-use crate::object::storage::Shared;
+use crate::object::storage::{Shared, StorageMode};
 
 /// Objects in the bootstrap dictionary. Without one, the objects that arrive during the first
 /// training would take many times their final memory, and fragment it.
@@ -80,7 +80,12 @@ pub(crate) struct CompressionMetrics {
 }
 
 impl<K> Compression<K> {
-    pub(crate) fn new() -> Self {
+    /// `None` for other modes than [`StorageMode::Compressed`].
+    pub(crate) fn for_mode(mode: StorageMode) -> Option<Self> {
+        (mode == StorageMode::Compressed).then(Self::new)
+    }
+
+    fn new() -> Self {
         let state = State {
             dictionary: None,
             dictionaries: Vec::new(),

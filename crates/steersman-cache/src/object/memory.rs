@@ -35,7 +35,7 @@ pub(crate) fn reserve(bytes: usize) {
 /// the end of a heap. Returns whether it did.
 ///
 /// The setting is for the whole process, so no library calls this: call it at the start of `main`,
-/// in programs that use [`StorageMode::Compressed`](crate::StorageMode::Compressed) or whose memory
+/// in programs that use `StorageMode::Compressed` or whose memory
 /// matters after large lists. glibc retains twice the largest block that was ever freed, per
 /// thread, for the life of the process. Training a dictionary frees some megabytes once; retained,
 /// they outweigh what the dictionary saves on ten thousand objects.

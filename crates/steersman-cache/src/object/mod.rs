@@ -2,10 +2,15 @@
 //!
 //! `cached.rs` is what users see, and `body.rs` what is stored. `storage.rs` stores objects in the
 //! form that a kind asks for. `memo.rs` keeps frequently read objects decoded, `compressed.rs`
-//! trains dictionaries, and `memory.rs` configures the allocator.
+//! trains dictionaries (`uncompressed.rs` replaces it without the feature `compression`), and
+//! `memory.rs` configures the allocator.
 
 mod body;
 pub(crate) mod cached;
+#[cfg(feature = "compression")]
+mod compressed;
+#[cfg(not(feature = "compression"))]
+#[path = "uncompressed.rs"]
 mod compressed;
 mod decode;
 mod memo;

@@ -33,6 +33,9 @@ pub enum StorageMode {
     /// Pod takes about a tenth of its bytes. Storing one takes some microseconds more, and reading
     /// one a few. A dictionary takes about half a megabyte. Programs should also call
     /// [`release_freed_memory`](crate::release_freed_memory).
+    ///
+    /// Needs the feature `compression`, which builds zstd from C.
+    #[cfg(feature = "compression")]
     Compressed,
 }
 
@@ -45,7 +48,7 @@ pub type Transform<K> = dyn Fn(&mut K) + Send + Sync;
 /// use k8s_openapi::api::core::v1::Pod;
 /// use steersman_cache::{StorageMode, StorageOptions};
 ///
-/// let options = StorageOptions { mode: StorageMode::Compressed, ..StorageOptions::default() };
+/// let options = StorageOptions { mode: StorageMode::Decoded, ..StorageOptions::default() };
 /// let options = options.transform(|pod: &mut Pod| pod.metadata.annotations = None);
 /// # assert!(options.transform.is_some());
 /// ```
@@ -126,7 +129,7 @@ pub(crate) struct Shared<K> {
     pub(crate) memo: Memo<K>,
     /// Metadata texts that several objects share.
     texts: SharedTexts,
-    /// In the mode [`StorageMode::Compressed`].
+    /// In the mode `StorageMode::Compressed`.
     pub(crate) compression: Option<Compression<K>>,
     pub(crate) gauges: Gauges,
     decodes: AtomicU64,
@@ -167,6 +170,7 @@ impl Gauges {
     }
 
     /// Records that a stored state was compressed, perhaps for the second time.
+    #[cfg(feature = "compression")]
     pub(crate) fn compress(&self, before: usize, after: usize, again: bool) {
         self.body_bytes.fetch_sub(before - after, Ordering::Relaxed);
         self.compressed_objects.fetch_add((!again).into(), Ordering::Relaxed);
@@ -251,7 +255,7 @@ impl<K: Object> Storage<K> {
         let shared = Shared {
             memo,
             texts: SharedTexts::new(),
-            compression: (options.mode == StorageMode::Compressed).then(Compression::new),
+            compression: Compression::for_mode(options.mode),
             gauges: Gauges::default(),
             decodes: AtomicU64::new(0),
             decode_errors: AtomicU64::new(0),
@@ -395,7 +399,7 @@ impl<K: Object> Storage<K> {
         let (strip, type_meta) = (&self.shared.options.strip, Some(&type_meta));
         let transformed = match self.shared.options.mode {
             StorageMode::Decoded => Json.scan(&bytes, strip, type_meta),
-            StorageMode::Encoded | StorageMode::Compressed => Json.scan_remainder(&bytes, strip, type_meta),
+            _ => Json.scan_remainder(&bytes, strip, type_meta),
         };
         let transformed = transformed.map_err(|error| ObjectError { key: Some(before.key()), ..error })?;
         check_identity(before, &transformed.metadata)?;

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::zstd_safe::{CCtx, DCtx, compress_bound};
 
+use crate::object::body::Corrupt;
+
 /// Higher levels take several times as long for a few percent; lower ones are not faster.
 const LEVEL: i32 = 3;
 /// A dictionary is worth its memory only if it is much smaller than its samples.
@@ -18,10 +20,6 @@ const CONTEXTS_MAX: usize = 4;
 
 static COMPRESSORS: Contexts<CCtx<'static>> = Contexts(Mutex::new(Vec::new()));
 static DECOMPRESSORS: Contexts<DCtx<'static>> = Contexts(Mutex::new(Vec::new()));
-
-/// A compressed body cannot be decompressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Corrupt;
 
 /// A dictionary for both directions. The objects compressed with it hold it, and the last one frees
 /// it.

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Cached, Storage, StorageMetrics, StorageMode, StorageOptions};
+use crate::object::body::Corrupt;
+use crate::{Cached, Storage, StorageMetrics, StorageOptions};
 
 fn storage() -> Storage<Value> {
     Storage::new(StorageOptions { mode: StorageMode::Compressed, ..StorageOptions::default() })
