@@ -10,12 +10,14 @@ mod bench;
 mod deny;
 mod docs;
 mod kinds;
+mod package;
 mod picture;
 mod process;
 mod provide;
 mod readme;
 mod real_server;
 mod record;
+mod release;
 mod servers;
 mod step;
 mod test;
@@ -42,6 +44,8 @@ enum Task {
     Bench(bench::Args),
     /// Check the conventions: layout, prose, contracts, dependencies between crates
     Tidy(tidy::Args),
+    /// Check what a release promises: public API, external types, features, rust-version, packages
+    ReleaseCheck(release::Args),
     /// Build the project in the README outside the workspace, and run its tests
     Readme(readme::Args),
     /// Build the documentation with warnings denied
@@ -58,6 +62,7 @@ fn main() {
         Task::Picture => picture::run(),
         Task::Bench(args) => bench::run(&args),
         Task::Tidy(args) => tidy::run(&args),
+        Task::ReleaseCheck(args) => release::run(&args),
         Task::Readme(args) => readme::run(&args),
         Task::Docs(args) => docs::run(&args),
     };

@@ -1,9 +1,7 @@
 //! Everything CI does, in the order in which it fails soonest.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 
@@ -12,7 +10,7 @@ use crate::readme::{self, RealServers};
 use crate::servers;
 use crate::step::Steps;
 use crate::workspace::{self, Package};
-use crate::{docs, process, provide, tidy};
+use crate::{docs, package, process, provide, tidy};
 
 /// Integration tests whose name begins so need more than Rust: a real control plane, or a browser.
 /// They are run, and counted, apart.
@@ -94,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok(counts)
     })?;
     steps.run("documentation", || docs::run(&docs::Args::default()))?;
-    steps.run("packages", || package(&packages, &target_directory))?;
+    steps.run("packages", || package::build(&packages, &target_directory))?;
     if args.fast {
         left_out.push("cargo deny");
     } else {
@@ -142,53 +140,6 @@ fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) ->
     println!("real servers: {} of {expected} tests ran", counts.passed);
     ensure!(counts.passed == expected, "{} tests on real servers did not run", expected - counts.passed);
     Ok(counts)
-}
-
-/// Builds each library from the package that would be published.
-///
-/// Cargo takes a version that it has seen once for unchanged, but ours change without a new
-/// version: what it kept of them is removed. This is done in a folder of its own, so that the other
-/// builds keep theirs.
-fn package(packages: &[Package], target_directory: &Path) -> Result<()> {
-    let folder = target_directory.join("packages");
-    let sources = cargo_home()?.join("registry/src");
-    let mut command = workspace::cargo();
-    command.args(["package", "--quiet", "--allow-dirty"]).env("CARGO_TARGET_DIR", &folder);
-    for package in packages.iter().filter(|package| package.is_published_library()) {
-        command.args(["--package", &package.name]);
-        remove_named(&folder.join("debug/.fingerprint"), &package.name)?;
-        for registry in folders(&sources)? {
-            // Those of packages that are only on this machine have no host in their name.
-            if registry.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"-")) {
-                remove_named(&registry, &package.name)?;
-            }
-        }
-    }
-    process::run(&mut command)
-}
-
-fn cargo_home() -> Result<PathBuf> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    home.or_else(|| Some(env::home_dir()?.join(".cargo"))).context("there is neither CARGO_HOME nor a home folder")
-}
-
-/// What is in `folder`; nothing if there is no such folder.
-fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
-}
-
-/// Removes the folders of a package in `folder`: its name and a dash, then a version or a hash.
-fn remove_named(folder: &Path, package: &str) -> Result<()> {
-    for path in folders(folder)? {
-        let rest = path.file_name().and_then(|name| name.to_str()?.strip_prefix(package)?.strip_prefix('-'));
-        if rest.is_some_and(|rest| !rest.contains('-')) {
-            fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
-        }
-    }
-    Ok(())
 }
 
 /// How many tests did what, as the test harness counted them.

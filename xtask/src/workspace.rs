@@ -1,6 +1,7 @@
 //! Where things are: the root of the checkout, the user's cache folder, and what `cargo metadata`
 //! knows.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,6 +45,9 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
+    /// What each feature turns on.
+    pub(crate) features: BTreeMap<String, Vec<String>>,
+    pub(crate) rust_version: Option<String>,
     pub(crate) targets: Vec<Target>,
     /// `Some([])` for a package that must not be published.
     pub(crate) publish: Option<Vec<String>>,
@@ -91,8 +95,15 @@ mod tests {
 
     fn package(kind: &str, publish: Option<Vec<String>>) -> Package {
         let targets = vec![Target { name: "it".to_owned(), kind: vec![kind.to_owned()] }];
-        let name = "it".to_owned();
-        Package { name, manifest_path: PathBuf::new(), dependencies: Vec::new(), targets, publish }
+        Package {
+            name: "it".to_owned(),
+            manifest_path: PathBuf::new(),
+            dependencies: Vec::new(),
+            features: BTreeMap::new(),
+            rust_version: None,
+            targets,
+            publish,
+        }
     }
 
     #[test]
