@@ -90,3 +90,51 @@ fn is_rewritten(query: &Query, headers: &HeaderMap) -> bool {
         negotiated.encoding == Encoding::Yaml || negotiation::is_pretty(query, headers, &negotiated)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use http_body_util::Full;
+    use serde_json::{Value, json};
+    use tower::Service;
+
+    use super::*;
+
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+    async fn weight(server: &ApiServer, path: &str) -> Weight {
+        let request = Request::get(path).body(Full::<bytes::Bytes>::default()).unwrap();
+        server.weight(&server.receive(request).await).unwrap()
+    }
+
+    /// Creates a definition with so many versions and categories.
+    async fn define(server: &ApiServer, plural: &str, versions: usize, categories: usize) {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let version =
+            |at: usize| json!({"name": format!("v{at}"), "served": true, "storage": at == 0, "schema": schema});
+        let categories: Vec<String> = (0..categories).map(|at| format!("c{at}")).collect();
+        let definition = json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": {
+            "group": "example.com", "scope": "Cluster",
+            "names": {"plural": plural, "kind": plural.to_uppercase(), "categories": categories},
+            "versions": (0..versions).map(version).collect::<Value>(),
+        }});
+        let request = Request::post(DEFINITIONS).header("content-type", "application/json");
+        let Ok(response) = server.clone().call(request.body(Full::from(definition.to_string())).unwrap()).await;
+        assert_eq!(response.status(), 201);
+    }
+
+    #[tokio::test]
+    async fn discovery_is_light_as_long_as_it_is_short() {
+        let server = ApiServer::new();
+        define(&server, "small", 3, 3).await;
+        for path in ["/", "/apis", "/apis/example.com", "/apis/example.com/v1"] {
+            assert_eq!(weight(&server, path).await, Weight::Light, "{path}");
+        }
+        // Neither the versions nor the categories alone make it long.
+        define(&server, "large", 100, 40).await;
+        for path in ["/", "/apis", "/apis/example.com", "/apis/example.com/v1"] {
+            assert_eq!(weight(&server, path).await, Weight::Read, "{path}");
+        }
+        assert_eq!(weight(&server, "/healthz").await, Weight::Light);
+    }
+}
