@@ -51,6 +51,14 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The name of a controller or an event recorder is invalid.
+    #[error("invalid name {name:?} of a controller, which is in its Events: {problem}")]
+    InvalidName {
+        /// The name.
+        name: String,
+        /// What names may have.
+        problem: String,
+    },
     /// A controller, runnable or server of the manager failed, so the manager stopped.
     #[error("{name} failed, so the manager stopped: {problem}")]
     Runnable {

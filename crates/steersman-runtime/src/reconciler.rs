@@ -14,7 +14,7 @@ use crate::layer::ReconcileFuture;
 use crate::leader_election::{Epoch, Leadership};
 use crate::read_your_writes::Reader;
 use crate::stop::StopSignal;
-use crate::{CachedClient, Error, ReconcileError};
+use crate::{CachedClient, Error, EventRecorder, ReconcileError};
 
 /// Brings the world to the state that an object describes.
 ///
@@ -88,6 +88,7 @@ pub struct Context<K> {
 
 struct Shared<K> {
     controller: String,
+    events: EventRecorder,
     client: CachedClient,
     reader: Reader<K>,
     stop: StopSignal,
@@ -113,14 +114,29 @@ impl<K: Object> Context<K> {
         cache: CacheHandle<K>,
         stop: StopSignal,
         leadership: Option<Leadership>,
+        events: EventRecorder,
     ) -> Self {
         let reader = client.reader(cache);
-        Self { shared: Arc::new(Shared { controller, client, reader, stop, leadership }) }
+        Self { shared: Arc::new(Shared { controller, events, client, reader, stop, leadership }) }
     }
 
     /// The name of the controller.
     pub fn controller(&self) -> &str {
         &self.shared.controller
+    }
+
+    /// Records Events about objects, which `kubectl describe` shows. It never waits for the server:
+    /// see [`EventRecorder`].
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use steersman_runtime::Context;
+    /// # fn example(ctx: &Context<ConfigMap>, map: &ConfigMap) {
+    /// ctx.events().normal(map, "Copied", "Copy", "copied to 3 namespaces");
+    /// # }
+    /// ```
+    pub fn events(&self) -> &EventRecorder {
+        &self.shared.events
     }
 
     /// The client of the manager: it reads from the caches and writes to the server.

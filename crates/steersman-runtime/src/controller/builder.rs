@@ -81,8 +81,9 @@ impl<K: Object> ControllerBuilder<K> {
         }
     }
 
-    /// Its name in logs, metrics and errors; the kind in small letters unless said otherwise. Names
-    /// are unique within a manager.
+    /// Its name in logs, metrics, errors and Events. Default: the kind in small letters. Names are
+    /// unique within a manager, and consist of at most 63 letters, digits, `-`, `_` and `.`, with a
+    /// letter or digit at both ends. A DNS subdomain and a slash can stand before.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -169,6 +170,7 @@ impl<K: Object> ControllerBuilder<K> {
         let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
         // Before anything is declared for it.
         self.manager.check_name(&name)?;
+        let events = self.manager.events(&name)?;
         let (found, in_use) = self.manager.declare_for(&mut self.primary, User::Controller(&name))?;
         for source in &mut self.sources {
             source.declare(&self.manager, &name)?;
@@ -219,6 +221,7 @@ impl<K: Object> ControllerBuilder<K> {
             owner_scope: self.owner_scope,
             workers: self.max_concurrent,
             leadership,
+            events,
             sync_timeout: self.manager.sync_timeout(),
         };
         self.manager.add_controller(&name, move |launch| run.run(launch))?;

@@ -21,7 +21,7 @@ use crate::manager::{Launch, wait_with_reminders};
 use crate::reconciler::DynReconciler;
 use crate::scope::OwnerScope;
 use crate::stop::{StopSignal, Stopper};
-use crate::{CachedClient, Context, Error, ReconcileError};
+use crate::{CachedClient, Context, Error, EventRecorder, ReconcileError};
 
 /// A controller that is about to run.
 pub(super) struct Run<K> {
@@ -34,6 +34,7 @@ pub(super) struct Run<K> {
     pub(super) workers: usize,
     /// Set if the controller runs on the leader alone.
     pub(super) leadership: Option<Leadership>,
+    pub(super) events: EventRecorder,
     pub(super) sync_timeout: Option<Duration>,
 }
 
@@ -169,6 +170,7 @@ impl<K: Object> Run<K> {
             self.cache.clone(),
             stop.clone(),
             self.leadership.clone(),
+            self.events.clone(),
         );
         let mut workers = JoinSet::new();
         for _ in 0..self.workers {

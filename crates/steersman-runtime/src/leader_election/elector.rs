@@ -7,13 +7,18 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use steersman_client::{Api, Client, Error as ClientError, Event, ObjectMeta, PostParams, WatchParams, World};
 use tokio::time::{sleep, timeout};
 
-use super::election::{Election, Loss, Record, Seen, Step};
+use super::election::{Election, Epoch, Loss, Record, Seen, Step};
 use super::{LeaderElection, Leadership, State};
+use crate::EventRecorder;
 use crate::stop::StopSignal;
+
+/// The reason of its Events, as client-go has it.
+const REASON: &str = "LeaderElection";
 
 /// Contends for one Lease.
 pub(crate) struct Elector {
@@ -25,6 +30,9 @@ pub(crate) struct Elector {
     watched: Api<Lease>,
     world: World,
     leadership: Leadership,
+    events: EventRecorder,
+    /// The term that an Event has reported as begun.
+    reported: Option<Epoch>,
     /// The last state of the Lease: a write keeps what the election does not know, labels for
     /// example.
     lease: Option<Lease>,
@@ -45,7 +53,12 @@ pub(crate) enum Ended {
 }
 
 impl Elector {
-    pub(crate) fn new(client: &Client, settings: LeaderElection, leadership: Leadership) -> Self {
+    pub(crate) fn new(
+        client: &Client,
+        settings: LeaderElection,
+        leadership: Leadership,
+        events: EventRecorder,
+    ) -> Self {
         // A renewal that takes longer leaves no time for another attempt.
         let limit = (settings.timing.renew_deadline / 2).max(Duration::from_secs(1));
         let limited = client.clone().without_retries().with_timeout(limit);
@@ -55,6 +68,8 @@ impl Elector {
             watched: client.namespaced(&settings.namespace),
             world: client.world().clone(),
             leadership,
+            events,
+            reported: None,
             settings,
             lease: None,
         }
@@ -171,7 +186,37 @@ impl Elector {
         self.lease = lease;
     }
 
-    fn publish(&self) {
+    /// Reports by Events that a term has begun or ended.
+    fn report(&mut self, epoch: Option<&Epoch>) {
+        if self.reported.as_ref() == epoch {
+            return;
+        }
+        let identity = &self.settings.identity;
+        let lease = |epoch: Epoch| ObjectReference {
+            api_version: Some("coordination.k8s.io/v1".to_owned()),
+            kind: Some("Lease".to_owned()),
+            namespace: Some(self.settings.namespace.clone()),
+            name: Some(self.settings.name.clone()),
+            uid: Some(epoch.lease_uid),
+            ..ObjectReference::default()
+        };
+        if let Some(ended) = self.reported.take() {
+            self.events.normal(lease(ended), REASON, "StopLeading", format!("{identity} stopped leading"));
+        }
+        if let Some(begun) = epoch {
+            self.events.normal(lease(begun.clone()), REASON, "BecomeLeader", format!("{identity} became leader"));
+        }
+        self.reported = epoch.cloned();
+    }
+
+    /// This replica does not lead any more, because the manager stops.
+    pub(crate) fn end(&mut self) {
+        self.report(None);
+    }
+
+    fn publish(&mut self) {
+        let epoch = self.election.epoch().cloned();
+        self.report(epoch.as_ref());
         let state = match (self.election.epoch(), self.election.renewal_sent()) {
             (Some(epoch), Some(sent)) => {
                 State::leader(epoch.clone(), &self.settings.identity, sent, &self.settings.timing)

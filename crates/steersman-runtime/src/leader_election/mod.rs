@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::stop::{StopSignal, Stopper};
-use crate::{Error, ReconcileError};
+use crate::{Error, ReconcileError, host_name};
 
 pub use election::Epoch;
 pub(crate) use elector::{Elector, Ended};
@@ -113,11 +113,8 @@ impl LeaderElection {
             client.default_namespace().clone_into(&mut self.namespace);
         }
         if self.identity.is_empty() {
-            let host =
-                std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
-            let host = host.map(|host| host.trim().to_owned());
             let random = client.world().random_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            self.identity = format!("{}_{random}", host.unwrap_or_else(|| "unknown".to_owned()));
+            self.identity = format!("{}_{random}", host_name());
         }
         Ok(self)
     }

@@ -18,10 +18,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::caches::{CacheHandle, Caches, FOREVER, InUse, User};
+use crate::events::{Events, Writer};
 use crate::kind::Kind;
 use crate::leader_election::{Elector, Ended, LeaderElection, Leadership};
 use crate::stop::StopSignal;
-use crate::{CachedClient, ControllerBuilder, Error, ReconcileError};
+use crate::{CachedClient, ControllerBuilder, Error, EventMetrics, EventRecorder, ReconcileError};
 use steersman_client::World;
 
 use running::{Group, Runnable, RunnableFuture, Running, with_min_grace};
@@ -81,6 +82,7 @@ struct Inner {
     /// The controllers that have been added and have not started yet.
     starting: watch::Sender<BTreeSet<String>>,
     election: Option<Arc<Election>>,
+    events: Events,
     state: Mutex<State>,
 }
 
@@ -96,9 +98,10 @@ struct Election {
 
 impl Election {
     /// Contends until the manager stops or the leadership is lost for good.
-    async fn run(&self, client: &Client, stop: &StopSignal) -> Result<(), ReconcileError> {
+    async fn run(&self, client: &Client, events: &Events, stop: &StopSignal) -> Result<(), ReconcileError> {
         let lease = self.settings.name();
-        let mut elector = Elector::new(client, self.settings.clone(), self.leadership.clone());
+        let events = events.recorder("leader-election")?;
+        let mut elector = Elector::new(client, self.settings.clone(), self.leadership.clone(), events);
         loop {
             match elector.run(stop).await {
                 Ended::Stopped => break,
@@ -115,6 +118,7 @@ impl Election {
         if self.settings.releases() && self.may_release.load(Ordering::Acquire) {
             elector.release().await;
         }
+        elector.end();
         Ok(())
     }
 
@@ -189,6 +193,7 @@ impl ManagerBuilder {
         let caches = Arc::new(Caches::new(self.client.clone()));
         let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
         let live = client.live().clone();
+        let events = Events::new(live.world().clone());
         let election = self.election.map(|settings| {
             let leadership = Leadership::new(live.world().clone());
             let (may_release, lost) = (AtomicBool::new(false), Mutex::default());
@@ -197,15 +202,19 @@ impl ManagerBuilder {
         let elector = election.clone().map(|election| Runnable {
             name: "leader election".to_owned(),
             group: Group::Elector,
-            run: Box::new(move |launch: Launch| {
-                Box::pin(async move { election.run(&live, &launch.stop).await }) as RunnableFuture
-            }),
+            run: {
+                let events = events.clone();
+                Box::new(move |launch: Launch| {
+                    Box::pin(async move { election.run(&live, &events, &launch.stop).await }) as RunnableFuture
+                })
+            },
         });
         let life = Life::New(elector.into_iter().collect());
         let state = Mutex::new(State { names: HashSet::new(), life });
         let (grace, sync_timeout) = (self.grace, self.sync_timeout);
         let (ready, starting) = (AtomicBool::new(false), watch::Sender::default());
-        Manager { inner: Arc::new(Inner { client, caches, grace, sync_timeout, ready, starting, election, state }) }
+        let inner = Inner { client, caches, grace, sync_timeout, ready, starting, election, events, state };
+        Manager { inner: Arc::new(inner) }
     }
 }
 
@@ -246,6 +255,18 @@ impl Manager {
     /// [leader election](ManagerBuilder::leader_election).
     pub fn leadership(&self) -> Option<&Leadership> {
         self.inner.election.as_ref().map(|election| &election.leadership)
+    }
+
+    /// A recorder of Events for code outside of reconciles, which have
+    /// [their own](crate::Context::events). `controller` is the name that the Events report. An
+    /// error if it is not a qualified name: `name` or `prefix/name`.
+    pub fn events(&self, controller: &str) -> Result<EventRecorder, Error> {
+        self.inner.events.recorder(controller)
+    }
+
+    /// What became of the Events that all its recorders have recorded.
+    pub fn event_metrics(&self) -> EventMetrics {
+        self.inner.events.metrics()
     }
 
     #[cfg(test)]
@@ -486,6 +507,7 @@ impl Manager {
         let (sender, added) = mpsc::unbounded_channel();
         let runnables = self.begin(sender)?;
         let end = End(self);
+        let writer = Writer::start(self.inner.client.live(), &self.inner.events);
         let mut running = Running::default();
         let ended = self.run(runnables, added, &mut running, shutdown).await;
         end.nothing_more();
@@ -509,6 +531,7 @@ impl Manager {
         let left = with_min_grace(deadline).saturating_duration_since(Instant::now());
         let mut aborted = self.inner.caches.shutdown(left).await;
         running.stop(Group::Servers, deadline).await;
+        writer.flush(with_min_grace(deadline)).await;
         aborted.extend(running.aborted());
         if aborted.is_empty() {
             return ended;

@@ -102,9 +102,9 @@ async fn a_controller_that_is_added_while_it_runs_waits_for_its_kind_and_disturb
         notes.note(key.as_str());
         async { Ok(Action::done()) }
     });
-    manager.controller(dynamic(&boats())).named("harbour master").complete(reconciler).unwrap();
+    manager.controller(dynamic(&boats())).named("harbour-master").complete(reconciler).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(logged.text().contains("controller harbour master waits for its caches"), "{}", logged.text());
+    assert!(logged.text().contains("controller harbour-master waits for its caches"), "{}", logged.text());
     log.take();
     Maps::new(&client).create("a").await;
     eventually("the other goes on", || log.len() == 1).await;

@@ -1,6 +1,7 @@
 //! The life of a manager, on the embedded server in process.
 
 mod durations;
+mod events;
 mod failing;
 mod kinds;
 mod leader_election;
