@@ -27,7 +27,7 @@ type Filter<K> = dyn Fn(&Event<K>) -> bool + Send + Sync;
 /// `a_kind_is_kept_in_one_way`). A later declaration without options
 /// - shares a cache that [`Manager::declare`](crate::Manager::declare) has declared;
 /// - is an error if a controller has declared the cache for itself and the cache leaves out objects
-///   or parts of them (test `what_a_controller_leaves_out_for_itself_is_not_shared_unsaid`).
+///   or parts of them (test `a_selection_of_one_controller_is_not_shared_silently`).
 ///
 /// Predicates, filters, resyncs and owners apply to each source alone. Indexes are added to those
 /// that the cache has.

@@ -1,7 +1,7 @@
 //! Layers: code that runs around every reconcile of a controller.
 //!
-//! [`ControllerBuilder::layer`](crate::ControllerBuilder::layer) adds one. [`layer_fn`] makes a
-//! layer of a closure. Every controller has the layers [`Tracing`] and [`PanicGuard`], and
+//! [`ControllerBuilder::layer`](crate::ControllerBuilder::layer) adds one. [`layer_fn`] creates a
+//! layer from a closure. Every controller has the layers [`Tracing`] and [`PanicGuard`], and
 //! [`Timeout`] if it has a [limit](crate::ControllerBuilder::reconcile_timeout).
 
 use std::fmt;
@@ -50,7 +50,7 @@ pub trait Layer<K>: Send + Sync + 'static {
     fn around<'a>(&'a self, next: Next<'a, K>) -> ReconcileFuture<'a>;
 }
 
-/// What a layer wraps: the inner layers and the reconciler, with the arguments of one call.
+/// The inner layers and the reconciler, with the arguments of one call.
 pub struct Next<'a, K> {
     inner: &'a dyn DynReconciler<K>,
     context: &'a Context<K>,
@@ -84,7 +84,7 @@ impl<K> fmt::Debug for Next<'_, K> {
     }
 }
 
-/// Makes a layer of a closure.
+/// Creates a layer from a closure.
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::ConfigMap;

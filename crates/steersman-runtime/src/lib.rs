@@ -1,4 +1,4 @@
-//! Controllers: the part that controller-runtime is in Go.
+//! Controllers: the counterpart of Go's controller-runtime.
 //!
 //! ```text
 //!  caches ──events──▶ Predicates ──▶ keys (itself, owners, map) ──▶ WorkQueue ──▶ Worker ──▶ Layers ──▶ Reconciler
@@ -57,14 +57,15 @@
 //! # }
 //! ```
 //!
-//! The contracts stand at the types, with the names of their tests: [`Manager`] and [`Controller`]
-//! (contracts 5 and 10), [`CachedClient`] (6 and 11), [`Finalizer`](finalizer::Finalizer),
-//! [`Scheme`]. One contract is about all of them: a controller that is killed before or after any
-//! of its requests and started again ends in the same state
+//! The contracts are documented at their types, with the names of their tests: [`Manager`] and
+//! [`Controller`] (contracts 5 and 10), [`CachedClient`] (6 and 11),
+//! [`Finalizer`](finalizer::Finalizer), [`Scheme`]. One contract concerns all of them: a controller
+//! that is killed before or after any of its requests and started again ends in the same state
 //! (`a_controller_that_is_killed_while_it_creates_ends_in_the_same_state`, in `tests/crash.rs`).
 //!
-//! A controller needs none of this: an informer, a work queue and a loop are enough.
-//! `a_controller_written_by_hand_needs_no_manager` in `tests/controllers/low_road.rs` shows it.
+//! A controller can be written without a manager: an informer, a work queue and a loop are enough.
+//! `a_controller_made_of_its_parts_needs_no_manager` in `tests/controllers/low_road.rs` is an
+//! example.
 
 mod caches;
 mod client;

@@ -80,8 +80,8 @@ impl Action {
     }
 }
 
-/// What a reconciler works with: the objects of its kind, the client, the clock and the stop
-/// signal. Clones are cheap.
+/// The arguments of every reconcile: the objects of the controller's kind, the client, the clock
+/// and the stop signal. Clones are cheap.
 pub struct Context<K> {
     shared: Arc<Shared<K>>,
 }
@@ -205,8 +205,8 @@ impl<K: Object> Context<K> {
     }
 }
 
-/// Makes a reconciler of a closure. The closure receives clones of the context and the key, so that
-/// its future can own them. Any error type becomes a [`ReconcileError`] with `?`.
+/// Creates a reconciler from a closure. The closure receives clones of the context and the key, so
+/// that its future can own them. Any error type becomes a [`ReconcileError`] with `?`.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::ConfigMap;

@@ -12,12 +12,12 @@ use crate::kind::Identity;
 
 /// How long discovery may lag behind a kind that is served already.
 const DISCOVERY_MAX: Duration = Duration::from_secs(30);
-/// The time between two questions.
+/// The time between two requests.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The scope of the kind that a controller reconciles, for the functions that find owners. A Rust
-/// type has it, and so has a dynamic kind with [`cluster_scoped`](crate::Kind::cluster_scoped);
-/// of another dynamic kind discovery knows it.
+/// type has it, and so does a dynamic kind with [`cluster_scoped`](crate::Kind::cluster_scoped).
+/// For other dynamic kinds it comes from discovery.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnerScope {
     owner: Identity,
@@ -37,8 +37,8 @@ impl OwnerScope {
         self.namespaced.load(Ordering::Relaxed)
     }
 
-    /// Asks discovery if the scope is not known. Without an answer, the owners are taken to be in
-    /// namespaces, as most are.
+    /// Reads the scope from discovery if it is not known. If that fails, the owners are assumed to
+    /// be namespaced, as most are.
     pub(crate) async fn discover(&self, client: &Client, controller: &str) {
         if self.owner.scope_known {
             return;
@@ -56,7 +56,7 @@ impl OwnerScope {
                 Ok(Err(error)) => error,
                 Err(_) => break format!("no response within {DISCOVERY_MAX:?}"),
             };
-            // The kind may be served already and not be in discovery yet.
+            // A kind can be served before it is in discovery.
             let may_change = error.is_retryable() || matches!(&error, Error::Mapping(error) if error.is_no_match());
             if !may_change || Instant::now() + RETRY >= deadline {
                 break error.to_string();
@@ -68,7 +68,7 @@ impl OwnerScope {
             controller,
             kind,
             error,
-            "discovery does not show the scope of the owners: taken to be namespaced; if not, call cluster_scoped()"
+            "scope of the owners not found in discovery, assumed to be namespaced: call cluster_scoped() if they are not"
         );
     }
 }

@@ -109,7 +109,7 @@ async fn dynamic_and_metadata_only_objects_are_read_and_written() {
     assert!(both.get_opt(&key("a/m")).await.unwrap().is_none());
 }
 
-/// An object that is written as its metadata would lose all the rest.
+/// Writing an object from its metadata would delete everything else.
 #[tokio::test(start_paused = true)]
 async fn metadata_alone_is_not_written_as_a_whole() {
     let world = World::new(|manager| {
@@ -133,14 +133,14 @@ async fn metadata_alone_is_not_written_as_a_whole() {
 
 /// Contract 11.
 #[tokio::test(start_paused = true)]
-async fn reading_a_kind_that_nobody_declared_names_the_call_to_add() {
+async fn reading_a_kind_that_is_not_declared_names_the_call_to_add() {
     let resource = ApiResource::erase::<ConfigMap>(&());
     let world = World::new(|manager| manager.declare(kind::<Secret>()).unwrap()).await;
     let typed = world.client.get::<ConfigMap>(&key("a/m")).await.unwrap_err().to_string();
     let dynamic = world.client.dynamic(&resource).list(&ListQuery::all()).await.unwrap_err().to_string();
     let metadata = world.client.metadata::<ConfigMap>().list(&ListQuery::all()).await.unwrap_err().to_string();
     let both = world.client.dynamic_metadata(&resource).list(&ListQuery::all()).await.unwrap_err().to_string();
-    // Another form of a kind that is declared is another cache.
+    // Another form of a declared kind has another cache.
     let other = world.client.metadata::<Secret>().list(&ListQuery::all()).await.unwrap_err().to_string();
     for (error, call) in [
         (typed, "Manager::declare(kind::<ConfigMap>())"),
@@ -358,7 +358,7 @@ async fn writes_are_marked_with_the_field_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn server_side_apply_says_who_applies() {
+async fn server_side_apply_sends_the_field_manager() {
     let world = with_maps().await;
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "1"}});
     let error = world.client.objects::<ConfigMap>().apply(&key("a/m"), false, &wanted).await.unwrap_err();
@@ -418,13 +418,13 @@ async fn create_or_update_writes_only_what_is_not_as_it_should_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_built_in_kind_is_written_once_however_it_is_said() {
+async fn a_built_in_kind_is_written_once_in_whatever_form() {
     let world = World::new(|manager| manager.declare(kind::<Deployment>()).unwrap()).await;
-    with_client::is_written_once_however_it_is_said(&world.client, "a/d").await;
+    with_client::is_written_once_in_whatever_form(&world.client, "a/d").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_says_the_same_is_not_written() {
+async fn an_equivalent_object_is_not_written() {
     let world = with_maps().await;
     world.client.create(&map("a/m", "1")).await.unwrap();
     world.client.get::<ConfigMap>(&key("a/m")).await.unwrap();
@@ -549,7 +549,7 @@ async fn a_kind_is_declared_once_for_all_who_say_the_same() {
     assert!(error.contains("ConfigMap") && error.contains("one cache for each kind"), "{error}");
     world.manager.declare(kind::<Deployment>().namespace("b").namespace("a")).unwrap();
     world.manager.declare(kind::<Deployment>().namespace("a").namespace("b")).unwrap();
-    // Who says nothing takes what there is; an index comes on top.
+    // A declaration without options shares the cache; an index is added.
     world.manager.declare(kind::<Deployment>().index("app", Index::label("app"))).unwrap();
     assert!(world.client.objects::<Deployment>().list(&ListQuery::all().index("app", "web")).await.unwrap().is_empty());
     let watched = world.manager.status();
@@ -575,7 +575,7 @@ async fn a_kind_is_kept_in_one_way() {
     let without_data = decoded().transform(|secret: &mut Secret| secret.data = None);
     world.manager.declare(secrets().storage(without_data.clone())).unwrap();
     world.manager.declare(secrets().storage(without_data.clone())).unwrap();
-    // Who says nothing takes what was said for all.
+    // A declaration without options shares the cache that was declared for all.
     world.manager.declare(secrets()).unwrap();
     world.manager.declare(kind::<Secret>()).unwrap();
     world.manager.declare(kind::<Secret>().storage(without_data)).unwrap();

@@ -1,5 +1,5 @@
-//! A manager that is killed at every one of its requests in turn, before it is sent and after the
-//! server has done it, and started again: the end is always the same.
+//! A manager that is killed at each of its requests in turn, before the request is sent and after
+//! the server has handled it, and then started again. The end state is always the same.
 
 mod support;
 
@@ -23,8 +23,8 @@ use support::{LONG, client, key, map, settle, start};
 const PARENTS: [&str; 2] = ["a", "b"];
 const CHILDREN: usize = 3;
 
-/// Makes three Secrets for each parent, and a record of it in another namespace, where no garbage
-/// collection reaches.
+/// Creates three Secrets for each parent, and a record of it in another namespace, which garbage
+/// collection does not reach.
 struct Family {
     finalizer: Finalizer<ConfigMap>,
 }
@@ -40,7 +40,7 @@ impl Family {
         Self { finalizer }
     }
 
-    /// The server makes up the names of the children: nothing but what is there says how many are
+    /// The server generates the names of the children: only the existing objects show how many are
     /// missing.
     async fn make_children(ctx: &Context<ConfigMap>, parent: &Cached<ConfigMap>) -> Result<(), ReconcileError> {
         let (parent, key) = (parent.get()?, parent.key());
@@ -94,14 +94,14 @@ impl Reconciler<ConfigMap> for Family {
     }
 }
 
-/// When a request is fatal.
+/// The request at which the process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     Before,
     After,
 }
 
-/// The way to the server, on which the process is killed.
+/// The network to the server, on which the process is killed.
 #[derive(Clone)]
 struct Killer {
     at: Option<(usize, When)>,
@@ -115,7 +115,7 @@ impl Killer {
         Self { at, requests: Arc::default(), writes: Arc::default(), killed: Arc::default() }
     }
 
-    /// Nothing runs any more from here on.
+    /// Nothing runs after this point.
     async fn die(&self) {
         self.killed.notify_one();
         std::future::pending::<()>().await;
@@ -128,7 +128,7 @@ impl Killer {
             async move {
                 let number = killer.requests.fetch_add(1, Ordering::Relaxed) + 1;
                 killer.writes.fetch_add(usize::from(request.method() != Method::GET), Ordering::Relaxed);
-                // Other tasks may run for a moment longer: nobody hears of them.
+                // Other tasks may run for a moment longer, without an effect.
                 if killer.at.is_some_and(|(at, when)| number > at || (number, When::Before) == (at, when)) {
                     killer.die().await;
                 }
@@ -143,7 +143,7 @@ impl Killer {
     }
 }
 
-/// Everything that the controller has to do with, sorted: what is there twice stands here twice.
+/// All objects of the controller, sorted. A duplicate is listed twice.
 async fn state(client: &Client) -> Vec<String> {
     let parents = client.namespaced::<ConfigMap>("default").list(&ListParams::default()).await.unwrap().items;
     let secrets = client.all_namespaces::<Secret>().list(&ListParams::default()).await.unwrap().items;
@@ -172,7 +172,7 @@ async fn state(client: &Client) -> Vec<String> {
     all
 }
 
-/// What there should be in the end of parents that are wanted.
+/// The expected end state of these parents.
 fn complete(parents: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     for parent in parents {
@@ -184,7 +184,7 @@ fn complete(parents: &[&str]) -> Vec<String> {
     all
 }
 
-/// Waits until everything is as it should be, and looks whether it stays so.
+/// Waits until the state is as expected, and checks that it stays so.
 async fn settled(server: &Embedded, wanted: &[String]) {
     let client = client(server);
     let reached = async {
@@ -201,13 +201,13 @@ async fn settled(server: &Embedded, wanted: &[String]) {
     assert_eq!(state(&client).await, wanted, "it stays so");
 }
 
-/// A process: it has a runtime of its own, which goes with everything that runs on it.
+/// A process: it has a runtime of its own, which ends with all its tasks.
 fn process<T>(life: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(life)
 }
 
-/// A server with two parents and a place for their records.
+/// A server with two parents and a namespace for their records.
 fn server_with_parents() -> Embedded {
     let server = Embedded::start();
     process(async {
@@ -222,8 +222,8 @@ fn server_with_parents() -> Embedded {
     server
 }
 
-/// The life of a controller's process, until all is done or it is killed. Says how many requests it
-/// wrote with, if it was not.
+/// The life of a controller's process, until all work is done or it is killed. Returns the number
+/// of its writes if it was not killed.
 fn live(server: &Embedded, kill: Option<(usize, When)>, wanted: &[String]) -> Option<usize> {
     process(async {
         let killer = Killer::new(kill);
@@ -245,8 +245,8 @@ fn live(server: &Embedded, kill: Option<(usize, When)>, wanted: &[String]) -> Op
     })
 }
 
-/// Does it again and again, each time killed at another request, until nothing is left to be killed
-/// at. Gives how many requests there were, and how many of them wrote.
+/// Repeats the run, each time killed at another request, until no request is left. Returns the
+/// number of requests, and how many of them were writes.
 fn killed_everywhere(prepare: impl Fn(&Embedded), wanted: &[String]) -> (usize, usize) {
     for number in 1..1_000 {
         let mut writes = None;
@@ -284,7 +284,7 @@ fn a_controller_that_is_killed_while_it_cleans_up_ends_in_the_same_state() {
         });
     };
     let (_, writes) = killed_everywhere(prepare, &complete(&["b"]));
-    // The record is deleted, the finalizer taken away.
+    // The record is deleted, the finalizer removed.
     assert_eq!(writes, 2);
 }
 
@@ -293,7 +293,7 @@ fn a_controller_that_is_killed_again_and_again_gets_there() {
     let server = server_with_parents();
     let wanted = complete(&PARENTS);
     let mut lives = 0;
-    // Each life has three requests beside those that it takes to list.
+    // Each life has three requests in addition to its lists.
     while live(&server, Some((5, When::After)), &wanted).is_none() {
         lives += 1;
         assert!(lives < 100, "it makes no progress");

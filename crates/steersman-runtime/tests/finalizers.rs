@@ -1,4 +1,4 @@
-//! Finalizers: the helpers, and the registry of things to do before an object may go.
+//! Finalizers: the helpers, and the hooks that run before an object is deleted.
 
 mod with_client;
 
@@ -19,7 +19,7 @@ use with_client::{World, eventually, key, map, settle, value};
 const OURS: &str = "example.com/ours";
 const THEIRS: &str = "example.com/theirs";
 
-/// What happened, in order.
+/// The calls of hooks, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -37,8 +37,7 @@ impl Log {
     }
 }
 
-/// A controller of ConfigMaps that does nothing but to see to a finalizer, and notes how that
-/// ended.
+/// A controller of ConfigMaps that only ensures a finalizer, and logs the result.
 async fn world(finalizer: Finalizer<ConfigMap>) -> (World, Log) {
     let (finalizer, log) = (Arc::new(finalizer), Log::default());
     let ends = log.clone();
@@ -64,7 +63,7 @@ fn finalizer() -> Finalizer<ConfigMap> {
     Finalizer::new(OURS).unwrap()
 }
 
-/// A hook that notes its name.
+/// A hook that logs its name.
 fn noting(log: &Log, name: &'static str) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
     let log = log.clone();
     move |_, _| {
@@ -129,7 +128,7 @@ async fn a_living_object_gets_the_finalizer_beside_those_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hooks_run_in_order_and_the_last_state_is_in_the_cache_meanwhile() {
+async fn hooks_run_in_order_while_the_last_state_is_in_the_cache() {
     let log = Log::default();
     let reading = {
         let log = log.clone();
@@ -154,7 +153,7 @@ async fn hooks_run_in_order_and_the_last_state_is_in_the_cache_meanwhile() {
     assert_eq!(log.all(), ["first", "the last the last", "last"]);
 }
 
-/// A hook that notes its name, and then fails so many times.
+/// A hook that logs its name, and then fails this number of times.
 fn failing(
     log: &Log,
     name: &'static str,
@@ -182,7 +181,7 @@ async fn the_finalizer_goes_only_after_all_hooks_have_succeeded() {
     eventually("a failure", async || (ends.count("failed") == 3).then_some(())).await;
     assert!(has_finalizer(&maps(&world).get("m").await.unwrap(), OURS));
     gone(&world).await;
-    // After one that fails, the others are called all the same.
+    // After a hook that fails, the other hooks still run.
     assert_eq!((log.count("a"), log.count("b"), log.count("c")), (4, 4, 4));
 }
 
@@ -198,7 +197,7 @@ async fn a_hook_that_gives_up_does_not_keep_others_from_being_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_of_others_stay_also_those_that_come_meanwhile() {
+async fn finalizers_of_others_stay_also_those_added_during_the_hooks() {
     let (world, ends) = world(finalizer().hook("none", |_, _| async { Ok::<_, ReconcileError>(()) })).await;
     let mut object = map("a/m", "1");
     add_finalizer(&mut object, THEIRS);
@@ -212,7 +211,7 @@ async fn finalizers_of_others_stay_also_those_that_come_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_others_change_meanwhile_is_finalized_without_its_hooks_being_called_again() {
+async fn an_object_that_others_change_at_the_same_time_is_finalized_with_one_call_of_its_hooks() {
     let log = Log::default();
     let others: Arc<Mutex<Option<Api<ConfigMap>>>> = Arc::default();
     let changes = {
@@ -221,7 +220,7 @@ async fn an_object_that_others_change_meanwhile_is_finalized_without_its_hooks_b
             log.push("hook");
             let api = others.lock().unwrap_or_else(PoisonError::into_inner).clone();
             async move {
-                // Somebody takes their own finalizer away while ours is at work.
+                // Another controller removes its own finalizer while ours is running.
                 let patch = Patch::Merge(json!({"metadata": {"finalizers": [OURS]}}));
                 api.unwrap().patch("m", &PatchParams::default(), &patch).await?;
                 Ok::<_, ReconcileError>(())
@@ -257,7 +256,7 @@ async fn a_finalizer_is_added_to_an_object_that_others_have_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_somebody_else_lets_go_is_finalized() {
+async fn an_object_that_another_client_releases_is_finalized() {
     let log = Log::default();
     let others: Arc<Mutex<Option<Api<ConfigMap>>>> = Arc::default();
     let hook = {
@@ -284,7 +283,7 @@ async fn an_object_that_somebody_else_lets_go_is_finalized() {
 async fn an_object_that_is_deleted_without_the_finalizer_is_left_alone() {
     let log = Log::default();
     let (world, ends) = world(finalizer().hook("note", noting(&log, "hook"))).await;
-    // It is on its way out before the controller sees it.
+    // It is being deleted before the controller sees it.
     world.network.hold("watch=true");
     let mut object = map("a/m", "1");
     add_finalizer(&mut object, THEIRS);
@@ -298,7 +297,7 @@ async fn an_object_that_is_deleted_without_the_finalizer_is_left_alone() {
     assert!(world.client.get::<ConfigMap>(&key("a/m")).await.unwrap().meta().deletion_timestamp().is_some());
 }
 
-/// Objects of a kind that is known at run time only, in a namespace or in none, and objects of
+/// Objects of a kind that is known only at run time, namespaced or cluster-scoped, and objects of
 /// which only the metadata is known.
 #[tokio::test(start_paused = true)]
 async fn objects_in_any_form_have_finalizers() {
@@ -316,7 +315,7 @@ async fn objects_in_any_form_have_finalizers() {
     is_finalized(dynamic(&namespaces).cluster_scoped(), of_namespaces, "m").await;
 }
 
-/// One object gets the finalizer, is deleted, and goes when the hook, which fails once, has
+/// One object gets the finalizer, is deleted, and disappears once the hook, which fails once, has
 /// succeeded.
 async fn is_finalized<K>(kind: Kind<K>, finalizer: Finalizer<K>, name: &str)
 where

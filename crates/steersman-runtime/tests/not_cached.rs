@@ -1,4 +1,4 @@
-//! Reads that the caches, as they are declared, can never answer: an error that names the fix, not
+//! Reads that the caches, as they are declared, can never serve: an error that names the fix, not
 //! "not found".
 
 mod with_client;
@@ -20,7 +20,7 @@ fn labels(text: &str) -> LabelSelector {
     LabelSelector::parse(text).unwrap()
 }
 
-/// Each of these is in the error, which is neither "not found" nor worth a retry.
+/// Each of these texts is in the error, which is neither "not found" nor retryable.
 #[track_caller]
 fn assert_names(error: &Error, parts: &[&str]) {
     let text = error.to_string();
@@ -146,7 +146,7 @@ async fn create_or_update_outside_the_cache_is_refused_before_anything_is_sent()
     assert_names(&error, &["Secret a/s", "fields type=example.com/a"]);
     assert!(world.network.writes().is_empty());
 
-    // What the function does to the object counts, also when the object exists.
+    // The object that the function has changed counts, also if the object exists.
     let (_, result) = maps.create_or_update(map("a/m", "1"), relabel("app=web")).await.unwrap();
     assert_eq!(result, OperationResult::Created);
     world.network.writes();
@@ -159,7 +159,7 @@ async fn create_or_update_outside_the_cache_is_refused_before_anything_is_sent()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_exists_outside_the_selection_is_not_a_conflict_for_ever() {
+async fn an_object_that_exists_outside_the_selection_is_not_an_endless_conflict() {
     let world = World::new(|manager| manager.declare(kind::<ConfigMap>().labels("app=web")).unwrap()).await;
     let there = world.other.namespaced::<ConfigMap>("a");
     there.create(&PostParams::default(), &labelled("a/m", "app=other")).await.unwrap();
@@ -171,7 +171,7 @@ async fn an_object_that_exists_outside_the_selection_is_not_a_conflict_for_ever(
         assert!(!error.is_already_exists(), "{error}");
         assert_names(&error, &["ConfigMap a/m", "exists", "labels app=web"]);
     }
-    // An object that has not arrived in the cache yet is worth another try.
+    // A read of an object that has not arrived in the cache yet can be retried.
     world.network.hold("watch=true");
     there.create(&PostParams::default(), &labelled("a/late", "app=web")).await.unwrap();
     let error = maps.create_or_update(labelled("a/late", "app=web"), |_| ()).await.unwrap_err();
@@ -223,7 +223,7 @@ enum Wrapped {
     Caused(#[source] Box<Wrapped>),
 }
 
-/// How many times a reconcile of one key runs that reads something.
+/// How many times a reconcile runs whose read fails.
 async fn tries(read: fn(Context<ConfigMap>) -> futures::future::BoxFuture<'static, ReconcileError>) -> usize {
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&tries);

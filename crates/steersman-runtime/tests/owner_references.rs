@@ -1,4 +1,4 @@
-//! Who owns what: the checks, and what becomes of references that are there already.
+//! Owner references: the checks, and the treatment of references that exist already.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -96,7 +96,7 @@ fn an_object_that_another_controls_is_an_error_and_stays_as_it_was() {
 }
 
 #[test]
-fn an_owner_can_become_the_controller_when_nobody_else_is() {
+fn an_owner_can_become_the_controller_if_there_is_none() {
     let mut object = map("a");
     set_owner_reference(&deployment("d"), &mut object).unwrap();
     set_controller_reference(&deployment("d"), &mut object).unwrap();

@@ -1,4 +1,4 @@
-//! The cached client on a real server: what its answers look like decides what reads wait for.
+//! The cached client on a real server: the form of its responses decides what reads wait for.
 
 mod with_client;
 
@@ -94,7 +94,7 @@ async fn an_object_that_leaves_the_selector_is_gone_from_the_cache() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_applied_is_read_and_conflicts_are_told() {
+async fn an_applied_object_is_read_and_conflicts_are_returned() {
     let (client, namespace, _running) = client(|manager, _| manager.declare(kind::<ConfigMap>()).unwrap()).await;
     let key = ObjectKey::new(&namespace, "m");
     let wanted = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"value": value}});
@@ -133,8 +133,8 @@ async fn what_is_scaled_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_built_in_kind_is_written_once_however_it_is_said() {
+async fn a_built_in_kind_is_written_once_in_whatever_form() {
     let (client, namespace, _running) =
         client(|manager, namespace| manager.declare(kind::<Deployment>().namespace(namespace)).unwrap()).await;
-    with_client::is_written_once_however_it_is_said(&client, &format!("{namespace}/d")).await;
+    with_client::is_written_once_in_whatever_form(&client, &format!("{namespace}/d")).await;
 }

@@ -41,10 +41,10 @@ fn map_in(namespace: &str, name: &str) -> ConfigMap {
     ConfigMap { metadata, ..ConfigMap::default() }
 }
 
-/// Makes a Secret of the same name that belongs to the ConfigMap.
+/// Creates a Secret of the same name that the ConfigMap owns.
 async fn own_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
     let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };
-    // Every namespace has one that the cluster makes.
+    // Every namespace has one that the cluster creates.
     if key.name() == "kube-root-ca.crt" {
         return Ok(Action::done());
     }
@@ -104,7 +104,7 @@ async fn it_starts_and_stops_in_order_and_finishes_what_is_in_flight() {
             eventually("the word to stop", || notes.all().contains(&"stop".to_owned())).await;
             map.data = Some([("seen".to_owned(), "yes".to_owned())].into());
             ctx.client().update(&map).await?;
-            // Its own write is seen, so the caches are there.
+            // It sees its own write, so the caches have synced.
             let seen = ctx.client().get::<ConfigMap>(&key).await?.get()?.data.is_some();
             notes.note(format!("reconcile ends: {seen}"));
             Ok(Action::done())
@@ -145,7 +145,7 @@ async fn what_overstays_the_grace_period_is_cut_off_and_named() {
 }
 
 #[tokio::test]
-async fn a_part_that_fails_stops_all_and_is_named() {
+async fn a_runnable_that_fails_stops_all_and_is_named() {
     let (client, namespace) = server("failing").await;
     let manager = Manager::new(client);
     let done = reconcile_fn(|_: Context<ConfigMap>, _| async { Ok(Action::done()) });
@@ -181,7 +181,7 @@ async fn a_kind_that_is_not_installed_is_named_and_waited_for() {
     });
     manager.controller(dynamic(&boats)).complete(reconciler).unwrap();
     let running = start(&manager);
-    eventually("it says what is missing", || {
+    eventually("it logs what is missing", || {
         manager.status().iter().any(|status| status.last_error.is_some() && status.resource.contains("boats"))
     })
     .await;

@@ -66,7 +66,7 @@ fn a_decoded_secret_is_not_printed() {
     assert!(printed.contains("Secret") && printed.contains("database"), "{printed}");
 }
 
-/// Says that it is a ConfigMap.
+/// Claims to be a ConfigMap.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Pretender {
     metadata: ObjectMeta,

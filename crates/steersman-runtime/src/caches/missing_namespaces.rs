@@ -5,9 +5,9 @@ use steersman_cache::{Object, Subscription};
 use steersman_client::{ApiResource, Client, NamespaceScope};
 
 /// Logs, after the first list, which of the namespaces of a cache do not exist. Only empty ones are
-/// asked for, once each. A client that may not read namespaces gets no hint.
+/// read, once each. A client without permission to read namespaces gets no hint.
 ///
-/// A subscription leaves the informer's back-off as it is, unlike a read that waits.
+/// A subscription does not shorten the back-off of the informer, unlike a read that waits.
 pub(super) async fn warn<K: Object>(
     client: Client,
     mut objects: Subscription<K>,

@@ -27,8 +27,8 @@ pub(crate) use selection::{Selected, selected_values};
 /// Longer than any process runs.
 pub(crate) const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// The informers of a manager. A kind is declared once, by whoever wants it first; the others share
-/// it.
+/// The informers of a manager. The first declaration of a kind creates its informer; later ones
+/// share it.
 pub(crate) struct Caches {
     client: Client,
     factory: SharedInformerFactory,
@@ -37,16 +37,16 @@ pub(crate) struct Caches {
     next: AtomicUsize,
 }
 
-/// Who wants a cache.
+/// The origin of a declaration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum User<'a> {
-    /// Whoever set up the manager, for all.
+    /// The program that builds the manager: the declaration holds for all controllers.
     Manager,
-    /// A controller, for itself.
+    /// A controller: the declaration is its own.
     Controller(&'a str),
 }
 
-/// An informer, and what is known of it.
+/// An informer with its entry.
 pub(crate) struct CacheHandle<K> {
     pub(crate) informer: Informer<K>,
     pub(crate) entry: Arc<CacheEntry>,
@@ -58,8 +58,8 @@ impl<K> Clone for CacheHandle<K> {
     }
 }
 
-/// A kind that has been declared, whose new indexes are still missing.
-#[must_use = "the indexes are not there before finish()"]
+/// A declared kind whose new indexes have not been added yet.
+#[must_use = "finish() adds the indexes"]
 pub(crate) struct Declaration<K> {
     handle: CacheHandle<K>,
     in_use: Option<InUse>,
@@ -67,7 +67,7 @@ pub(crate) struct Declaration<K> {
 }
 
 impl<K: Object> Declaration<K> {
-    /// Adds the indexes. Their functions may take their time: call it without any lock.
+    /// Adds the indexes. Index functions may be slow: call it without any lock.
     pub(crate) fn finish(self) -> Result<(CacheHandle<K>, Option<InUse>), Error> {
         for (name, index) in self.indexes {
             self.handle.informer.add_index(&name, index)?;
@@ -76,29 +76,29 @@ impl<K: Object> Declaration<K> {
     }
 }
 
-/// Who has this watches the cache, which is not to be taken away from under it.
+/// Marks a cache as watched: a cache with such a mark cannot be removed.
 pub(crate) type InUse = Arc<str>;
 
-/// An informer and what it is for.
+/// An informer and its declaration.
 pub(crate) struct CacheEntry {
-    /// Which one it is among the informers of the manager.
+    /// Its number among the informers of the manager.
     pub(crate) number: usize,
     pub(crate) identity: Identity,
     scope: Scope,
-    /// The controller that declared it for itself, and not for all.
+    /// The controller that declared it for itself. `None` if it holds for all.
     by: Option<String>,
-    /// Its objects are not whole: that is, less so than by default.
+    /// The cached objects lack fields that they have by default.
     is_lossy: bool,
     users: Mutex<Vec<Weak<str>>>,
     labels: Option<LabelSelector>,
     fields: Option<FieldSelector>,
     informer: Box<dyn Any + Send + Sync>,
     lookup: Box<dyn MetadataLookup>,
-    /// Looks for namespaces that do not exist, once the informer runs.
+    /// Logs declared namespaces that do not exist, once the informer runs.
     hint: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
-/// Which objects of its kind an informer keeps.
+/// The objects of its kind that an informer caches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Scope {
     namespaces: Vec<String>,
@@ -106,7 +106,7 @@ struct Scope {
     fields: Option<String>,
 }
 
-/// What can be seen of an informer without knowing its type.
+/// The part of an informer that does not depend on its type.
 pub(crate) trait MetadataLookup: Send + Sync {
     fn meta(&self, key: &ObjectKey) -> Option<Metadata>;
     fn resource_version(&self) -> String;
@@ -152,7 +152,7 @@ impl CacheEntry {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody is about to watch it, as long as what this gives lives.
+    /// Marks the cache as watched as long as the result lives.
     fn used_by(&self, name: &str) -> InUse {
         let user: InUse = Arc::from(name);
         let mut users = self.users();
@@ -161,18 +161,18 @@ impl CacheEntry {
         user
     }
 
-    /// Whether who says nothing about its objects may share it.
-    fn check_is_for_all(&self, says_which: bool, says_how: bool) -> Result<(), Error> {
+    /// Whether a declaration without options may share it.
+    fn check_is_for_all(&self, has_scope: bool, has_storage: bool) -> Result<(), Error> {
         let Some(by) = &self.by else { return Ok(()) };
         let kind = &self.identity.kind;
-        let what = match (says_which || self.scope == Scope::default(), says_how || !self.is_lossy) {
+        let what = match (has_scope || self.scope == Scope::default(), has_storage || !self.is_lossy) {
             (true, true) => return Ok(()),
-            (false, _) => format!("only some of them, {:?}", self.scope),
-            (true, false) => "only parts of them, by its storage options".to_owned(),
+            (false, _) => format!("only some objects ({:?})", self.scope),
+            (true, false) => "only parts of its objects (storage options)".to_owned(),
         };
         let problem = format!(
-            "controller {by} keeps of {kind} {what}, and a manager has one cache for each kind: say the same here, or say it for all \
-             with Manager::declare({}…) before the first controller",
+            "controller {by} caches {kind} with {what}, and a manager has one cache for each kind: use the same options here, or \
+             declare the kind for all controllers with Manager::declare({}…) before the first controller",
             self.identity.call
         );
         Err(steersman_cache::Error::InvalidOptions { problem }.into())
@@ -195,10 +195,11 @@ impl Caches {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The informer for a kind, and, for a controller, the mark that it is in use; the caller adds
-    /// the indexes. The first who asks says which objects are kept, and how. To say something else
-    /// is an error. Those who say nothing share it if it was declared for all; if a controller
-    /// declared it for itself, only where they still see all objects, and the whole of them.
+    /// The informer for a kind and, for a controller, the mark that it is in use; the caller adds
+    /// the indexes. The first declaration decides which objects are cached, and how. A later
+    /// declaration with other options is an error. A declaration without options shares the
+    /// informer if it was declared for all controllers. If a controller declared it for itself, it
+    /// is shared only if it holds all objects completely.
     pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>, user: User<'_>) -> Result<Declaration<K>, Error> {
         let options = std::mem::take(&mut kind.options);
         let scope = Scope::of(&options);
@@ -226,30 +227,30 @@ impl Caches {
         entry: &Arc<CacheEntry>,
     ) -> Result<CacheHandle<K>, Error> {
         let invalid = |problem| Error::from(steersman_cache::Error::InvalidOptions { problem });
-        let says_which = *scope != Scope::default();
-        if says_which && *scope != entry.scope {
+        let has_scope = *scope != Scope::default();
+        if has_scope && *scope != entry.scope {
             return Err(invalid(format!(
-                "{} is declared with {:?} and with {scope:?}: a manager has one cache for each kind; say the same at both, or at the \
-                 first only",
+                "{} is declared with {:?} and with {scope:?}: a manager has one cache for each kind; use the same \
+                 options in both, or set them in the first only",
                 kind.identity.kind, entry.scope
             )));
         }
         if let Some(storage) = &kind.storage {
-            // The factory knows how its informers keep their objects.
+            // The factory compares the storage options of its informers.
             let asked = entry.scope.options().storage(storage.clone());
             match kind.informer(&self.factory, asked) {
                 Err(steersman_cache::Error::OptionsConflict { .. }) => {
                     return Err(invalid(format!(
-                        "{} is declared with other storage options already: a manager has one cache for each kind; say the same at \
-                         both (of a transform, with a clone of the options), or once, with Manager::declare({}.storage(…)), before \
-                         the first controller",
+                        "{} is declared with other storage options already: a manager has one cache for each kind; use the \
+                         same options in both (with a transform: a clone of them), or declare them once with \
+                         Manager::declare({}.storage(…)) before the first controller",
                         kind.identity.kind, kind.identity.call
                     )));
                 }
                 other => other?,
             };
         }
-        entry.check_is_for_all(says_which, kind.storage.is_some())?;
+        entry.check_is_for_all(has_scope, kind.storage.is_some())?;
         Ok(CacheHandle::of(entry).expect("the identity holds the type"))
     }
 
@@ -299,8 +300,8 @@ impl Caches {
         })
     }
 
-    /// Forgets a kind that no controller watches any more, and gives its informer, which is to be
-    /// stopped. A declaration that comes before it has stopped makes a new informer.
+    /// Removes a kind that no controller watches any more, and returns its informer, which the
+    /// caller stops. A declaration before that creates a new informer.
     pub(crate) fn remove<K: Object>(&self, identity: &Identity) -> Result<Informer<K>, Error> {
         let mut entries = self.entries();
         let index = entries.iter().position(|entry| entry.identity.is_same(identity));
@@ -316,7 +317,7 @@ impl Caches {
         Ok(found.informer)
     }
 
-    /// All informers of this resource: typed, dynamic and metadata-only, in whichever version.
+    /// All informers of this resource: typed, dynamic and metadata-only, in any version.
     pub(crate) fn of(&self, resource: &str) -> Vec<Arc<CacheEntry>> {
         self.entries().iter().filter(|entry| entry.identity.resource == resource).cloned().collect()
     }
@@ -330,7 +331,7 @@ impl Caches {
         Ok(())
     }
 
-    /// Waits until all have synced, also those that are declared during the wait.
+    /// Waits until all have synced, including those that are declared during the wait.
     pub(crate) async fn synced(&self) {
         while self.factory.wait_for_cache_sync(FOREVER).await.is_ok() {
             if self.factory.waiting().is_empty() {
@@ -356,8 +357,7 @@ impl Caches {
         self.factory.failed().await.into()
     }
 
-    /// Stops all. The error names the handlers that do not end.
-    /// Stops all informers. What has not ended after `limit` is returned by name.
+    /// Stops all informers. Returns the names of those that have not ended after `limit`.
     pub(crate) async fn shutdown(&self, limit: Duration) -> Vec<String> {
         match self.factory.shutdown_within(limit).await {
             Err(steersman_cache::Error::StopTimeout { waiting, .. }) => waiting,
@@ -365,7 +365,7 @@ impl Caches {
         }
     }
 
-    /// A request has just succeeded: caches that back off try again soon.
+    /// A request has succeeded: caches in back-off retry soon.
     pub(crate) fn hurry(&self) {
         self.factory.shorten_backoff();
     }
@@ -414,7 +414,7 @@ mod tests {
         tokio::task::yield_now().await;
         manager.declare(kind::<ConfigMap>()).unwrap();
         let maps = kind::<ConfigMap>();
-        // What undeclare does, with a declare between its two steps.
+        // The steps of `undeclare`, with a `declare` in between.
         let old = manager.caches().remove::<ConfigMap>(&maps.identity).unwrap();
         let lister = manager.declare(maps).unwrap();
         old.stop().await.unwrap();

@@ -1,4 +1,4 @@
-//! Which objects a cache keeps, and which reads it can therefore answer.
+//! Which objects a cache holds, and which reads it can therefore serve.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use super::{CacheEntry, Scope};
 use crate::error::{Error, NotCached};
 use crate::read_your_writes::ReadScope;
 
-/// Whether an informer keeps an object.
+/// Whether an informer caches an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selected {
     Yes,
@@ -43,7 +43,7 @@ impl CacheEntry {
         self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
     }
 
-    /// Whether the cache keeps an object with these labels and fields. `None` stands for unknown
+    /// Whether the cache holds an object with these labels and fields. `None` stands for unknown
     /// labels, and for an unknown field.
     pub(crate) fn selects<'a>(
         &'a self,
@@ -74,7 +74,7 @@ impl CacheEntry {
         self.selects(key, None, |_| None) != Selected::No
     }
 
-    /// Whether the cache keeps a whole object.
+    /// Whether the cache holds this object.
     pub(crate) fn selects_object<K: Serialize>(&self, key: &ObjectKey, meta: &ObjectMeta, object: &K) -> Selected {
         let fields = selected_values([self], object);
         let none = BTreeMap::new();
@@ -99,8 +99,8 @@ impl CacheEntry {
         each.fold(Selected::Yes, Selected::and)
     }
 
-    /// An error if the cache can never hold what is read: an empty answer would be taken for "does
-    /// not exist".
+    /// Fails if the cache can never hold the objects that are read: an empty result would mean
+    /// "does not exist".
     pub(crate) fn check_covers(&self, which: ReadScope<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
         match which {
             ReadScope::One(key) if !self.can_hold(key) => {
@@ -124,7 +124,7 @@ impl CacheEntry {
         }
     }
 
-    /// The error for something that the cache cannot hold.
+    /// The error for an object that the cache cannot hold.
     pub(crate) fn outside(&self, what: String, namespace: Option<&str>) -> Error {
         let selection = self.scope.describe();
         let mut fix = String::new();
@@ -146,7 +146,7 @@ impl CacheEntry {
 }
 
 impl Scope {
-    /// The selection in words, for errors.
+    /// The selection as text, for errors.
     pub(super) fn describe(&self) -> String {
         let mut parts = Vec::new();
         match &*self.namespaces {
@@ -154,7 +154,7 @@ impl Scope {
             [one] => parts.push(format!("namespace {one}")),
             several => parts.push(format!("namespaces {}", several.join(", "))),
         }
-        // As the selector prints itself, so that the same selection always reads the same.
+        // As the selector prints itself, so that equal selections have equal texts.
         let labels = self.labels.as_deref().map(|labels| LabelSelector::parse(labels).map(|labels| labels.to_string()));
         parts.extend(labels.and_then(Result::ok).map(|labels| format!("labels {labels}")));
         parts.extend(self.fields.as_ref().map(|fields| format!("fields {fields}")));
@@ -212,7 +212,7 @@ fn may_be_satisfied(requirements: &[LabelRequirement]) -> bool {
     if candidates.iter().any(|label| requirements.iter().all(|requirement| requirement.matches(*label))) {
         return true;
     }
-    // Where a value is named, or the label must be absent, the candidates are all there are.
+    // If a value is named, or the label must be absent, the candidates are complete.
     let bounds = |operator| names_values(operator) || operator == Operator::DoesNotExist;
     !requirements.iter().any(|requirement| bounds(requirement.operator()))
 }

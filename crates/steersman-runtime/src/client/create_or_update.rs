@@ -110,7 +110,7 @@ impl<K: Object + Clone + Resource> Objects<K> {
     /// There, an empty list or `null` equals a missing field. So does an empty map, but only where
     /// the field is always a map: labels, annotations, `data`, `binaryData`, `matchLabels` and the
     /// `nodeSelector` of a Pod. Any other empty object is a value, as in `emptyDir` or
-    /// `podSelector` (test `what_says_the_same_is_no_change`).
+    /// `podSelector` (test `an_equivalent_object_is_no_change`).
     ///
     /// Do not use it with a cache that drops fields of its objects: the update would delete these
     /// fields.
@@ -119,7 +119,7 @@ impl<K: Object + Clone + Resource> Objects<K> {
     /// namespaces, labels or fields it is [`Error::NotCached`], and nothing is written: later calls
     /// would not find the object in the cache, and the server would refuse to create it again
     /// (tests `create_or_update_outside_the_cache_is_refused_before_anything_is_sent`,
-    /// `an_object_that_exists_outside_the_selection_is_not_a_conflict_for_ever`).
+    /// `an_object_that_exists_outside_the_selection_is_not_an_endless_conflict`).
     pub async fn create_or_update<R: Mutated>(
         &self,
         new: K,
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_the_same_is_no_change() {
+    fn an_equivalent_object_is_no_change() {
         let pod = |selector: Value| json!({"spec": {"containers": [{"name": "a"}], "nodeSelector": selector}});
         let none = json!({});
         for same in [

@@ -52,7 +52,7 @@ pub use query::ListQuery;
 /// selects by labels or fields: then another client can have moved the object out and back in.
 ///
 /// A read never starts a watch: reading a kind that is not declared is an error that names the call
-/// to add (contract 11, test `reading_a_kind_that_nobody_declared_names_the_call_to_add`). A read
+/// to add (contract 11, test `reading_a_kind_that_is_not_declared_names_the_call_to_add`). A read
 /// waits for a cache that has not synced yet, and its error names the missing list.
 ///
 /// A cache of some namespaces, labels or fields serves only those. A read of an object or a

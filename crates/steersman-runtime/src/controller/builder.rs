@@ -21,7 +21,7 @@ use crate::reconciler::{DynReconciler, Erased};
 use crate::scope::OwnerScope;
 use crate::{Error, Manager, Reconciler};
 
-/// Says what a controller watches and how it works. Made with [`Manager::controller`].
+/// Declares what a controller watches and how it runs. Created by [`Manager::controller`].
 ///
 /// ```no_run
 /// # use k8s_openapi::api::apps::v1::Deployment;
@@ -45,7 +45,7 @@ pub struct ControllerBuilder<K> {
     primary: Kind<K>,
     name: Option<String>,
     sources: Vec<Box<dyn WatchSource>>,
-    /// Where the owners are, if it owns anything.
+    /// The scope of the owners, if the controller owns anything.
     owner_scope: Option<OwnerScope>,
     predicates: Vec<Arc<dyn Predicate>>,
     max_concurrent: usize,
@@ -89,12 +89,12 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Watches objects that belong to those of the controller's own kind: a change of one has its
-    /// owner reconciled, also when it was deleted while nobody looked. Its owner is the one that
-    /// controls it, or [every one](Kind::every_owner) of the kind.
+    /// Watches objects that belong to objects of the controller's own kind. A change of one
+    /// reconciles its owner, also if it was deleted while the controller was not running. The owner
+    /// is the one that controls the object, or [every owner](Kind::every_owner) of the kind.
     ///
-    /// Owners of a dynamic kind are in namespaces or not as discovery shows, which is asked before
-    /// the controller starts, unless [`cluster_scoped`](Kind::cluster_scoped) was called.
+    /// For owners of a dynamic kind, discovery shows whether they are namespaced. The controller
+    /// reads it before it starts, unless [`cluster_scoped`](Kind::cluster_scoped) was called.
     pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
         let scope = self.owner_scope.get_or_insert_with(|| OwnerScope::of(&self.primary.identity));
         let enqueue_for = EnqueueFor::Mapped(Arc::new(owners(scope.clone(), kind.owner_match)));
@@ -102,9 +102,9 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Watches objects of which `map` knows whom they concern. Of an update it is asked about both
-    /// states, so that who is no longer concerned hears of it. It may look into the cache of
-    /// another kind: see [`Manager::declare`].
+    /// Watches objects of another kind. `map` returns the keys to reconcile for an object. For an
+    /// update it is called with both states, so that a key that only the old state names is
+    /// reconciled, too. It may read the cache of another kind: see [`Manager::declare`].
     pub fn watches<W, I>(mut self, kind: Kind<W>, map: impl Fn(&Cached<W>) -> I + Send + Sync + 'static) -> Self
     where
         W: Object,
@@ -115,36 +115,34 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Reconciles the keys that come from a channel: whatever happens outside of Kubernetes. The
-    /// channel may end, and is closed when the controller stops.
+    /// Reconciles the keys that come from a channel, for events outside Kubernetes. The channel may
+    /// end. It is closed when the controller stops.
     pub fn channel(mut self, keys: mpsc::Receiver<ObjectKey>) -> Self {
         self.sources.push(Box::new(Channel(Some(keys))));
         self
     }
 
-    /// Only changes that matter to `predicate`, from whichever source. Keys from channels are not
-    /// asked about.
+    /// Reconciles only after changes that `predicate` accepts, from every watched kind. It does not
+    /// apply to keys from channels.
     pub fn predicate(mut self, predicate: impl Predicate) -> Self {
         self.predicates.push(Arc::new(predicate));
         self
     }
 
-    /// How many keys are reconciled at the same time: 1 unless said otherwise. Never twice the same
-    /// key.
+    /// How many keys are reconciled at the same time. The same key is never reconciled twice at a
+    /// time. Default: 1.
     pub fn max_concurrent(mut self, workers: usize) -> Self {
         self.max_concurrent = workers.max(1);
         self
     }
 
-    /// How long a key waits after a failure: 5 ms doubled each time up to 1000 s unless said
-    /// otherwise.
+    /// How long a key waits after a failure. Default: 5 ms, doubled each time up to 1000 s.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Ends a reconcile that takes longer, as a failure. Without it a reconcile may take as long as
-    /// it likes.
+    /// Cancels a reconcile that takes longer, which is a failure. Default: no limit.
     pub fn reconcile_timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
@@ -157,9 +155,9 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Puts a layer around every reconcile. The first is the outermost; all are inside tracing and
-    /// outside the timeout and the guard against panics (test `layers_are_in_this_order`). One that
-    /// panics itself fails the reconcile likewise.
+    /// Adds a layer around every reconcile. The first is the outermost. All are inside tracing and
+    /// outside the timeout and the panic guard (test `layers_are_in_this_order`). A layer that
+    /// panics fails the reconcile.
     pub fn layer(mut self, layer: impl Layer<K>) -> Self {
         self.layers.push(Arc::new(layer));
         self
@@ -168,7 +166,7 @@ impl<K: Object> ControllerBuilder<K> {
     /// Adds the controller to the manager, which starts it.
     pub fn complete(mut self, reconciler: impl Reconciler<K>) -> Result<Controller, Error> {
         let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
-        // Before anything is declared for it.
+        // Before it declares any cache.
         self.manager.check_name(&name)?;
         let events = self.manager.events(&name)?;
         let (found, in_use) = self.manager.declare_for(&mut self.primary, User::Controller(&name))?;
@@ -185,7 +183,7 @@ impl<K: Object> ControllerBuilder<K> {
         }
         if !self.layers.is_empty() {
             self.layers.into_iter().rev().for_each(&mut wrap);
-            // They may panic as well, and that is to be logged.
+            // Layers may panic as well, and such a panic is logged.
             wrap(Arc::new(PanicGuard));
         }
         wrap(Arc::new(Tracing));

@@ -14,17 +14,17 @@ use crate::kind::Conditions;
 use crate::layer::panic_message;
 use crate::scope::OwnerScope;
 
-/// The priority of what is told at the start and of resyncs: live changes come first.
+/// The priority of the initial list and of resyncs: live changes come first.
 pub const LOW_PRIORITY: i8 = -100;
 
-/// Whose keys an event is about.
+/// The keys that an event enqueues.
 pub(crate) type MapFn<K> = dyn Fn(&Cached<K>) -> Vec<ObjectKey> + Send + Sync;
 
-/// Whom a change of an object concerns.
+/// Which keys a change of an object enqueues.
 pub(crate) enum EnqueueFor<K> {
-    /// The object itself, in each of its states.
+    /// The key of the object itself.
     Itself,
-    /// Those that a function knows.
+    /// The keys that a function returns.
     Mapped(Arc<MapFn<K>>),
 }
 
@@ -46,15 +46,15 @@ impl<K> Clone for EnqueueFor<K> {
     }
 }
 
-/// Puts keys into a controller's queue.
+/// Adds keys to a controller's queue.
 pub(crate) struct Enqueue<K> {
     pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) conditions: Conditions<K>,
     pub(crate) enqueue_for: EnqueueFor<K>,
-    /// Of what it is told.
+    /// The kind that it watches.
     pub(crate) kind: String,
     pub(crate) panics: Arc<Panics>,
-    /// The cache stays as long as this handler does.
+    /// Keeps the cache in use as long as this handler exists.
     pub(crate) _in_use: Option<InUse>,
 }
 
@@ -65,18 +65,18 @@ pub(crate) struct Panics {
     pub(crate) total: AtomicU64,
 }
 
-/// Which owners of an object are told.
+/// Which owners of an object are enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum OwnerMatch {
     /// The one that controls it.
     #[default]
     Controller,
-    /// All of the kind.
+    /// All owners of the kind.
     All,
 }
 
-/// The keys of an object's owners of one kind. Owners are in the object's namespace, unless they
-/// are in none.
+/// The keys of an object's owners of one kind. Owners are in the object's namespace, or
+/// cluster-scoped.
 pub(crate) fn owners<K>(scope: OwnerScope, which: OwnerMatch) -> impl Fn(&Cached<K>) -> Vec<ObjectKey> {
     move |object| {
         let (meta, owner) = (object.meta(), scope.owner());
@@ -123,7 +123,7 @@ impl<K: Object> Enqueue<K> {
             EnqueueFor::Mapped(map) => &**map,
         };
         let mut keys = self.keys(map, event.object());
-        // Who is no longer concerned has to be told once more.
+        // A key that only the old state names is reconciled, too.
         if let Event::Update { old, new } = event
             && !old.is_same_state(new)
         {
@@ -132,13 +132,13 @@ impl<K: Object> Enqueue<K> {
         keys.into_iter().for_each(|key| self.queue.add_with(key, options));
     }
 
-    /// Whom a state concerns. If the function panics, nobody; the other state of an update is asked
-    /// about all the same.
+    /// The keys of one state. None if the function panics; the other state of an update is still
+    /// mapped.
     fn keys(&self, map: &MapFn<K>, object: &Cached<K>) -> Vec<ObjectKey> {
         self.guarded("map function", object, || map(object)).unwrap_or_default()
     }
 
-    /// What a user's function says; none if it panics, which is counted and logged.
+    /// Calls a function of the user. A panic is counted and logged, and returns `None`.
     fn guarded<T>(&self, what: &str, object: &Cached<K>, function: impl FnOnce() -> T) -> Option<T> {
         catch_unwind(AssertUnwindSafe(function))
             .inspect_err(|panic| {
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// The merged numbers, and how many steps that took.
+    /// The merged numbers, and the number of steps that took.
     fn merged(keys: impl IntoIterator<Item = u32>, more: impl IntoIterator<Item = u32>) -> (Vec<u32>, u64) {
         let mut keys: Vec<_> = keys.into_iter().map(Counted).collect();
         let more = more.into_iter().map(Counted).collect();

@@ -27,28 +27,29 @@ use sources::Watched;
 
 pub(crate) use enqueue::OwnerMatch;
 
-/// A controller of a manager, to be asked and changed. Clones are the same controller.
+/// A handle of a controller: its state, its metrics, and its watches. Clones are the same
+/// controller.
 ///
-/// **What is promised** (the tests of these names are in `tests/controllers`).
-/// - A key is reconciled by one worker at a time, and once more when it changed meanwhile (contract
-///   5, `a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost`,
+/// **Contract** (the tests are in `tests/controllers`).
+/// - A key is reconciled by one worker at a time, and once more if it changed during the reconcile
+///   (contract 5, `a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost`,
 ///   `parallel_workers_never_have_the_same_key_and_lose_no_change`).
-/// - A failure is tried again after a time that grows by the key, until it succeeds
-///   (`an_error_backs_off_per_key`); a [terminal](ReconcileError::terminal) one when something
-///   changes (`a_terminal_error_is_not_retried`); a panic is a failure
+/// - A failed key is retried with a delay that grows with each failure of the key
+///   (`an_error_backs_off_per_key`). After a [terminal](ReconcileError::terminal) error it is
+///   reconciled when something changes (`a_terminal_error_is_not_retried`). A panic is a failure
 ///   (`a_panic_is_the_error_of_its_reconcile_only`).
-/// - What changes comes before what was there from the start and before resyncs
+/// - Changes come before the initial list and before resyncs
 ///   (`live_changes_come_before_the_initial_list`).
-/// - A predicate or filter that panics lets the change through, and a map function that panics
-///   about one state of an object is asked about the other
+/// - If a predicate or filter panics, the change is reconciled. If a map function panics for one
+///   state of an object, the keys of the other state are still enqueued
 ///   (`a_predicate_or_filter_that_panics_lets_the_event_through`,
-///   `a_map_function_that_panics_about_one_state_tells_of_the_other`).
+///   `a_map_function_that_panics_for_one_state_maps_the_other`).
 #[derive(Clone)]
 pub struct Controller {
     shared: Arc<Shared>,
 }
 
-/// What a controller's tasks and handles share.
+/// The state that a controller's tasks and handles share.
 pub(crate) struct Shared {
     name: String,
     pub(crate) queue: WorkQueue<ObjectKey>,
@@ -59,32 +60,32 @@ pub(crate) struct Shared {
     active: AtomicUsize,
     pub(crate) predicates: Vec<Arc<dyn Predicate>>,
     pub(crate) panics: Arc<Panics>,
-    /// A worker has died: the others finish what they are doing.
+    /// A worker has panicked: the others finish their running reconciles.
     ending: AtomicBool,
     manager: WeakManager,
 }
 
-/// What is known of a key that fails.
+/// The state of a key that fails.
 struct Failing {
     times: u32,
     last: Arc<ReconcileError>,
 }
 
-/// Figures of a controller.
+/// The metrics of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ControllerMetrics {
-    /// How many reconciles have ended.
+    /// The number of reconciles that have ended.
     pub reconciles_total: u64,
-    /// How many of them failed.
+    /// The number of reconciles that failed.
     pub errors_total: u64,
-    /// How many run now.
+    /// The number of reconciles that run now.
     pub active: usize,
-    /// How many keys wait for a worker.
+    /// The number of keys that wait for a worker.
     pub queued: usize,
-    /// How often a predicate, a filter or a map function panicked. A change that a predicate or
-    /// filter panicked about counts as one that matters; a map function is asked about the old and
-    /// the new state apart.
+    /// How often a predicate, a filter or a map function panicked. A change for which a predicate
+    /// or filter panics is reconciled. A map function is called separately for the old and the new
+    /// state.
     pub source_panics_total: u64,
 }
 
@@ -95,28 +96,28 @@ impl fmt::Debug for Controller {
 }
 
 impl Controller {
-    /// Its name.
+    /// The name of the controller.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// How often a key has failed since it last succeeded. A request to be
-    /// [requeued](crate::Action::requeue_after) is a success.
+    /// How often a key has failed since it last succeeded.
+    /// [`Action::requeue_after`](crate::Action::requeue_after) is a success.
     pub fn failures(&self, key: &ObjectKey) -> u32 {
         self.shared.failing().get(key).map_or(0, |failing| failing.times)
     }
 
-    /// What a key failed with last; `None` once it has succeeded.
+    /// The last error of a key. `None` once it has succeeded.
     pub fn last_error(&self, key: &ObjectKey) -> Option<Arc<ReconcileError>> {
         self.shared.failing().get(key).map(|failing| Arc::clone(&failing.last))
     }
 
-    /// Has a key reconciled now.
+    /// Reconciles a key now.
     pub fn enqueue(&self, key: ObjectKey) {
         self.shared.queue.add(key);
     }
 
-    /// Its figures.
+    /// The metrics of the controller.
     pub fn metrics(&self) -> ControllerMetrics {
         ControllerMetrics {
             reconciles_total: self.shared.reconciles.load(Ordering::Relaxed),
@@ -127,9 +128,9 @@ impl Controller {
         }
     }
 
-    /// Adds a watch, also while the manager runs, and then the kind's cache is started if it is
-    /// new. The handle takes the watch away again. The cache stays, for others may read it, until
-    /// it is [undeclared](crate::Manager::undeclare).
+    /// Adds a watch, also while the manager runs; a new cache for the kind then starts at once. The
+    /// returned handle removes the watch. The cache stays, because others may read it, until it is
+    /// [undeclared](crate::Manager::undeclare).
     pub fn watch<W, I>(
         &self,
         kind: Kind<W>,

@@ -1,4 +1,4 @@
-//! Where a controller's keys come from.
+//! The sources of a controller's keys.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::caches::{FOREVER, InUse, User};
 use crate::kind::Kind;
 use crate::{Error, Manager};
 
-/// Where keys come from.
+/// A source of keys.
 pub(crate) trait WatchSource: Send + Sync {
     /// Declares the cache that it needs.
     fn declare(&mut self, manager: &Manager, controller: &str) -> Result<(), Error>;
 
-    /// Begins to put keys into the queue.
+    /// Starts to add keys to the queue.
     fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error>;
 
     /// Waits until its cache has synced, for as long as that takes.
@@ -30,8 +30,8 @@ pub(crate) trait WatchSource: Send + Sync {
     fn waiting(&self) -> Vec<ReflectorStatus>;
 }
 
-/// The sources that put keys into a queue. When this is dropped, they do not any more, and the
-/// queue takes none.
+/// The sources that add keys to a queue. Dropping it stops them, and the queue accepts no more
+/// keys.
 pub(crate) struct Attached {
     pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) handles: Vec<HandlerHandle>,
@@ -48,7 +48,7 @@ impl Drop for Attached {
 pub(crate) struct Watched<W> {
     pub(crate) kind: Kind<W>,
     pub(crate) informer: Option<Informer<W>>,
-    /// Until the handler has it.
+    /// Until the handler owns it.
     pub(crate) in_use: Option<InUse>,
     pub(crate) enqueue_for: EnqueueFor<W>,
 }

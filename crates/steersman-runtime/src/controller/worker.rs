@@ -70,7 +70,7 @@ impl<K: Object> Run<K> {
         Ok(result?)
     }
 
-    /// Runs the workers while this replica leads. The queue fills all the time, so that a new
+    /// Runs the workers while this replica leads. The queue fills in both roles, so that a new
     /// leader begins at once.
     async fn work_in_terms(
         &self,
@@ -107,7 +107,7 @@ impl<K: Object> Run<K> {
                 Some(ended) = workers.join_next() => result = self.worker_ended(ended),
             }
             term.stop();
-            // The manager cuts off what does not stop in time. A lost term ends by itself.
+            // The manager aborts whatever does not stop in time. A lost term ends by itself.
             let limit = if is_stopping { FOREVER } else { leadership.time_to_cancel() };
             let all_ended = timeout(limit, async {
                 while let Some(ended) = workers.join_next().await {
@@ -125,20 +125,19 @@ impl<K: Object> Run<K> {
         }
     }
 
-    /// Workers end by themselves only by a panic outside of the reconcile, in a rate limiter for
-    /// instance.
+    /// A worker ends early only after a panic outside the reconcile, for example in a rate limiter.
     fn worker_ended(&self, ended: Result<(), JoinError>) -> Result<(), JoinError> {
         if let Err(error) = &ended {
             self.shared.ending.store(true, Ordering::Release);
             let controller = &*self.shared.name;
-            tracing::error!(controller, %error, "a worker died: the others finish what they are doing, and the controller ends");
+            tracing::error!(controller, %error, "a worker panicked: the others finish their reconciles, and the controller ends");
         }
         ended
     }
 
-    /// Waits for the caches of this controller, and then until the queue has everything that was
-    /// there from the start. For one that is not `late`, the manager logs what is missing, and ends
-    /// the wait if there is a limit.
+    /// Waits for the caches of this controller, and then until the queue has all initial objects.
+    /// For a controller that is not `late`, the manager logs what is missing, and ends the wait at
+    /// its limit.
     async fn prepare(&mut self, late: bool, attached: &mut Attached) -> Result<(), Error> {
         let controller = &*self.shared.name;
         let synced = try_join_all(self.sources.iter().map(|source| source.synced())).map_ok(drop);
@@ -156,7 +155,7 @@ impl<K: Object> Run<K> {
             source.attach(&self.shared, attached)?;
         }
         for handle in &attached.handles {
-            told(handle, self.sync_timeout, controller).await?;
+            handler_synced(handle, self.sync_timeout, controller).await?;
         }
         Ok(())
     }
@@ -188,13 +187,12 @@ impl<K: Object> Run<K> {
     }
 }
 
-/// The time between two log lines about a handler that is waited for.
+/// The time between two log lines about a handler that has not synced.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// Waits until a handler has put everything that was there from the start into the queue, or never
-/// will. If the manager has a limit for its caches, the wait ends after it, though not before the
-/// first reminder.
-async fn told(handle: &HandlerHandle, limit: Option<Duration>, controller: &str) -> Result<(), Error> {
+/// Waits until a handler has added all initial objects to the queue, or never will. If the manager
+/// has a limit for its caches, the wait ends after it, but not before the first reminder.
+async fn handler_synced(handle: &HandlerHandle, limit: Option<Duration>, controller: &str) -> Result<(), Error> {
     let started = Instant::now();
     loop {
         match handle.wait_for_sync(REMINDER).await {
@@ -213,7 +211,7 @@ struct Worker<K> {
     wake: bool,
 }
 
-/// Counts a reconcile while it runs, however it ends.
+/// Counts a reconcile while it runs, until it ends in any way.
 struct Active<'a>(&'a AtomicUsize);
 
 impl<'a> Active<'a> {
@@ -230,8 +228,8 @@ impl Drop for Active<'_> {
 }
 
 impl<K: Object> Worker<K> {
-    /// Reconciles key after key. What runs when the word to stop comes is finished; what waits is
-    /// left for the next start.
+    /// Reconciles keys one after another. On shutdown, the running reconcile finishes. Queued keys
+    /// are dropped; the next start lists them again.
     async fn work(self) {
         while let Some(item) = self.next().await {
             if self.stop.is_stopped() || self.shared.ending.load(Ordering::Acquire) {
@@ -239,7 +237,7 @@ impl<K: Object> Worker<K> {
                 continue;
             }
             let active = Active::new(&self.shared.active);
-            // Layers of the user's are outside of the innermost guard.
+            // Layers of the user are outside the innermost guard.
             let result = guarded(Next::new(&*self.reconciler, &self.context, &item)).await;
             drop(active);
             self.shared.reconciles.fetch_add(1, Ordering::Relaxed);

@@ -74,7 +74,7 @@ enum Role {
     Lost(Loss),
 }
 
-/// Why a leader is none any more.
+/// Why a leader lost the leadership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// No renewal succeeded within the renew deadline.
@@ -96,7 +96,7 @@ pub(super) enum Step {
     },
     /// Nothing, until this time or until an event of the watch.
     Wait(Duration),
-    /// The end: this election makes no further step.
+    /// The election has ended: there is no further step.
     Lost(Loss),
 }
 
@@ -226,7 +226,7 @@ impl Election {
         Step::Lost(loss)
     }
 
-    /// Takes in a response to [`Step::Read`] or an event of the watch.
+    /// Handles a response to [`Step::Read`] or an event of the watch.
     pub(super) fn saw(&mut self, lease: Option<Seen>, now: Duration) {
         self.poll_at = now.saturating_add(self.timing.fallback_poll);
         let Some(seen) = lease else {
@@ -235,7 +235,7 @@ impl Election {
             return;
         };
         let since = match &self.known {
-            // A late event of the watch, behind a response that is known already.
+            // A late event of the watch, older than a response that is known already.
             Known::Lease { seen: known, .. } if known.uid == seen.uid && is_older(&seen, known) => return,
             Known::Lease { seen: known, since } if known.uid == seen.uid && known.record == seen.record => *since,
             _ => now,
@@ -248,7 +248,7 @@ impl Election {
         self.known = Known::Lease { seen, since };
     }
 
-    /// Takes in the response to a write that was sent at `sent` and succeeded.
+    /// Handles the response to a write that was sent at `sent` and succeeded.
     pub(super) fn wrote(&mut self, seen: Seen, sent: Duration, now: Duration) {
         if matches!(self.role, Role::Lost(_)) {
             return;
@@ -257,13 +257,13 @@ impl Election {
         self.known = Known::Lease { seen, since: now };
         self.read_first = false;
         self.not_before = sent.saturating_add(self.timing.retry_period);
-        // A response that came too late is no leadership: another replica may have taken over.
+        // A late response grants no leadership: another replica may have taken over.
         if now < sent.saturating_add(self.timing.renew_deadline) {
             self.role = Role::Leader { epoch, renewal_sent: sent };
         }
     }
 
-    /// Takes in a failed request. A conflict is followed by a read at once, other errors by one
+    /// Handles a failed request. A conflict is followed by a read at once, other errors by one
     /// after the retry period. `jitter` is between 0 and 1 and spreads the replicas that contend.
     pub(super) fn failed(&mut self, conflict: bool, now: Duration, jitter: f64) {
         let was_read = self.read_first;
@@ -289,7 +289,8 @@ impl Election {
     }
 }
 
-/// Whether a state is older than another of the same Lease. Versions that do not compare are not.
+/// Whether a state is older than another of the same Lease. `false` for versions that do not
+/// compare.
 fn is_older(seen: &Seen, known: &Seen) -> bool {
     match (ResourceVersion::parse(&seen.version), ResourceVersion::parse(&known.version)) {
         (Ok(seen), Ok(known)) => seen < known,

@@ -44,7 +44,7 @@ impl fmt::Debug for Elector {
     }
 }
 
-/// How contending ended.
+/// How the election ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// The manager stops. The Lease may still be held.
@@ -171,7 +171,7 @@ impl Elector {
             Err(error) => {
                 // AlreadyExists is a conflict as well: another replica was first.
                 let conflict = error.is_conflict() || error.is_already_exists();
-                // A Lease that was deleted in between is found out by the read.
+                // If the Lease was deleted in between, the next read shows it.
                 self.election.failed(conflict || error.is_not_found(), now, self.world.random_unit());
                 if !conflict {
                     let (lease, leads) = (&*self.settings.name, self.election.epoch().is_some());
@@ -226,8 +226,8 @@ impl Elector {
         self.leadership.set(state);
     }
 
-    /// The states of the Lease as a watch shows them; `None` when it is deleted. Broken watches are
-    /// started again after the retry period.
+    /// The states of the Lease from a watch; `None` when it is deleted. A broken watch is started
+    /// again after the retry period.
     fn events(&self) -> BoxStream<'static, Option<Lease>> {
         let (leases, retry) = (self.watched.clone(), self.settings.timing.retry_period);
         let params = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name));

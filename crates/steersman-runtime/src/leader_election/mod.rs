@@ -34,7 +34,7 @@ pub(crate) use elector::{Elector, Ended};
 /// up to date, and takes over when the leader releases it or has not renewed it for 15 s. Only
 /// local clocks count: the clocks of replicas may differ.
 ///
-/// **What is promised** (contract 12). No write of an elected controller leaves the manager's
+/// **Contract** (contract 12). No write of an elected controller leaves the manager's client
 /// client later than the renew deadline after the last successful renewal was sent. Such a write
 /// fails with [`Error::NotLeader`]. A request that is under way is cancelled at 0.8 times the lease
 /// duration after that renewal was sent, before another replica may lead.
@@ -76,8 +76,8 @@ impl LeaderElection {
         self
     }
 
-    /// The name of this replica in the Lease. It must differ between replicas and between two
-    /// starts of the same one. Default: the host name and random digits.
+    /// The name of this replica in the Lease. It must differ between replicas, and between two
+    /// starts of the same replica. Default: the host name and random digits.
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
         self
@@ -102,7 +102,7 @@ impl LeaderElection {
         self
     }
 
-    /// Fills in what the client knows, and refuses what cannot work.
+    /// Adds the defaults of the client, and refuses settings that cannot work.
     pub(crate) fn prepare(mut self, client: &Client) -> Result<Self, Error> {
         self.timing.check()?;
         if self.name.is_empty() {
@@ -180,7 +180,7 @@ impl Leadership {
         state.epoch.clone().filter(|_| self.world.uptime() < state.writes_until)
     }
 
-    /// The identity of the replica that leads as far as this one knows. Empty if there is none.
+    /// The identity of the replica that leads, as far as this one knows. Empty if there is none.
     pub fn holder(&self) -> String {
         self.state.borrow().holder.clone()
     }
@@ -201,8 +201,8 @@ impl Leadership {
         let _ = self.state.subscribe().changed().await;
     }
 
-    /// Calls `run` in each term, until the manager stops or a run ends with an error or during its
-    /// term. When a term ends, the run has the time of its last requests to end.
+    /// Calls `run` in each term, until the manager stops, or a run fails or ends during its term.
+    /// When a term ends, the run has as long as its last requests to end.
     pub(crate) async fn in_terms<R>(
         &self,
         stop: &StopSignal,

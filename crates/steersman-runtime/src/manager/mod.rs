@@ -35,7 +35,7 @@ pub(crate) use waiting::wait_with_reminders;
 /// Runs controllers, which share its client and one cache for each kind. Clones are the same
 /// manager.
 ///
-/// **What is promised** (the tests of these names are in `tests/manager`).
+/// **Contract** (the tests are in `tests/manager`).
 /// - [Servers](Self::add_server) start first and run while caches wait
 ///   (`a_server_runs_while_caches_wait_and_stops_last`).
 /// - A controller starts when its own caches have synced, however long others wait
@@ -47,24 +47,24 @@ pub(crate) use waiting::wait_with_reminders;
 ///   server does not serve.
 /// - The log shows what the manager waits for and why: after three seconds, and then every ten
 ///   (`what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten`).
-/// - It stops in reverse: controllers finish what they are doing, within the grace period; then
-///   runnables; then the caches; then servers (contract 10, `it_stops_in_reverse`). None is cut off
-///   that could have finished
-///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`); what has
-///   not ended by then is cut off and named in the error
+/// - It stops in reverse order: controllers finish their running reconciles, within the grace
+///   period; then runnables; then the caches; then servers (contract 10, `it_stops_in_reverse`).
+///   Nothing is aborted that could have finished
+///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`). Whatever
+///   has not ended by then is aborted and named in the error
 ///   (`what_overstays_the_grace_period_is_cut_off_and_named`).
-/// - A runnable that fails, or panics, stops all, and the error names it
-///   (`a_part_that_fails_stops_all_and_is_named`). So does an informer that panics, and reads of
+/// - A runnable that fails or panics stops the manager, and the error names it
+///   (`a_runnable_that_fails_stops_all_and_is_named`). So does an informer that panics, and reads of
 ///   its cache are errors
 ///   (`an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_are_errors`).
-/// - Dropping the future of [`start`](Self::start) cuts everything off at once
+/// - Dropping the future of [`start`](Self::start) aborts everything at once
 ///   (`dropping_the_start_future_ends_everything`).
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
 }
 
-/// A manager as its own parts know it, which do not keep it alive.
+/// A weak handle of the manager, for its own runnables: they do not keep it alive.
 pub(crate) struct WeakManager(Weak<Inner>);
 
 impl WeakManager {
@@ -134,9 +134,9 @@ struct State {
 }
 
 enum Life {
-    /// What is to be started.
+    /// What the manager starts.
     New(Vec<Runnable>),
-    /// Where to send what is to be started as well.
+    /// Sends runnables that are added while the manager runs.
     Running(mpsc::UnboundedSender<Runnable>),
     Ended,
 }
@@ -153,21 +153,21 @@ pub struct ManagerBuilder {
 }
 
 impl ManagerBuilder {
-    /// How long parts have to stop: 30 s unless said otherwise.
+    /// How long controllers, runnables and servers have to stop. Default: 30 s.
     pub fn grace_period(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Fails when the caches have not synced after this time; the error names the kinds. Without it
-    /// the manager waits, and logs for what.
+    /// Fails if the caches have not synced after this time; the error names the kinds. Default: no
+    /// limit; the manager waits, and logs which caches are missing.
     pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
         self.sync_timeout = Some(limit);
         self
     }
 
-    /// How long a read from the cache waits for what this manager's client wrote before: 10 s
-    /// unless said otherwise; `None` for not at all.
+    /// How long a cached read waits for an earlier write of this manager's client. `None`: not at
+    /// all. Default: 10 s.
     pub fn read_your_writes(mut self, limit: Option<Duration>) -> Self {
         self.read_your_writes = limit;
         self
@@ -188,7 +188,7 @@ impl ManagerBuilder {
         self
     }
 
-    /// The manager, without any controller yet.
+    /// Builds the manager, without controllers.
     pub fn build(self) -> Manager {
         let caches = Arc::new(Caches::new(self.client.clone()));
         let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
@@ -225,12 +225,12 @@ impl fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// A manager with the usual settings.
+    /// Creates a manager with the default settings.
     pub fn new(client: Client) -> Self {
         Self::builder(client).build()
     }
 
-    /// A manager with other settings.
+    /// Creates a manager with other settings.
     pub fn builder(client: Client) -> ManagerBuilder {
         ManagerBuilder {
             client,
@@ -241,12 +241,12 @@ impl Manager {
         }
     }
 
-    /// Reads from the caches, writes to the server.
+    /// The client of the manager: it reads from the caches and writes to the server.
     pub fn client(&self) -> &CachedClient {
         &self.inner.client
     }
 
-    /// Its clocks and its randomness.
+    /// The clocks and the randomness of the manager.
     pub fn world(&self) -> &World {
         self.inner.client.world()
     }
@@ -278,36 +278,36 @@ impl Manager {
         self.inner.sync_timeout
     }
 
-    /// Whether all its caches have synced and all its controllers and runnables have started. It
-    /// stays so until the manager stops, whatever is added later.
+    /// Returns `true` once all caches have synced and all controllers and runnables have started.
+    /// It stays `true` until the manager stops, whatever is added later.
     pub fn is_ready(&self) -> bool {
         self.inner.ready.load(Ordering::Acquire)
     }
 
-    /// What the caches are doing: which kinds they are for, and what went wrong last.
+    /// The state of the caches: the kinds they hold, and their last errors.
     pub fn status(&self) -> Vec<ReflectorStatus> {
         self.inner.caches.status()
     }
 
-    /// The figures of all informers, each with what it is for: `/api/v1/pods`, `/api/v1/pods in a,
-    /// b where app=web`. Typed, dynamic and metadata-only informers of the same objects have the
-    /// same name.
+    /// The metrics of all informers, each with its name: `/api/v1/pods`, or
+    /// `/api/v1/pods in a, b where app=web`. Typed, dynamic and metadata-only informers of the same
+    /// objects have the same name.
     pub fn informer_metrics(&self) -> Vec<(String, InformerMetrics)> {
         self.inner.caches.metrics()
     }
 
-    /// Says what a new controller reconciles; the builder says the rest.
+    /// Starts the declaration of a controller that reconciles objects of this kind.
     pub fn controller<K: Object>(&self, primary: Kind<K>) -> ControllerBuilder<K> {
         ControllerBuilder::new(self, primary)
     }
 
-    /// Declares that objects of a kind are to be kept, so that the client can read them: with the
-    /// indexes and the choice of objects that the kind has. Controllers declare what they watch
-    /// themselves; what is said here is for all of them (see [`Kind`]). While the manager runs, the
-    /// cache is started at once, and is filled a little later.
+    /// Declares that the manager caches a kind, so that the client can read it: with the indexes
+    /// and the selection of objects that the [`Kind`] has. Controllers declare the kinds they
+    /// watch; a declaration here holds for all of them. While the manager runs, the cache starts at
+    /// once and syncs a little later.
     ///
-    /// It gives the raw lister of that cache, for functions that cannot wait: which objects a
-    /// change of another kind concerns, for instance, found by an index (test
+    /// Returns the lister of that cache, for functions that cannot wait. An example is a map
+    /// function that finds the objects to reconcile by an index (test
     /// `a_map_function_looks_into_a_cache`).
     ///
     /// ```no_run
@@ -332,14 +332,14 @@ impl Manager {
     /// # }
     /// ```
     ///
-    /// What is not in that cache yet when the function looks comes later, and is then reconciled as
-    /// the new object that it is. What the client has just written may not show in it.
+    /// An object that the cache does not have yet when the function reads it arrives later, and is
+    /// then reconciled as a new object. The lister may not show the last writes of the client.
     pub fn declare<K: Object>(&self, mut kind: Kind<K>) -> Result<Lister<K>, Error> {
         Ok(self.declare_for(&mut kind, User::Manager)?.0.informer.lister())
     }
 
-    /// Declares a kind, and starts its cache if the manager runs. Functions of indexes run with
-    /// nothing locked.
+    /// Declares a kind, and starts its cache if the manager runs. Index functions run without any
+    /// lock held.
     pub(crate) fn declare_for<K: Object>(
         &self,
         kind: &mut Kind<K>,
@@ -348,15 +348,15 @@ impl Manager {
         self.with_caches(|caches| caches.declare(kind, user))?.finish()
     }
 
-    /// Stops and forgets the cache of a kind that no controller watches any more, such as one whose
+    /// Stops and removes the cache of a kind that no controller watches any more, such as one whose
     /// last [run-time watch](crate::Controller::watch) was removed. Reading the kind is then an
-    /// error, as it was before; declaring or watching it again begins with a new cache. Only the
-    /// kind itself counts: not its indexes, nor which objects it chooses. Listers of the old cache
-    /// show what was in it at the end.
+    /// error, as before its declaration. Declaring or watching it again begins with a new cache.
+    /// Only the kind itself counts, not its indexes or its selection. Listers of the old cache show
+    /// its last content.
     ///
-    /// It waits until the cache has stopped, for the grace period of the manager and 30 s at most:
-    /// a function of an index or a transform that never returns is [`Error::NotStopped`]. The cache
-    /// is forgotten in either case.
+    /// Waits until the cache has stopped, for at most the grace period of the manager and 30 s. An
+    /// index function or a transform that never returns causes [`Error::NotStopped`]. The cache is
+    /// removed in either case.
     pub async fn undeclare<K: Object>(&self, kind: Kind<K>) -> Result<(), Error> {
         let informer = self.inner.caches.remove::<K>(&kind.identity)?;
         let waited = self.inner.grace;
@@ -368,9 +368,9 @@ impl Manager {
         }
     }
 
-    /// Does something with the caches that may declare some, and starts those if the manager runs.
+    /// Runs `work`, which may declare caches, and starts those if the manager runs.
     pub(crate) fn with_caches<T>(&self, work: impl FnOnce(&Caches) -> Result<T, Error>) -> Result<T, Error> {
-        // Under the lock, so that it cannot start or end meanwhile.
+        // Under the lock, so that the manager cannot start or stop at the same time.
         let state = self.state();
         if matches!(state.life, Life::Ended) {
             return Err(Error::Stopped);
@@ -388,7 +388,7 @@ impl Manager {
 
     /// Adds a runnable. It starts when all caches have synced, except those of kinds that the
     /// server does not serve, and stops after the controllers. [`StopSignal`] shows when. It may
-    /// end before without an error. While the manager runs, it starts at once.
+    /// end earlier without an error. While the manager runs, it starts at once.
     pub fn add<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
     where
         F: FnOnce(StopSignal) -> R + Send + 'static,
@@ -455,7 +455,7 @@ impl Manager {
         self.add_runnable(&mut self.state(), Runnable { name: name.to_owned(), group, run: Box::new(run) })
     }
 
-    /// Whether a controller can have this name.
+    /// Fails if another controller has this name.
     pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {
         self.state().check_name(name)
     }
@@ -479,7 +479,7 @@ impl Manager {
         Ok(())
     }
 
-    /// A controller does not wait any more.
+    /// The manager no longer waits for this controller.
     pub(crate) fn started(&self, name: &str) {
         self.inner.starting.send_modify(|starting| _ = starting.remove(name));
     }
@@ -502,7 +502,8 @@ impl Manager {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs everything until `shutdown` ends, or a runnable fails. A manager can be started once.
+    /// Runs everything until `shutdown` completes or a runnable fails. A manager can be started
+    /// once.
     pub async fn start(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
         let (sender, added) = mpsc::unbounded_channel();
         let runnables = self.begin(sender)?;
@@ -516,7 +517,7 @@ impl Manager {
         if let Some(election) = &self.inner.election
             && let Some(lost) = election.lost()
         {
-            // Another replica may lead soon: what is elected has to end before.
+            // Another replica may lead soon: elected runnables have to end first.
             deadline = deadline.min(after(election.leadership.time_to_cancel()));
             ended = Err(lost);
         }
@@ -527,7 +528,7 @@ impl Manager {
         }
         running.stop(Group::Elector, deadline).await;
         running.stop(Group::Runnables, deadline).await;
-        // It has ended with the first poll; only handlers that take their time are waited for.
+        // The caches have ended with the first poll; only slow handlers are waited for.
         let left = with_min_grace(deadline).saturating_duration_since(Instant::now());
         let mut aborted = self.inner.caches.shutdown(left).await;
         running.stop(Group::Servers, deadline).await;
@@ -538,12 +539,12 @@ impl Manager {
         }
         let late = Error::Grace { waited: self.inner.grace, names: aborted };
         if ended.is_err() {
-            tracing::error!(error = %late, "parts did not stop after another had failed");
+            tracing::error!(error = %late, "runnables did not stop after another one had failed");
         }
         ended.and(Err(late))
     }
 
-    /// From now on parts are started as they are added.
+    /// From now on runnables start as soon as they are added.
     fn begin(&self, sender: mpsc::UnboundedSender<Runnable>) -> Result<Vec<Runnable>, Error> {
         let mut state = self.state();
         let Life::New(runnables) = &mut state.life else { return Err(Error::StartedTwice) };
@@ -565,7 +566,7 @@ impl Manager {
             runnables.into_iter().partition(|runnable| runnable.group == Group::Servers);
         servers.into_iter().for_each(|runnable| running.start(runnable, false));
         caches.start()?;
-        // Contending for the lease begins when the caches are there, too.
+        // The election, too, begins when the caches have synced.
         let is_runnable = |runnable: &Runnable| runnable.group != Group::Controllers;
         let (mut runnables, controllers): (Vec<_>, Vec<_>) = others.into_iter().partition(is_runnable);
         controllers.into_iter().for_each(|runnable| running.start(runnable, false));
@@ -577,7 +578,7 @@ impl Manager {
         let (mut runnables_started, mut caches_synced, mut controllers_started) = (false, false, false);
         loop {
             tokio::select! {
-                // Signals are listened to from the first poll on.
+                // The listeners for signals are installed by the first poll.
                 biased;
                 () = &mut shutdown => return Ok(()),
                 error = caches.failed() => return Err(error),
@@ -629,11 +630,11 @@ impl State {
     }
 }
 
-/// Ends the life of a manager, also when whoever started it does not wait for the end.
+/// Ends the manager, even if the future of `start` is dropped.
 struct End<'a>(&'a Manager);
 
 impl End<'_> {
-    /// Lets nothing be added any more.
+    /// Refuses everything that is added from now on.
     fn nothing_more(&self) {
         self.0.inner.ready.store(false, Ordering::Release);
         self.0.state().life = Life::Ended;
@@ -648,7 +649,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// When this time has passed.
+/// Waits until this time.
 fn after(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or_else(|| now + FOREVER)

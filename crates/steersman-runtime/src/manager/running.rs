@@ -1,4 +1,4 @@
-//! The parts of a manager that run, in groups.
+//! The running controllers, runnables and servers of a manager, in groups.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use crate::layer::panic_message;
 use crate::stop::{StopSignal, Stopper};
 use crate::{Error, ReconcileError};
 
-/// What those have who are told to stop when the grace period is over already: enough to hear it.
+/// The time that a group gets if the grace period is over already: enough to see the signal.
 const MIN_GRACE: Duration = Duration::from_millis(100);
 
 pub(super) type RunnableFuture = Pin<Box<dyn Future<Output = Result<(), ReconcileError>> + Send>>;
@@ -22,14 +22,14 @@ pub(super) struct Runnable {
     pub(super) run: Box<dyn FnOnce(Launch) -> RunnableFuture + Send>,
 }
 
-/// What a runnable is started with.
+/// The arguments of a runnable when it starts.
 pub(crate) struct Launch {
     pub(crate) stop: StopSignal,
     /// It was added after the caches of the manager had synced.
     pub(crate) late: bool,
 }
 
-/// Parts of a group stop together.
+/// Runnables of a group stop together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Group {
     /// Started first, stopped last.
@@ -41,7 +41,7 @@ pub(super) enum Group {
     Controllers,
 }
 
-/// The parts that run.
+/// The runnables that run.
 #[derive(Default)]
 pub(super) struct Running {
     tasks: JoinSet<Result<(), ReconcileError>>,
@@ -65,8 +65,8 @@ impl Running {
         self.runnables.values().any(|(other, ..)| *other == group)
     }
 
-    /// Waits for a runnable to end; for ever if there is none. An error names the runnable that
-    /// failed.
+    /// Waits for a runnable to end. Never completes if there is none. An error names the runnable
+    /// that failed.
     pub(super) async fn ended(&mut self) -> Result<(), Error> {
         let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
         let (id, problem) = match ended {
@@ -81,7 +81,7 @@ impl Running {
         problem.map_or(Ok(()), |problem| Err(Error::Runnable { name, problem }))
     }
 
-    /// Stops a group, and cuts off the parts that do not end in time.
+    /// Stops a group, and aborts the runnables that do not end in time.
     pub(super) async fn stop(&mut self, group: Group, deadline: Instant) {
         self.stopper(group).stop();
         let deadline = with_min_grace(deadline);
@@ -96,7 +96,7 @@ impl Running {
             task.abort();
             self.aborted.push(name.clone());
         }
-        // One that never waits for anything cannot be cut off, and is not waited for either.
+        // A runnable that never awaits cannot be aborted, and the manager does not wait for it.
         let _ = timeout(MIN_GRACE, async {
             while self.runs(group) {
                 let _ = self.ended().await;
@@ -105,12 +105,12 @@ impl Running {
         .await;
     }
 
-    /// Whether all that was stopped so far ended in time.
+    /// Whether everything that was stopped so far ended in time.
     pub(super) fn ended_in_time(&self) -> bool {
         self.aborted.is_empty()
     }
 
-    /// The names of those that did not end in time.
+    /// The names of the runnables that did not end in time.
     pub(super) fn aborted(mut self) -> Vec<String> {
         self.aborted.sort();
         self.aborted

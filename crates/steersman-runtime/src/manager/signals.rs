@@ -1,4 +1,4 @@
-//! When the process is asked to stop.
+//! The signals that stop the process.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// the process and then its process group, and a terminal signals every process of a pipeline.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Ends when the process is asked to stop: `SIGTERM`, or Ctrl-C. A second time, the process logs it
+/// Completes when the process receives `SIGTERM` or Ctrl-C. On a second signal, the process logs it
 /// and exits at once, with code 1. A signal within a second of the first is not a second request.
 ///
 /// Tests: `a_signal_stops_the_manager_in_order`, `a_second_signal_ends_the_process_at_once`,
@@ -18,8 +18,8 @@ const SAME_REQUEST: Duration = Duration::from_secs(1);
 pub async fn shutdown_signal() {
     let mut signals = Signals::listen();
     signals.next().await;
-    tracing::info!("asked to stop; a second request ends the process at once");
-    // The same ears: none is missed in between.
+    tracing::info!("stop requested; a second request ends the process at once");
+    // The same listeners, so that no signal in between is missed.
     tokio::spawn(async move {
         let signals = stream::unfold(signals, |mut signals| async move {
             signals.next().await;
@@ -31,7 +31,7 @@ pub async fn shutdown_signal() {
     });
 }
 
-/// Waits for a signal that does not belong to the request that has just come.
+/// Waits for a signal that does not belong to the last request.
 async fn second_request(mut signals: impl Stream<Item = ()> + Unpin) {
     let first = Instant::now();
     while signals.next().await.is_some() && first.elapsed() < SAME_REQUEST {}
@@ -47,7 +47,7 @@ impl Signals {
         let listen = || Ok([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?]);
         let heard: std::io::Result<_> = listen();
         if let Err(error) = &heard {
-            tracing::error!(%error, "signals cannot be listened to");
+            tracing::error!(%error, "cannot listen for signals");
         }
         Self(heard.ok())
     }
@@ -82,7 +82,7 @@ impl Signals {
 mod tests {
     use super::*;
 
-    /// How long signals that come after these pauses, in milliseconds, are taken for one request.
+    /// How long signals that come after these pauses, in milliseconds, count as one request.
     async fn one_request(pauses: &[u64]) -> u128 {
         let signals = stream::iter(pauses).then(|pause| tokio::time::sleep(Duration::from_millis(*pause)));
         let started = Instant::now();
@@ -93,7 +93,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn signals_within_a_second_are_one_request() {
         assert_eq!(one_request(&[0, 0, 300, 600, 60_000, 1]).await, 60_900);
-        // The second counts from the first signal, so that signals without an end stop the process.
+        // The second counts from the first signal, so that a stream of signals stops the process.
         assert_eq!(one_request(&[400; 100]).await, 1_200);
     }
 }

@@ -73,7 +73,7 @@ fn summary(waiting: &[ReflectorStatus]) -> String {
     parts.join("; ")
 }
 
-/// Why a list is missing. The reason is there if it is the same for all caches that have it.
+/// Why a list is missing. The reason is set if all caches in this state have the same one.
 fn why(status: &ReflectorStatus) -> (Option<Reason>, String) {
     // The error before does not matter if the server no longer responds.
     if let Some(waited) = status.no_response_for().filter(|waited| waited.as_secs() >= 1) {

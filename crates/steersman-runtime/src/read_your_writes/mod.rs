@@ -1,4 +1,4 @@
-//! What was written through a client and has to be seen in its caches.
+//! The writes of a client that its caches have to show.
 
 mod reader;
 mod wanted;
@@ -20,32 +20,32 @@ use wanted::{Deletion, Standing, Wanted};
 pub(crate) use reader::Reader;
 pub(crate) use wanted::{SeenBefore, Written};
 
-/// How long a deletion is remembered of which nothing proves that a cache has passed it.
+/// How long a deletion is remembered if nothing proves that a cache has passed it.
 const UNPROVEN_KEPT: Duration = Duration::from_secs(300);
-/// How many such deletions of a resource are remembered.
+/// How many such deletions are remembered for a resource.
 const UNPROVEN_MAX: usize = 1_024;
-/// The number of remembered states from which on those are looked for that all caches have passed.
+/// From this number of remembered states on, those that all caches have passed are dropped.
 const SWEEP: usize = 256;
-/// How many suspects a list looks at again.
+/// How many suspects a list checks again.
 const SETTLED_BY_A_LIST: usize = 8;
-/// How many times a read looks at a cache while others may settle suspects.
+/// How many times a read looks into a cache while others may settle suspects.
 const UNLOCKED_LOOKS: usize = 2;
 
 /// The last write of each object, and its deletion, by resource, as long as a cache may show
 /// something older.
 ///
-/// **What a read costs.** Each cache has two sets of objects. It has not shown the *awaited* ones
-/// yet: a read waits for those that it covers. Of the *suspects* it may show a state that must not
-/// be seen any more: a read looks up in that set what it has found. So a list pays for writes that
-/// the cache has not shown and for its own result, and not for what was deleted. A cache without
+/// **Cost of a read.** Each cache has two sets of objects. It has not shown the *awaited* ones yet:
+/// a read waits for those that it covers. For the *suspects*, it may show a state that must no
+/// longer be seen: a read looks up its results in that set. So a list pays for writes that the
+/// cache has not shown and for its own result, but not for deleted objects. A cache without
 /// selectors that has caught up has no suspects (test
 /// `a_list_does_not_pay_for_finalizations_that_the_cache_has_shown`).
 ///
-/// **When a deletion is settled.** The server does not tell the version of a deletion. A cache
-/// without selectors has passed it if it has once been at a time when the object existed, and does
-/// not show it now. From a cache that selects, an object can also be absent because others took it
-/// out of the selection, and it can come back before it is deleted. There, and where the object was
-/// never seen, the deletion stays *unproven*.
+/// **When a deletion is settled.** The server does not return the version of a deletion. A cache
+/// without selectors has passed it if the cache has reached a version at which the object existed,
+/// and does not show the object now. In a cache with selectors, an object can also be absent
+/// because another client took it out of the selection, and it can come back before it is deleted.
+/// There, and where the object was never seen, the deletion stays *unproven*.
 ///
 /// **Memory** is bounded, for each resource. At most these are remembered: twice the states that a
 /// cache has not reached or still shows although they are deleted, twice 1,024 unproven deletions,
@@ -54,10 +54,10 @@ const UNLOCKED_LOOKS: usize = 2;
 /// forgotten after 300 s, or when 1,024 later ones are.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    /// Anything was ever written.
+    /// Whether there was any write.
     any: AtomicBool,
     by_resource: Mutex<HashMap<String, Remembered>>,
-    /// How many times a read has looked for a remembered object.
+    /// How many times a read has looked up a remembered object.
     #[cfg(test)]
     looks: atomic::AtomicUsize,
 }
@@ -71,21 +71,21 @@ struct Remembered {
     states: usize,
     /// The number of the next write.
     next: u64,
-    /// How many times an object was a suspect of a cache and then was none any more.
+    /// How many times an object stopped being a suspect of a cache.
     settled: u64,
-    /// When to look for what all caches have passed.
+    /// At this number, drop the states that all caches have passed.
     sweep_at: usize,
     /// A warning has been logged that versions of this resource do not compare.
     warned: bool,
 }
 
-/// What one cache may not show as it should.
+/// The objects that one cache may not show correctly.
 #[derive(Debug)]
 struct Open {
     entry: Weak<CacheEntry>,
     /// Objects that the cache has to show, and has not.
     awaited: HashSet<ObjectKey>,
-    /// Objects of which the cache may show what must not be seen any more.
+    /// Objects of which the cache may show a state that must no longer be seen.
     suspects: HashSet<ObjectKey>,
 }
 
@@ -97,16 +97,16 @@ pub(crate) enum ReadScope<'a> {
     All,
 }
 
-/// What a read has to show: it was written before the read began.
+/// The writes that a read has to show: they happened before the read began.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     /// The states that the cache has not shown.
     awaited: Vec<(ObjectKey, Arc<Written>)>,
-    /// What the read finds is checked against writes with a number below.
+    /// The result of the read is checked against writes with a number below this one.
     below: Option<u64>,
 }
 
-/// Something that a read has found and must not show.
+/// An object that a read has found and must not return.
 #[derive(Debug)]
 pub(crate) struct Outdated {
     pub(crate) key: ObjectKey,
@@ -146,7 +146,7 @@ impl Outdated {
         })
     }
 
-    /// What the cache lacks, for an error.
+    /// What the cache lacks, for an error message.
     pub(crate) fn wanted(&self) -> String {
         match &self.write {
             Write::Deletion(uid) => format!("the deletion of uid {uid}"),
@@ -170,7 +170,7 @@ impl Writes {
         self.by_resource().values().map(|remembered| remembered.objects.len()).sum()
     }
 
-    /// The server has answered with this state of an object.
+    /// Records a state of an object that the server has returned.
     pub(crate) fn written(&self, caches: &[Arc<CacheEntry>], resource: &str, key: &ObjectKey, written: Written) {
         let mut by_resource = self.by_resource();
         self.any.store(true, atomic::Ordering::Release);
@@ -181,7 +181,7 @@ impl Writes {
                 tracing::warn!(
                     resource,
                     version,
-                    "versions that do not compare: reads do not wait for what was written"
+                    "resource versions do not compare: reads do not wait for writes of this resource"
                 );
             }
             return;
@@ -191,8 +191,8 @@ impl Writes {
         remembered.sweep_if_due();
     }
 
-    /// An object has been deleted: the one with the uid and the version in the answer, as far as
-    /// the answer has them, and those that the caches showed before the request was sent.
+    /// Records a deletion: of the object with the uid and the version in the response, if the
+    /// response has them, and of the objects that the caches showed before the request was sent.
     pub(crate) fn deleted(
         &self,
         caches: &[Arc<CacheEntry>],
@@ -210,9 +210,9 @@ impl Writes {
         remembered.sweep_if_due();
     }
 
-    /// What was written so far of the objects to be read, as far as this cache may not show it.
+    /// The earlier writes of the objects to be read that this cache may not show.
     pub(crate) fn pending(&self, which: ReadScope<'_>, entry: &Arc<CacheEntry>) -> Pending {
-        // Most reads end here, or have nothing to look at below.
+        // Most reads end here, or find nothing to check below.
         if !self.any.load(atomic::Ordering::Acquire) {
             return Pending::default();
         }
@@ -240,13 +240,13 @@ impl Writes {
                 awaited.extend(written.map(|written| (key, written)));
             }
         }
-        // While a read waits for an object, that may become a suspect.
+        // While a read waits for an object, it may become a suspect.
         let below = (is_suspect || !awaited.is_empty()).then_some(remembered.next);
         Pending { awaited, below }
     }
 
     /// The first object that the cache has to show and does not, and what it lacks. A later write
-    /// does as well, but is not waited for.
+    /// satisfies the wait as well, but is not required.
     pub(crate) fn missing(&self, pending: &Pending, entry: &CacheEntry) -> Option<(ObjectKey, String)> {
         if pending.awaited.is_empty() {
             return None;
@@ -263,13 +263,13 @@ impl Writes {
         })
     }
 
-    /// Looks at a cache, and returns what was found with the first object in it that must not be
-    /// seen any more.
+    /// Looks into a cache, and returns the result with the first object in it that must no longer
+    /// be seen.
     ///
-    /// Between the look and the check the cache may apply a deletion, and another read may then
-    /// settle it. The check no longer knows of it, although the look still found the object. So the
-    /// look is repeated if a suspect was settled since it began, and from the third time on nothing
-    /// is settled until the check is done.
+    /// Between the lookup and the check the cache may apply a deletion, and another read may then
+    /// settle it. The check no longer knows of it, although the lookup still found the object. So
+    /// the lookup is repeated if a suspect was settled since it began. From the third attempt on,
+    /// nothing is settled until the check is done.
     pub(crate) fn look<K, T>(
         &self,
         pending: &Pending,
@@ -299,7 +299,7 @@ impl Writes {
         self.by_resource().get(&entry.identity.resource).map_or(0, |remembered| remembered.settled)
     }
 
-    /// The first of the objects that a read has found that must not be seen any more.
+    /// The first of the objects in the result of a read that must no longer be seen.
     fn outdated<K>(
         &self,
         remembered: &Remembered,
@@ -324,7 +324,7 @@ impl Writes {
 }
 
 impl Open {
-    /// Whether the object was a suspect and is none now.
+    /// Whether the object was a suspect and no longer is.
     fn set(&mut self, key: &ObjectKey, Standing { awaited, suspect }: Standing) -> bool {
         let was_suspect = !suspect && self.suspects.contains(key);
         for (is_in, set) in [(awaited, &mut self.awaited), (suspect, &mut self.suspects)] {
@@ -356,7 +356,7 @@ impl Remembered {
         }
     }
 
-    /// The caches that are still entry.
+    /// The caches that still exist.
     fn enrolled(&self) -> Vec<Arc<CacheEntry>> {
         self.caches.values().filter_map(|open| open.entry.upgrade()).collect()
     }
@@ -366,7 +366,7 @@ impl Remembered {
         self.next - 1
     }
 
-    /// Looks at a cache again: the state of the object that it has to show and does not.
+    /// Checks a cache again: the state of the object that it has to show and does not.
     fn review(&mut self, key: &ObjectKey, entry: &CacheEntry, reached: &str) -> Option<Arc<Written>> {
         let open = self.caches.get_mut(&entry.number)?;
         let Some(wanted) = self.objects.get_mut(key) else {
@@ -379,8 +379,8 @@ impl Remembered {
         wanted.written.clone().filter(|_| standing.awaited)
     }
 
-    /// Looks at some suspects again, so that a cache that has caught up soon has none. A cache that
-    /// selects would keep them.
+    /// Checks some suspects again, so that a cache that has caught up soon has none. A cache with
+    /// selectors would keep them.
     fn settle_some(&mut self, entry: &CacheEntry) -> usize {
         let open = self.caches.get(&entry.number).filter(|_| entry.is_unselective());
         let suspects = open.into_iter().flat_map(|open| &open.suspects).take(SETTLED_BY_A_LIST);
@@ -402,7 +402,7 @@ impl Remembered {
     fn written(&mut self, key: &ObjectKey, written: Written) {
         let (number, caches) = (self.number(), self.enrolled());
         let wanted = self.objects.entry(key.clone()).or_default();
-        // Two answers may come in another order than the server wrote.
+        // Two responses may arrive in another order than the server wrote.
         let is_older = |before: &Arc<Written>| {
             compare_resource_version(&before.version, &written.version).is_ok_and(std::cmp::Ordering::is_gt)
         };
@@ -415,10 +415,10 @@ impl Remembered {
         self.review_everywhere(key, &caches);
     }
 
-    fn deleted(&mut self, key: &ObjectKey, told: Option<&str>, version: Option<&str>, before: &SeenBefore) {
-        // An object that a cache showed before, and that is another one, was deleted before this
-        // one came.
-        let uids: BTreeSet<&str> = before.uids().chain(told).collect();
+    fn deleted(&mut self, key: &ObjectKey, uid_in_response: Option<&str>, version: Option<&str>, before: &SeenBefore) {
+        // An object that a cache showed before and that has another uid was deleted before this one
+        // was created.
+        let uids: BTreeSet<&str> = before.uids().chain(uid_in_response).collect();
         if uids.is_empty() {
             return;
         }
@@ -433,7 +433,7 @@ impl Remembered {
             if wanted.is_deleted(uid) {
                 continue;
             }
-            let version = version.filter(|_| told == Some(uid));
+            let version = version.filter(|_| uid_in_response == Some(uid));
             let last = last.take_if(|last| last.written.uid == uid);
             let deletion = Deletion::new(uid, number, version, last, &holders, before);
             wanted.deletions.push(deletion);
@@ -442,7 +442,7 @@ impl Remembered {
         self.review_everywhere(key, &caches);
     }
 
-    /// Forgets what all caches have passed, once there is as much again as was left the last time.
+    /// Drops what all caches have passed, once the number has doubled since the last time.
     fn sweep_if_due(&mut self) {
         if self.states <= self.sweep_at.max(SWEEP) {
             return;
@@ -478,8 +478,8 @@ impl Remembered {
     }
 }
 
-/// Whether a version is at least the one that is wanted. Versions that do not compare are not
-/// waited for: there is no way to know.
+/// Whether a version has reached the wanted one. A version that does not compare counts as reached:
+/// there is no way to know.
 fn has_reached(version: &str, wanted: &str) -> bool {
     compare_resource_version(version, wanted).map_or(!version.is_empty(), std::cmp::Ordering::is_ge)
 }

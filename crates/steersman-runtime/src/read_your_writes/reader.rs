@@ -1,4 +1,4 @@
-//! Reads from one cache that show what was written before.
+//! Reads from one cache that show earlier writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,19 @@ use super::{ReadScope, Writes};
 use crate::Error;
 use crate::caches::{CacheEntry, CacheHandle};
 
-/// How long a read waits for a cache to be filled when it waits for nothing else.
+/// How long a read waits for a cache to sync if it waits for nothing else.
 const SYNC_LIMIT: Duration = Duration::from_secs(10);
-/// How often a read is done again because something older came in between.
+/// How many times a read is repeated because an older state came in between.
 const READS_MAX: usize = 16;
 
-/// Reads the cache of one kind with the promise of [`CachedClient`](crate::CachedClient): it is
-/// ready to be asked, and a read for which nothing is pending costs little more than the look
-/// itself.
+/// Reads the cache of one kind with the guarantee of [`CachedClient`](crate::CachedClient). A read
+/// for which no write is pending costs little more than the lookup itself.
 pub(crate) struct Reader<K> {
     informer: Informer<K>,
     lister: Lister<K>,
     entry: Arc<CacheEntry>,
     writes: Arc<Writes>,
-    /// How long what was written is waited for; `None` for not at all.
+    /// How long a read waits for earlier writes. `None`: it does not wait.
     limit: Option<Duration>,
 }
 
@@ -41,18 +40,18 @@ impl<K: Object> Reader<K> {
         &self.lister
     }
 
-    /// One object; an error if the cache can never hold it.
+    /// One object. Fails if the cache can never hold it.
     pub(crate) async fn get(&self, key: &ObjectKey) -> Result<Option<Cached<K>>, Error> {
         self.check_covers(ReadScope::One(key), None)?;
         self.read(ReadScope::One(key), |lister| lister.get_by_key(key), Option::as_slice).await
     }
 
-    /// An error if the cache can hold nothing of what is read.
+    /// Fails if the cache can hold nothing that the read asks for.
     pub(crate) fn check_covers(&self, which: ReadScope<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
         self.entry.check_covers(which, labels)
     }
 
-    /// Reads from the cache, when it is filled and shows what was written before this was called.
+    /// Reads from the cache once it has synced and shows all writes before this call.
     pub(crate) async fn read<T>(
         &self,
         which: ReadScope<'_>,
@@ -82,8 +81,7 @@ impl<K: Object> Reader<K> {
             let (found, outdated) = self.writes.look(&pending, &self.entry, || look(&self.lister), &objects);
             let Some(outdated) = outdated else { return Ok(found) };
             if outdated.is_shown(&self.entry) {
-                // Each of these rounds ends with one object less that must not be seen, or with the
-                // time that is left.
+                // Each round removes one object that must not be seen, or ends at the deadline.
                 if !self.lister.wait_until(left(), || !outdated.is_shown(&self.entry)).await {
                     return Err(self.late(&outdated.key, outdated.wanted(), started.elapsed()).await);
                 }
@@ -91,14 +89,13 @@ impl<K: Object> Reader<K> {
             }
             rereads += 1;
             if rereads == READS_MAX {
-                // What is known to be older than what was written is not given out.
+                // A state that is known to be older than a write is not returned.
                 return Err(self.stale(&outdated.key, outdated.wanted(), started.elapsed()));
             }
         }
     }
 
-    /// Why a wait has ended without what was waited for: the informer has ended, or the time is
-    /// over.
+    /// Why a wait ended without its condition: the informer has ended, or the deadline has passed.
     async fn late(&self, key: &ObjectKey, wanted: String, waited: Duration) -> Error {
         if self.informer.is_stopped() {
             let stopped = || steersman_cache::Error::Stopped { kind: self.entry.identity.kind.clone() };
@@ -170,7 +167,8 @@ mod tests {
             reads.set(reads.get() + 1);
             match reads.get() {
                 1 => Some(before.clone()),
-                // The cache applies the deletion after this look, and another read sees it there.
+                // The cache applies the deletion after this lookup, and another read settles it
+                // there.
                 2 => {
                     assert!(lister.get_by_key(&key).is_none());
                     reader.writes.pending(ReadScope::All, &reader.entry);

@@ -31,7 +31,7 @@ async fn with_a_hundred(maps: Kind<ConfigMap>) -> CachedClient {
     client
 }
 
-/// Makes and deletes an object, which is in the cache before.
+/// Creates and deletes an object that was in the cache before.
 async fn delete(client: &CachedClient, name: &str, finalizer: bool) {
     let (maps, key) = (client.objects::<ConfigMap>(), ObjectKey::new("default", name));
     let mut new = map(name);
@@ -46,13 +46,13 @@ async fn delete(client: &CachedClient, name: &str, finalizer: bool) {
     assert!(maps.get_opt(&key).await.unwrap().is_none());
 }
 
-/// What a list of the hundred costs after many deletions.
+/// The cost of a list of the hundred objects after many deletions.
 struct Cost {
-    /// How many remembered objects the first list looks for.
+    /// The number of remembered objects that the first list looks up.
     first: usize,
     /// The same of the hundredth list.
     hundredth: usize,
-    /// How many are remembered.
+    /// The number of remembered objects.
     remembered: usize,
 }
 

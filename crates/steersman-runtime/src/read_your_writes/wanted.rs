@@ -1,4 +1,5 @@
-//! What the caches have to show of one object, and what they must not show any more.
+//! The state of one object that the caches have to show, and the states that they must no longer
+//! show.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use tokio::time::Instant;
 use super::{Write, has_reached};
 use crate::caches::{CacheEntry, Selected, selected_values};
 
-/// The last write of an object, and the deletions of objects of its name. Caches go by their
-/// numbers.
+/// The last write of an object, and the deletions of objects of its name. Caches are identified by
+/// their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) written: Option<Arc<Written>>,
@@ -23,18 +24,18 @@ pub(super) struct Wanted {
     pub(super) deletions: Vec<Deletion>,
 }
 
-/// A state that the server has answered with.
+/// A state that the server has returned.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(super) version: String,
     pub(super) uid: String,
-    /// `None` if the answer did not have them.
+    /// `None` if the response did not have them.
     labels: Option<BTreeMap<String, String>>,
     /// The fields that a cache selects by and that are known.
     fields: BTreeMap<String, String>,
 }
 
-/// An object that is gone.
+/// A deleted object.
 #[derive(Debug)]
 pub(super) struct Deletion {
     uid: String,
@@ -52,7 +53,7 @@ struct OpenIn {
     cache: usize,
     /// The cache has been at a time when the object existed, or later.
     has_been_there: bool,
-    /// The cache showed the object at the last look.
+    /// The cache showed the object when it was last checked.
     is_shown: bool,
 }
 
@@ -61,7 +62,7 @@ struct OpenIn {
 #[derive(Debug, Default)]
 struct History {
     writes: VecDeque<(u64, String)>,
-    /// Older ones are forgotten.
+    /// Older ones are dropped.
     is_cut: bool,
 }
 
@@ -103,14 +104,14 @@ impl SeenBefore {
 }
 
 impl Written {
-    /// Of an answer without a version nothing is to be remembered.
+    /// A response without a version is not recorded.
     pub(crate) fn new(meta: &ObjectMeta) -> Option<Self> {
         let version = meta.resource_version.clone()?;
         let uid = meta.uid.clone().unwrap_or_default();
         Some(Self { version, uid, labels: None, fields: BTreeMap::new() })
     }
 
-    /// With what selectors look at, as the whole object has it.
+    /// With the labels and fields that selectors use, from the whole object.
     pub(crate) fn with_object<K: Serialize>(
         mut self,
         meta: &ObjectMeta,
@@ -135,7 +136,7 @@ impl Written {
 }
 
 impl History {
-    /// A few are enough: a read is over soon.
+    /// A few are enough: a read ends soon.
     const MAX: usize = 8;
 
     fn push(&mut self, number: u64, version: &str) {
@@ -146,8 +147,8 @@ impl History {
         self.writes.push_back((number, version.to_owned()));
     }
 
-    /// The version of the last write with a number below `below`, or a later one if that is
-    /// forgotten.
+    /// The version of the last write with a number below `below`, or of a later write if that one
+    /// was dropped.
     fn required(&self, below: u64) -> Option<&str> {
         let last = self.writes.iter().rfind(|(number, _)| *number < below);
         let (_, version) = last.or_else(|| self.writes.front().filter(|_| self.is_cut))?;
@@ -243,20 +244,20 @@ impl Wanted {
         self.deletions.iter_mut().for_each(|deletion| deletion.open.push(open()));
     }
 
-    /// Forgets caches that are gone.
+    /// Drops caches that no longer exist.
     pub(super) fn close(&mut self, is_declared: impl Fn(usize) -> bool) {
         self.unseen.retain(|cache| is_declared(*cache));
         self.deletions.iter_mut().for_each(|deletion| deletion.open.retain(|open| is_declared(open.cache)));
     }
 
-    /// Forgets the written state if all caches have shown it. Whether nothing is left then.
+    /// Drops the written state if all caches have shown it. Returns `true` if nothing is left then.
     pub(super) fn is_settled(&mut self) -> bool {
         self.written.take_if(|_| self.unseen.is_empty());
         self.written.is_none() && self.deletions.is_empty()
     }
 
-    /// Looks at a cache that has reached this version, or a later one by now. What it has once
-    /// shown is remembered: it does not go back behind it.
+    /// Checks a cache that has reached this version, or a later one by now. A state that it has
+    /// once shown is recorded: a cache does not go back.
     pub(super) fn review(&mut self, key: &ObjectKey, reached: &str, entry: &CacheEntry) {
         let cached = entry.lookup().meta(key);
         let cached = cached.as_ref();
@@ -266,7 +267,7 @@ impl Wanted {
         }
     }
 
-    /// What a read of a cache has to do, by what is known from the last look.
+    /// The action of a read of a cache, from the result of the last check.
     pub(super) fn standing(&self, key: &ObjectKey, entry: &CacheEntry) -> Standing {
         let is_open = |deletion: &Deletion| deletion.open.iter().any(|open| open.cache == entry.number);
         let suspect = self.deletions.iter().any(is_open);
@@ -309,8 +310,8 @@ mod tests {
         for number in 8..14 {
             history.push(number, &format!("version {number}"));
         }
-        // One more than is kept: a read that began before waits for a later write rather than for
-        // none.
+        // One more than is stored: a read that began earlier waits for a later write rather than
+        // for none.
         assert_eq!(history.writes.len(), History::MAX);
         assert_eq!(required(&history, 4), Some("version 5".to_owned()));
         assert_eq!(required(&history, 8), Some("version 7".to_owned()));

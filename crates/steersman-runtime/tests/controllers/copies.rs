@@ -1,4 +1,4 @@
-//! A controller that makes one object for another.
+//! A controller that creates one object for another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

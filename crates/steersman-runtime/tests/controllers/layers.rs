@@ -1,4 +1,4 @@
-//! What is done around every reconcile.
+//! Layers around every reconcile.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use steersman_runtime::{Action, Context, Object, ObjectKey, ReconcileError, kind
 
 use crate::support::*;
 
-/// A layer of a user's.
+/// A layer of the user.
 struct Note(&'static str, Log<String>);
 
 impl<K: Object> Layer<K> for Note {
@@ -84,7 +84,7 @@ async fn a_layer_sees_a_panic_as_a_failure() {
     running.stop().await.unwrap();
 }
 
-/// A layer that answers by itself, or panics.
+/// A layer that returns without calling the reconciler, or panics.
 struct Instead;
 
 impl<K: Object> Layer<K> for Instead {

@@ -1,4 +1,4 @@
-//! A controller written by hand, from the parts: no manager, no builder.
+//! A controller made of its parts: no manager, no builder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::support::*;
 
-/// As the tutorials write it: an informer whose handlers put keys into a queue, and workers that
-/// take them out.
+/// As in the tutorials: an informer whose handlers add keys to a queue, and workers that take them.
 struct Controller {
     lister: Lister<ConfigMap>,
     informer: Informer<ConfigMap>,
@@ -76,7 +75,7 @@ impl Controller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_written_by_hand_needs_no_manager() {
+async fn a_controller_made_of_its_parts_needs_no_manager() {
     let server = Embedded::start();
     let client = client(&server);
     let maps = Maps::new(&client);

@@ -18,7 +18,7 @@ use steersman_runtime::{Action, Context, ObjectKey, Reconciler, reconcile_fn};
 
 use support::Log;
 
-/// A reconciler that notes the names of its keys.
+/// A reconciler that logs the names of its keys.
 fn noting(log: &Log<String>) -> impl Reconciler<ConfigMap> + use<> {
     let log = log.clone();
     reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {

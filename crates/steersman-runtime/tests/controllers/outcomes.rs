@@ -1,4 +1,4 @@
-//! What comes of what a reconcile returns.
+//! The effect of the result of a reconcile.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-/// What the next reconcile is to do.
+/// The action of the next reconcile.
 #[derive(Clone, Copy)]
 enum Do {
     Done,
@@ -24,8 +24,8 @@ enum Do {
 
 type Script = Arc<Mutex<VecDeque<Do>>>;
 
-/// A controller that does what the script says, and then nothing; and the times since the test
-/// began at which it did.
+/// A controller that follows the script and then does nothing, and the times of its reconciles
+/// since the start of the test.
 struct Scripted {
     manager: Manager,
     maps: Maps,
@@ -59,7 +59,7 @@ fn scripted(script: impl IntoIterator<Item = Do>) -> Scripted {
     Scripted { manager, maps: Maps::new(&client), controller, log }
 }
 
-/// How long after the one before each came, in milliseconds.
+/// The time since the previous reconcile, in milliseconds.
 fn gaps(log: &Log<(String, Duration)>) -> Vec<u128> {
     let times: Vec<_> = log.all().iter().map(|(_, time)| time.as_millis()).collect();
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()
@@ -93,7 +93,7 @@ async fn an_error_backs_off_per_key() {
     }
     let metrics = test.controller.metrics();
     assert_eq!((metrics.reconciles_total, metrics.errors_total), (9, 8));
-    // It begins again from 5 ms.
+    // The back-off begins again at 5 ms.
     test.log.take();
     test.maps.set("a", "2").await;
     sleep(LONG).await;
@@ -219,7 +219,7 @@ async fn a_reconcile_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_rate_limiter_says_when() {
+async fn another_rate_limiter_sets_the_delays() {
     let (manager, client) = manager();
     Maps::new(&client).create("a").await;
     let log = Log::new();

@@ -58,14 +58,14 @@ async fn a_change_of_an_owned_object_has_the_owner_that_controls_it_reconciled()
     secrets(&client).delete("s", &DeleteParams::default()).await.unwrap();
     settle().await;
     assert_eq!(log.take(), ["a"], "deleted");
-    create_secret(&client, "nobodys", &[]).await;
+    create_secret(&client, "ownerless", &[]).await;
     settle().await;
-    assert_eq!(log.take(), [""; 0], "it belongs to nobody");
+    assert_eq!(log.take(), [""; 0], "it has no owner");
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_owner_is_told_where_that_is_asked_for() {
+async fn every_owner_is_reconciled_with_every_owner() {
     let (manager, client) = manager();
     let maps = Maps::new(&client);
     let (a, b) = (maps.create("a").await, maps.create("b").await);
@@ -101,7 +101,7 @@ async fn an_object_that_changes_hands_has_both_owners_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_told_of_an_owned_object_that_was_deleted_unseen() {
+async fn an_owner_is_reconciled_for_an_owned_object_that_was_deleted_unseen() {
     let server = Embedded::start();
     let client = client(&server);
     let owner = Maps::new(&client).create("a").await;
@@ -120,14 +120,14 @@ async fn an_owner_is_told_of_an_owned_object_that_was_deleted_unseen() {
     Maps::new(&client).create("later").await;
     server.compact();
     settle().await;
-    assert_eq!(log.take(), [""; 0], "nobody could see it");
+    assert_eq!(log.take(), [""; 0], "no controller was running");
     network.mend();
     eventually("the owner hears of it", || log.all().contains(&"a".to_owned())).await;
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_in_no_namespace_are_told() {
+async fn cluster_scoped_owners_are_reconciled() {
     let (manager, client) = manager();
     let owner = client.cluster::<Namespace>().get("default").await.unwrap();
     let log = Log::new();
@@ -148,7 +148,7 @@ async fn owners_in_no_namespace_are_told() {
     running.stop().await.unwrap();
 }
 
-/// A Secret that a Node controls, which is in no namespace.
+/// A Secret that a Node controls. Nodes are cluster-scoped.
 async fn create_secret_of_node(client: &Client) {
     let node: Node = serde_json::from_value(serde_json::json!({"metadata": {"name": "n"}})).unwrap();
     let node = client.cluster::<Node>().create(&PostParams::default(), &node).await.unwrap();
@@ -157,7 +157,7 @@ async fn create_secret_of_node(client: &Client) {
     secrets(client).create(&PostParams::default(), &secret).await.unwrap();
 }
 
-/// The keys that a controller of dynamic Nodes gets for a Secret of one.
+/// The keys that a controller of dynamic Nodes gets for a Secret that a Node owns.
 async fn keys_of_nodes<K: Object>(manager: &Manager, client: &Client, nodes: Kind<K>) -> Vec<String> {
     let log = Log::new();
     let notes = log.clone();
@@ -186,7 +186,7 @@ async fn the_scope_of_a_dynamic_owner_comes_from_discovery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dynamic_owner_in_a_namespace_is_told() {
+async fn a_dynamic_owner_in_a_namespace_is_reconciled() {
     let (manager, client) = manager();
     let owner = Maps::new(&client).create("a").await;
     let log = Log::new();

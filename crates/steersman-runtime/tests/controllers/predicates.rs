@@ -1,4 +1,4 @@
-//! Which changes matter.
+//! Which changes cause a reconcile.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
@@ -13,8 +13,8 @@ use steersman_testing::Embedded;
 
 use crate::support::*;
 
-/// The events of a Deployment's life: created, labels, annotations, spec and status changed, told
-/// of again, deleted.
+/// The events of a Deployment's life: created, labels, annotations, spec and status changed,
+/// resynced, deleted.
 async fn life() -> Vec<Event<Deployment>> {
     let client = client(&Embedded::start());
     let factory = SharedInformerFactory::new(client.clone());
@@ -57,7 +57,7 @@ async fn life() -> Vec<Event<Deployment>> {
     log.all()
 }
 
-/// Which of the seven events matter.
+/// Which of the seven events a predicate accepts.
 fn which(events: &[Event<Deployment>], predicate: &impl Predicate) -> String {
     let names = ["create", "labels", "annotations", "spec", "status", "again", "delete"];
     assert_eq!(events.len(), names.len(), "{events:#?}");
@@ -66,7 +66,7 @@ fn which(events: &[Event<Deployment>], predicate: &impl Predicate) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_predicate_says_which_changes_matter() {
+async fn each_predicate_accepts_its_changes() {
     let events = life().await;
     let selector = |text| LabelsMatch::parse(text).unwrap();
     assert_eq!(which(&events, &GenerationChanged), "create spec delete");

@@ -1,4 +1,4 @@
-//! What comes first.
+//! The order of keys by priority.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-/// Notes its keys, and takes a second for each.
+/// Logs its keys, and takes a second for each.
 fn slow(log: &Log<String>) -> impl Reconciler<ConfigMap> + use<> {
     let log = log.clone();
     reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
@@ -36,7 +36,7 @@ async fn live_changes_come_before_the_initial_list() {
     maps.create("new").await;
     eventually("two more", || log.len() == 3).await;
     assert_eq!(log.all()[1], "new", "{:?}", log.all());
-    // One of the old that changes overtakes the others.
+    // An initial object that changes overtakes the others.
     let waiting = (0..10).map(|number| format!("old-{number}")).rfind(|name| !log.all().contains(name)).unwrap();
     maps.set(&waiting, "2").await;
     eventually("one more", || log.len() == 4).await;
@@ -97,6 +97,6 @@ async fn resyncs_come_after_live_changes() {
     maps.create("new").await;
     eventually("one more", || log.len() == 2).await;
     assert_eq!(log.all()[1], "new", "{:?}", log.all());
-    eventually("all are told of again", || log.len() == 6).await;
+    eventually("all are resynced", || log.len() == 6).await;
     running.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Where keys come from, and which of them are kept out.
+//! The sources of keys, and which keys they filter out.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn move_secret(client: &Client, name: &str, of: &str) {
     secrets(client).patch(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// A Secret concerns whom its label names.
+/// A Secret maps to the object that its label names.
 fn by_label<K>(object: &Cached<K>) -> Vec<ObjectKey> {
     object.meta().label("of").map(key).into_iter().collect()
 }
@@ -300,11 +300,11 @@ async fn who_does_not_panic_still_decides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_map_function_that_panics_about_one_state_tells_of_the_other() {
+async fn a_map_function_that_panics_for_one_state_maps_the_other() {
     let (manager, client) = manager();
     let log = Log::new();
     let map = |secret: &Cached<Secret>| {
-        assert_ne!(secret.meta().label("of"), Some("bad"), "nobody knows whom that concerns");
+        assert_ne!(secret.meta().label("of"), Some("bad"), "the label maps to no key");
         by_label(secret)
     };
     let controller =
@@ -348,7 +348,7 @@ async fn a_watch_after_the_end_is_refused_and_starts_nothing() {
     let (manager, _) = manager();
     let log = Log::new();
     let controller = manager.controller(kind::<ConfigMap>()).complete(noting(&log)).unwrap();
-    // It ends before the controller has begun.
+    // It ends before the controller has started.
     manager.start(std::future::ready(())).await.unwrap();
     let refused = controller.watch(kind::<Secret>(), by_label).unwrap_err();
     assert!(matches!(refused, Error::Stopped), "{refused}");
@@ -359,7 +359,7 @@ async fn a_watch_after_the_end_is_refused_and_starts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_controller_leaves_out_for_itself_is_not_shared_unsaid() {
+async fn a_selection_of_one_controller_is_not_shared_silently() {
     let (manager, _) = manager();
     let log = Log::new();
     let here = || kind::<ConfigMap>().namespace("default");
@@ -389,7 +389,7 @@ async fn what_a_controller_keeps_in_another_form_is_shared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_nobody_watches_any_more_is_undeclared() {
+async fn a_kind_that_is_no_longer_watched_is_undeclared() {
     let (manager, client) = manager();
     let log = Log::new();
     let maps = || kind::<ConfigMap>().namespace("default");
@@ -415,7 +415,7 @@ async fn a_kind_that_nobody_watches_any_more_is_undeclared() {
     assert!(error.contains("Manager::declare(kind::<Secret>())"), "{error}");
     assert!(manager.undeclare(kind::<Secret>()).await.is_err(), "there is none");
 
-    // Another begins from nothing, and may choose other objects.
+    // The next one begins empty, and may select other objects.
     create_secret(&client, "s", "a").await;
     let watch = controller.watch(kind::<Secret>().namespace("default"), by_label).unwrap();
     assert!(watch.wait_for_sync(LONG).await.is_ok());

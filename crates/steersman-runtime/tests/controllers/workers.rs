@@ -1,4 +1,4 @@
-//! How many keys at a time.
+//! How many keys are reconciled at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-/// Who is at work on which key, and what each saw last.
+/// Which worker has which key, and the last version that each has seen.
 #[derive(Default)]
 struct Desk {
     active: HashMap<ObjectKey, usize>,
@@ -60,8 +60,8 @@ async fn a_key_is_never_reconciled_twice_at_a_time_and_no_change_is_lost() {
     for name in &names {
         maps.create(name).await;
     }
-    // Fewer than there are workers: were the same key handed out twice, there would be one to take
-    // it.
+    // Fewer than there are workers: if the same key was handed out twice, a worker would be free to
+    // take it.
     for round in 2..=20 {
         for name in &names[..2] {
             maps.set(name, &round.to_string()).await;
@@ -96,7 +96,7 @@ async fn parallel_workers_never_have_the_same_key_and_lose_no_change() {
         async move {
             let seen = value(&*ctx.object(&key).await?.unwrap().get()?);
             desk.lock().unwrap().begin(&key);
-            // Room for others to come in between.
+            // Lets others run in between.
             for _ in 0..50 {
                 tokio::task::yield_now().await;
             }
@@ -137,7 +137,7 @@ async fn parallel_workers_never_have_the_same_key_and_lose_no_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_key_at_a_time_unless_said_otherwise() {
+async fn one_key_at_a_time_by_default() {
     let (manager, client) = manager();
     for name in ["a", "b", "c"] {
         Maps::new(&client).create(name).await;
@@ -158,7 +158,7 @@ async fn one_key_at_a_time_unless_said_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_can_be_asked_for_by_hand() {
+async fn a_key_can_be_enqueued_by_a_call() {
     let (manager, _) = manager();
     let log = Log::new();
     let controller = manager.controller(kind::<ConfigMap>()).complete(crate::noting(&log)).unwrap();

@@ -1,4 +1,4 @@
-//! The longest and the shortest times that can be set.
+//! The longest and the shortest durations that can be set.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use steersman_testing::Embedded;
 
 use crate::support::*;
 
-/// A manager with all its times set to `time`, and a controller whose reconciles note that they ran
-/// and come again after `time`.
+/// A manager with all durations set to `time`, and a controller whose reconciles log that they ran
+/// and are requeued after `time`.
 fn with_times(time: Duration) -> (Manager, Log<String>) {
     let (server, log) = (Embedded::start(), Log::new());
     let manager = Manager::builder(client(&server))
@@ -22,7 +22,7 @@ fn with_times(time: Duration) -> (Manager, Log<String>) {
         let notes = notes.clone();
         async move {
             notes.note(key.name().to_owned());
-            // Once at once, and then no more: a delay of none would come again and again.
+            // Once at once, and then no more: a delay of zero would repeat without end.
             Ok::<_, ReconcileError>(if notes.len() < 3 { Action::requeue_after(time) } else { Action::done() })
         }
     });

@@ -1,4 +1,4 @@
-//! One part fails.
+//! One runnable fails.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::*;
 use crate::support::{Fault, FaultyNetwork, faulty_network};
 
-/// A runnable that notes when it has stopped in order.
+/// A runnable that logs when it has stopped in order.
 fn orderly(
     log: &Log<String>,
 ) -> impl FnOnce(StopSignal) -> futures::future::BoxFuture<'static, Result<(), ReconcileError>> + use<> {
@@ -28,7 +28,7 @@ fn orderly(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_fails_stops_all_and_is_named() {
+async fn a_runnable_that_fails_stops_all_and_is_named() {
     let (manager, _) = manager();
     let log = Log::new();
     manager.add("orderly", orderly(&log)).unwrap();
@@ -65,7 +65,7 @@ async fn a_part_that_panics_stops_all_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_ends_without_an_error_stops_nobody() {
+async fn a_runnable_that_ends_without_an_error_stops_no_other() {
     let (manager, _) = manager();
     manager.add("short", |_| async { Ok::<_, ReconcileError>(()) }).unwrap();
     let running = run(&manager).await;
@@ -74,7 +74,7 @@ async fn a_part_that_ends_without_an_error_stops_nobody() {
     running.stop().await.unwrap();
 }
 
-/// A limiter that panics, outside of any reconcile.
+/// A limiter that panics, outside any reconcile.
 struct Broken;
 
 impl<T> RateLimiter<T> for Broken {
@@ -201,7 +201,7 @@ async fn a_read_that_waits_when_its_informer_panics_returns_the_panic() {
     network.fail("watch=true", Fault::Refused);
     network.cut();
     settle().await;
-    // The watch is away, so that a read of this object waits.
+    // The watch is down, so that a read of this object waits.
     manager.client().create(&map("new", "1")).await.unwrap();
     let maps = manager.client().objects::<ConfigMap>();
     let (new, started) = (key("new"), Instant::now());

@@ -86,7 +86,7 @@ async fn a_kind_that_is_not_installed_is_named_and_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_added_while_it_runs_waits_for_its_kind_and_disturbs_nobody() {
+async fn a_controller_that_is_added_while_the_manager_runs_waits_for_its_kind_alone() {
     let (manager, client) = manager();
     let log = Log::new();
     let notes = log.clone();

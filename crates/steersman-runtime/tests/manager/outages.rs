@@ -1,4 +1,4 @@
-//! What is read and written around an outage.
+//! Reads and writes around an outage.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::support::{Fault, FaultyNetwork, faulty_network};
 
 /// Long enough for the longest back-off.
 const OUTAGE: Duration = Duration::from_secs(90);
-/// A hurried back-off, and a little for the request.
+/// A shortened back-off, and a little for the request.
 const SOON: Duration = Duration::from_millis(2_100);
 
-/// A manager that runs, with ConfigMaps in its cache, and the way to its server.
+/// A running manager with ConfigMaps in its cache, and the network to its server.
 async fn running() -> (Manager, Running, FaultyNetwork) {
     let server = Embedded::start();
     let (network, client) = faulty_network(&server);
@@ -126,7 +126,7 @@ async fn cached_reads_go_on_while_the_server_is_away() {
     let manager = Manager::new(client);
     let log = Log::new();
     let notes = log.clone();
-    // Reconciled again and again, because of the resync.
+    // Reconciled repeatedly, because of the resync.
     let maps = kind::<ConfigMap>().index("app", Index::label("app")).resync(Duration::from_secs(10));
     let reconciler = reconcile_fn(move |ctx: Context<ConfigMap>, key: ObjectKey| {
         let notes = notes.clone();

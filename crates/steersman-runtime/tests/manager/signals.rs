@@ -1,4 +1,4 @@
-//! Signals, in a process of their own: this test binary, started again for the one test that is the
+//! Signals, in a process of their own: this test binary, started again to run one test as the
 //! program.
 
 use std::io::{BufRead, BufReader};
@@ -17,14 +17,14 @@ const TAKES: &str = "STEERSMAN_TEST_TAKES_SECONDS";
 
 #[tokio::test]
 async fn the_program_that_is_sent_signals() {
-    // It is a test like others when nobody has started it to be the program.
+    // Without the variable it is a test like any other.
     let Some(takes) = std::env::var(TAKES).ok().and_then(|text| text.parse().ok()) else { return };
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
     let manager = Manager::new(Embedded::start().client());
     let runnable = move |stop: StopSignal| async move {
         println!("program: runs");
         stop.stopped().await;
-        println!("program: is told to stop");
+        println!("program: stop requested");
         let _ = tokio::time::timeout(Duration::from_secs(takes), std::future::pending::<()>()).await;
         println!("program: has cleaned up");
         Ok::<_, ReconcileError>(())
@@ -55,15 +55,15 @@ impl Program {
         kill(Pid::from_raw(i32::try_from(self.process.id()).unwrap()), signal).unwrap();
     }
 
-    /// Reads on to the line with these words; the end of what it says otherwise.
-    fn says(&mut self, words: &str) -> bool {
+    /// Reads on to the line with this text. Returns `false` at the end of the output.
+    fn reads_line(&mut self, words: &str) -> bool {
         self.lines.by_ref().map_while(Result::ok).any(|line| line.contains(words))
     }
 
-    /// How it ended, and what else it said.
+    /// How it ended, and the rest of its output.
     fn end(mut self) -> (ExitStatus, Vec<String>) {
-        let said = self.lines.by_ref().map_while(Result::ok).collect();
-        (self.process.wait().unwrap(), said)
+        let output = self.lines.by_ref().map_while(Result::ok).collect();
+        (self.process.wait().unwrap(), output)
     }
 }
 
@@ -71,12 +71,12 @@ impl Program {
 fn a_signal_stops_the_manager_in_order() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut program = Program::start(0);
-        assert!(program.says("program: runs"), "it starts");
+        assert!(program.reads_line("program: runs"), "it starts");
         program.send(signal);
-        let (status, said) = program.end();
+        let (status, output) = program.end();
         assert!(status.success(), "{signal}: {status}");
-        let steps = ["program: is told to stop", "program: has cleaned up", "program: ends"];
-        let all = said.join("\n");
+        let steps = ["program: stop requested", "program: has cleaned up", "program: ends"];
+        let all = output.join("\n");
         let places: Vec<_> = steps.iter().map(|step| all.find(step)).collect();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{signal}: {all}");
     }
@@ -85,9 +85,9 @@ fn a_signal_stops_the_manager_in_order() {
 #[tokio::test]
 async fn a_second_signal_ends_the_process_at_once() {
     let mut program = Program::start(3_600);
-    assert!(program.says("program: runs"), "it starts");
+    assert!(program.reads_line("program: runs"), "it starts");
     program.send(Signal::SIGTERM);
-    assert!(program.says("program: is told to stop"));
+    assert!(program.reads_line("program: stop requested"));
     // The first of these may come too early to count as a second request.
     eventually("it ends", || {
         let has_ended = program.process.try_wait().unwrap().is_some();
@@ -97,8 +97,8 @@ async fn a_second_signal_ends_the_process_at_once() {
         has_ended
     })
     .await;
-    let (status, said) = program.end();
+    let (status, output) = program.end();
     assert_eq!(status.code(), Some(1), "{status}");
-    assert!(said.iter().any(|line| line.contains("second request to stop: the process exits now")), "{said:?}");
-    assert!(!said.iter().any(|line| line.contains("cleaned up")), "{said:?}");
+    assert!(output.iter().any(|line| line.contains("second request to stop: the process exits now")), "{output:?}");
+    assert!(!output.iter().any(|line| line.contains("cleaned up")), "{output:?}");
 }

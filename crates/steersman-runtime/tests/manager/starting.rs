@@ -1,4 +1,4 @@
-//! What is started when.
+//! The order of starting.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use steersman_runtime::{Action, Context, Error, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};

@@ -1,4 +1,4 @@
-//! How everything ends.
+//! The order of stopping.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::faulty_network;
 use crate::support::*;
 
-/// Whether a cached read still works, which is so before the caches are stopped.
+/// Whether a cached read still works, which holds until the caches are stopped.
 async fn caches_work(client: &CachedClient, value: &str) -> bool {
     let written = client.objects::<ConfigMap>().update(&map("a", value)).await.is_ok();
     let read = client.get::<ConfigMap>(&key("a")).await.unwrap();
@@ -155,7 +155,7 @@ async fn no_reconcile_begins_after_the_word_to_stop() {
         notes.note(key.name());
         async {
             sleep(Duration::from_secs(1)).await;
-            // It would come back if the queue took it.
+            // It would come back if the queue accepted it.
             Err(ReconcileError::message("again"))
         }
     });

@@ -14,7 +14,7 @@ use crate::kinds::{boats, install, launch};
 use crate::support::*;
 use crate::support::{Fault, faulty_network};
 
-/// A controller that notes its keys.
+/// A controller that logs its keys.
 fn noting<K: Object>(manager: &Manager, watched: Kind<K>, name: &str, log: &Log<String>) {
     let (log, controller) = (log.clone(), name.to_owned());
     let reconciler = reconcile_fn(move |_: Context<K>, key: ObjectKey| {
@@ -24,7 +24,7 @@ fn noting<K: Object>(manager: &Manager, watched: Kind<K>, name: &str, log: &Log<
     manager.controller(watched).named(name).complete(reconciler).unwrap();
 }
 
-/// A runnable that notes when it starts.
+/// A runnable that logs its start.
 fn noting_runnable(manager: &Manager, log: &Log<String>) {
     let log = log.clone();
     let run = move |stop: StopSignal| async move {
@@ -139,7 +139,7 @@ async fn what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten(
     running.stop().await.unwrap();
 }
 
-/// The first line that says what is waited for, where requests fail so.
+/// The first line that names what the manager waits for, if requests fail like this.
 async fn first_warning(fault: Fault) -> String {
     let (network, through) = faulty_network(&Embedded::start());
     network.fail("", fault);
@@ -227,7 +227,7 @@ async fn a_server_runs_while_caches_wait_and_stops_last() {
     let running = start(&manager);
     settle().await;
     assert_eq!(log.take(), ["server starts, ready: false"]);
-    // One that is added now does not wait either.
+    // A runnable that is added now does not wait either.
     let notes = log.clone();
     let metrics = move |stop: StopSignal| async move {
         notes.note("metrics start");

@@ -66,7 +66,7 @@ async fn a_reconcile_sees_the_time_of_the_managers_world() {
     assert_eq!(manager.world().now(), world.now());
 }
 
-/// The delays between tries that all end in a conflict.
+/// The delays between attempts that all end in a conflict.
 async fn delays(world: World) -> Vec<Duration> {
     let server = Embedded::start();
     let (manager, maps) = (Manager::new(client(&server, world)), Maps::new(&server.client()));

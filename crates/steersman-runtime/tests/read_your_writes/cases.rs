@@ -18,7 +18,7 @@ async fn read_value(client: &CachedClient) -> String {
     value(&client.get::<ConfigMap>(&key("a/m")).await.unwrap())
 }
 
-/// A cache of ConfigMaps that has `a/m` with the value 1, and whose watch brings nothing more.
+/// A cache of ConfigMaps that has `a/m` with the value 1, and whose watch delivers nothing more.
 async fn held() -> World {
     let world = World::new(|manager| manager.declare(kind::<ConfigMap>()).unwrap()).await;
     world.client.create(&map("a/m", "1")).await.unwrap();
@@ -40,7 +40,7 @@ async fn a_read_waits_for_the_version_that_was_written() {
     assert_eq!(read.await.unwrap(), "2");
 }
 
-/// The later write is not waited for, but the earlier one is.
+/// The read waits for the earlier write, but not for the later one.
 #[tokio::test(start_paused = true)]
 async fn a_read_that_waits_is_not_released_by_a_later_write() {
     for later in ["patch", "delete"] {
@@ -80,7 +80,7 @@ async fn every_way_to_read_waits() {
     assert!(maps.list(&query).await.unwrap_err().is_stale());
     assert!(maps.list(&ListQuery::all().index("namespace", "b")).await.unwrap_err().is_stale());
     assert!(maps.get(&key("a/n")).await.unwrap_err().is_stale());
-    // What else there is, is not waited for.
+    // Other objects are not waited for.
     assert_eq!(read_value(&world.client).await, "1");
     assert!(maps.list(&ListQuery::all().namespace("b")).await.unwrap().is_empty());
     assert!(maps.list(&ListQuery::all().namespace("b")).await.unwrap().is_empty());
@@ -144,7 +144,7 @@ async fn a_deletion_that_does_not_come_is_an_error_that_names_the_uid() {
     let world = held().await;
     let uid = world.client.get::<ConfigMap>(&key("a/m")).await.unwrap().meta().uid().to_owned();
     world.client.delete::<ConfigMap>(&key("a/m")).await.unwrap();
-    // However long it takes.
+    // The wait has no limit.
     for _ in 0..50 {
         let error = world.client.get::<ConfigMap>(&key("a/m")).await.unwrap_err();
         assert!(error.to_string().contains(&uid), "{error}");
@@ -234,7 +234,7 @@ async fn typed_dynamic_and_metadata_caches_of_a_kind_each_wait() {
     world.network.release();
     metadata.get(&key("a/m")).await.unwrap();
 
-    // Whichever it is written through.
+    // Through any of the clients.
     let patch = |name: &str| Patch::Merge(json!({"metadata": {"labels": {"by": name}}}));
     world.network.delay(Duration::from_millis(100));
     metadata.patch(&key("a/m"), &patch("metadata")).await.unwrap();
@@ -314,13 +314,13 @@ async fn kinds_whose_versions_do_not_compare_are_excluded_and_say_so() {
         maps.patch(&key("a/m"), &Patch::Merge(set_value("2"))).await.unwrap();
         assert_eq!(read_value(&world.client).await, "1");
     }
-    let told = log.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let told: Vec<_> = told.iter().filter(|line| line.contains("do not compare")).collect();
-    assert_eq!(told.len(), 1, "once: {told:?}");
-    assert!(told[0].contains("configmaps"), "{told:?}");
+    let lines = log.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let lines: Vec<_> = lines.iter().filter(|line| line.contains("do not compare")).collect();
+    assert_eq!(lines.len(), 1, "once: {lines:?}");
+    assert!(lines[0].contains("configmaps"), "{lines:?}");
 }
 
-/// Keeps what is logged.
+/// Stores the log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

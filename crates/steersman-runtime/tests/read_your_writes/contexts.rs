@@ -16,8 +16,8 @@ use crate::with_client::{World, key, meta, settle};
 /// The versions of the Node that a reconcile read, and then wrote.
 type Versions = Arc<Mutex<Vec<(String, String)>>>;
 
-/// A controller of Nodes that is told by Secrets only, with a Node of which it has read and written
-/// the status once since its watch brings nothing more.
+/// A controller of Nodes that only Secrets trigger. It has read and written the status of a Node
+/// once since its watch went silent.
 async fn ahead_of_its_watch<K: Object>(nodes: Kind<K>) -> (World, Versions) {
     let versions = Versions::default();
     let (notes, times) = (Arc::clone(&versions), Arc::new(AtomicUsize::new(0)));
@@ -48,7 +48,7 @@ async fn ahead_of_its_watch<K: Object>(nodes: Kind<K>) -> (World, Versions) {
     (world, versions)
 }
 
-/// Has the controller reconcile its Node.
+/// Makes the controller reconcile its Node.
 async fn tell(world: &World, name: &str) {
     let secret = Secret { metadata: meta(&format!("a/{name}")), ..Secret::default() };
     world.other.namespaced::<Secret>("a").create(&PostParams::default(), &secret).await.unwrap();

@@ -82,12 +82,12 @@ async fn an_object_that_a_finalizer_holds_is_read_as_it_is_on_its_way_out() {
     let finalizers = |names: &[&str]| Patch::Merge(json!({"metadata": {"finalizers": names}}));
     maps.patch(&key("a/m"), &finalizers(&["example.com/b"])).await.unwrap();
     assert_eq!(maps.get(&key("a/m")).await.unwrap().meta().finalizers().collect::<Vec<_>>(), ["example.com/b"]);
-    // The answer to this is the object with an old version: it is gone all the same.
+    // The response is the object with an old version, although it is deleted.
     maps.patch(&key("a/m"), &finalizers(&[])).await.unwrap();
     assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
 }
 
-/// Which object it was is known to the cache before the request is sent.
+/// The cache knows the uid of the object before the request is sent.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_whose_answer_does_not_tell_the_uid_is_waited_for() {
     let world = world().await;
@@ -160,7 +160,7 @@ async fn what_a_cache_has_not_seen_is_not_forgotten() {
     assert!(!names.contains(&"deleted".to_owned()));
 }
 
-/// However many deletions there are, and however often what is settled is forgotten.
+/// With any number of deletions, and however often settled ones are dropped.
 #[tokio::test(start_paused = true)]
 async fn objects_that_were_made_and_deleted_unseen_never_appear() {
     let world = world().await;

@@ -32,7 +32,7 @@ async fn pause(number: u64) {
     }
 }
 
-/// A thousand rounds; the reads wait for at most that long.
+/// A thousand rounds; the reads wait for at most this long.
 async fn rounds(limit: Option<Duration>) -> Tally {
     let resource = ApiResource::erase::<ConfigMap>(&());
     let world = World::with(limit, |manager| {
@@ -98,7 +98,7 @@ async fn whole_life(client: &CachedClient, resource: &ApiResource, number: u64, 
     tally.read("create again", shows("4").await);
 }
 
-/// A deletion that a finalizer holds up, until it is taken away.
+/// A deletion that a finalizer delays, until it is removed.
 async fn finalizer(client: &CachedClient, number: u64, tally: &mut Tally) {
     let name = format!("b/{number}");
     let maps = client.objects::<ConfigMap>();
@@ -115,7 +115,7 @@ async fn finalizer(client: &CachedClient, number: u64, tally: &mut Tally) {
     tally.read("last finalizer", maps.get_opt(&key).await.unwrap().is_none());
 }
 
-/// An object that leaves the labels that the cache selects, and comes back.
+/// An object that leaves the selection of the cache, and comes back.
 async fn selector(client: &CachedClient, number: u64, tally: &mut Tally) {
     let name = format!("a/{number}");
     let secrets = client.objects::<Secret>();
@@ -182,7 +182,7 @@ async fn no_read_is_stale_in_a_thousand_rounds_of_every_write() {
     }
 }
 
-/// What the other test finds nothing of is there without what it tests.
+/// The control: without read-your-writes, the same rounds do find stale reads.
 #[tokio::test(start_paused = true)]
 async fn without_read_your_writes_reads_are_stale() {
     for (case, (reads, stale)) in rounds(None).await.0 {

@@ -1,4 +1,4 @@
-//! Caches that keep some objects only: by namespace, labels or fields.
+//! Caches that hold only some objects: by namespace, labels or fields.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ async fn a_field_that_the_answer_does_not_have_is_waited_for_by_the_watermark() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_namespace_holds_nobody_up() {
+async fn an_idle_namespace_delays_no_read() {
     let both = kind::<ConfigMap>().namespace("a").namespace("b");
     let world = World::new(|manager| manager.declare(both).unwrap()).await;
     let maps = world.client.objects::<ConfigMap>();
@@ -166,7 +166,7 @@ async fn deletions_are_waited_for_where_another_namespace_is_idle() {
     assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
 }
 
-/// From a cache that selects, an object can be absent although its deletion is yet to come.
+/// In a cache with selectors, an object can be absent although its deletion is yet to come.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_left_the_labels_and_came_back_before_it_was_deleted_never_appears() {
     let world = World::new(|manager| manager.declare(kind::<ConfigMap>().labels("app=web")).unwrap()).await;
@@ -181,7 +181,7 @@ async fn an_object_that_left_the_labels_and_came_back_before_it_was_deleted_neve
     tokio::time::sleep(Duration::from_millis(100)).await;
     maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
     assert!(maps.get_opt(&key("a/m")).await.unwrap().is_none());
-    // The object is absent from the cache, and what is settled is forgotten.
+    // The object is absent from the cache, and settled deletions are dropped.
     for number in 0..600 {
         maps.create(&labelled(&format!("b/{number}"), "app=other")).await.unwrap();
     }

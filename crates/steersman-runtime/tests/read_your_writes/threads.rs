@@ -18,7 +18,7 @@ const WRITES: u64 = 200;
 struct Object {
     /// The last write that was sent.
     sent: AtomicU64,
-    /// The last write that the server has answered.
+    /// The last write that the server has acknowledged.
     answered: AtomicU64,
 }
 
@@ -26,8 +26,8 @@ fn deletes(write: u64) -> bool {
     write.is_multiple_of(5)
 }
 
-/// Whether a read that found this value shows the state after the write that was answered when it
-/// began, or after a later one that was sent before it ended.
+/// Whether a read that found this value shows the state after the last write that was acknowledged
+/// when it began, or after a later one that was sent before it ended.
 fn is_current(found: Option<u64>, answered: u64, sent: u64) -> bool {
     match found {
         Some(value) => (answered..=sent).contains(&value),
@@ -49,7 +49,7 @@ async fn write(client: CachedClient, number: usize, objects: Arc<Vec<Object>>) {
             maps.patch(&key, &Patch::Merge(set_value(&value))).await.unwrap();
         }
         objects[number].answered.store(write, Ordering::SeqCst);
-        // Its own write, at once, on whichever thread.
+        // Its own write, at once, on any thread.
         let found = maps.get_opt(&key).await.unwrap().map(|map| number_of(&map));
         assert_eq!(found, (!deletes(write)).then_some(write), "writer {number}");
     }
@@ -59,8 +59,8 @@ fn number_of(map: &Cached<ConfigMap>) -> u64 {
     value(map).parse().unwrap()
 }
 
-/// Reads all objects until all is written: each shows what was answered before the read began. How
-/// many reads there were.
+/// Reads all objects until all writes are done. Each read shows every write that was acknowledged
+/// before it began. Returns the number of reads.
 async fn read(client: CachedClient, resource: ApiResource, objects: Arc<Vec<Object>>) -> u32 {
     let (maps, dynamic) = (client.objects::<ConfigMap>(), client.dynamic(&resource));
     let load = |of: fn(&Object) -> &AtomicU64| -> Vec<u64> {
@@ -94,7 +94,7 @@ async fn read(client: CachedClient, resource: ApiResource, objects: Arc<Vec<Obje
             assert!(is_current(found, answered, sent), "a/{number}: {found:?} is not in {answered}..={sent}");
         }
         reads += 1;
-        // A read for which nothing is pending does not give up its thread.
+        // A read without a pending write does not yield its thread.
         tokio::task::yield_now().await;
     }
     reads

@@ -1,4 +1,4 @@
-//! What the process holds after each round, and whether that is flat.
+//! The resources that the process holds after each round, and whether they stay constant.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::PATIENCE;
 
 /// The first rounds fill caches, pools of connections and the allocator.
 const WARM_UP: usize = 2;
-/// Tasks and files that come and go: pooled connections, the back-off of a watch that was cut.
+/// Tasks and files that come and go: pooled connections, the back-off of a cut watch.
 const SLACK: usize = 12;
 /// How much more memory there may be at the end than after a quarter of the run.
 const GROWTH_MAX: f64 = 1.05;
@@ -51,7 +51,8 @@ fn mib(bytes: u64) -> u64 {
 }
 
 impl Figures {
-    /// Waits until what the round left open is closed: no more than after the first rounds.
+    /// Waits until everything that the round left open is closed: no more than after the first
+    /// rounds.
     pub(crate) async fn settle(&self) {
         let most = |figure: fn(&Sample) -> usize| self.samples.iter().take(WARM_UP).map(figure).max();
         let (Some(most_tasks), Some(most_files)) = (most(|sample| sample.tasks), most(|sample| sample.files)) else {
@@ -72,7 +73,7 @@ impl Figures {
         .await;
     }
 
-    /// Takes the figures of a round. True when they are to be printed.
+    /// Records the figures of a round. Returns `true` if they are to be printed.
     pub(crate) fn push(&mut self, elapsed: Duration) -> bool {
         self.samples.push(Sample { elapsed, resident: resident(), tasks: tasks(), files: files() });
         let is_due = self.samples.len() <= WARM_UP || elapsed >= self.printed + LINE_INTERVAL;

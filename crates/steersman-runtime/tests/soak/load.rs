@@ -1,4 +1,4 @@
-//! What happens in one round, all at once.
+//! The load of one round, all at once.
 
 use std::net::SocketAddr;
 
@@ -13,14 +13,14 @@ use crate::target::Target;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const JSON: &str = "application/json";
-/// Connections that say nothing, of which the server keeps half.
+/// Silent connections, half of which the server keeps.
 pub(crate) const SILENT: usize = 60;
 const WRITERS: usize = 4;
 const WRITES: usize = 40;
 const UNREAD: usize = 6;
 const DEFINITIONS_EACH: usize = 4;
 
-/// Plays a round. It is over when all of it has ended but for what the server has to end itself.
+/// Runs a round. It ends when everything has ended that the server does not have to end itself.
 pub(crate) async fn round(target: &Target, proxy: SocketAddr, faulty: &Client, round: usize) {
     let mut tasks = JoinSet::new();
     for writer in 0..WRITERS {
@@ -33,7 +33,7 @@ pub(crate) async fn round(target: &Target, proxy: SocketAddr, faulty: &Client, r
         tasks.spawn(define(target.clone(), round * DEFINITIONS_EACH + number));
     }
     tasks.spawn(misbehave(target.clone()));
-    // These stay open while the others go on. Then their clients are gone without a word.
+    // These stay open while the others continue. Then their clients disappear without closing them.
     let mut open = Vec::new();
     for _ in 0..SILENT {
         open.extend(target.tcp().await);
@@ -51,8 +51,7 @@ pub(crate) async fn round(target: &Target, proxy: SocketAddr, faulty: &Client, r
     }
 }
 
-/// Creates, changes and deletes, through a network that fails: what comes of each write is not
-/// known.
+/// Creates, changes and deletes through a network that fails: the result of each write is unknown.
 async fn write(client: Client, round: usize, writer: usize) {
     let maps = client.namespaced::<ConfigMap>("default");
     for number in 0..WRITES {
@@ -75,7 +74,7 @@ async fn write(client: Client, round: usize, writer: usize) {
     }
 }
 
-/// Watches from the beginning, and leaves in the middle.
+/// Watches from the beginning, and disconnects in the middle.
 async fn watch(target: Target, events: usize) {
     let path = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=2&allowWatchBookmarks=true");
     let Ok(mut stream) = target.send(&target.head("GET", &path, ""), b"").await else { return };
@@ -88,11 +87,11 @@ async fn watch(target: Target, events: usize) {
     }
 }
 
-/// A definition that there was not before, with objects and watches, and its end.
+/// A new definition with objects and watches, and its deletion.
 async fn define(target: Target, number: usize) {
     let plural = format!("things{number}");
     let things = format!("/apis/example.com/v1/namespaces/default/{plural}");
-    // No two patterns are alike.
+    // No two patterns are equal.
     let field = |index: usize| {
         let pattern = format!("^[a-z]{{{index},63}}([-a-z0-9]*[a-z0-9])?$");
         json!({"type": "string", "pattern": pattern, "description": "d".repeat(500)})
@@ -123,7 +122,7 @@ async fn define(target: Target, number: usize) {
     assert_eq!(target.insist("DELETE", &path, b"").await, 200);
 }
 
-/// Sends what no server should be sent. Each is refused, and the connection may be closed.
+/// Sends invalid requests. Each is refused, and the connection may be closed.
 async fn misbehave(target: Target) {
     let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
     let bodies: [(&str, &str, Vec<u8>); 8] = [

@@ -1,10 +1,10 @@
 //! Mixed load with faults on the embedded server and a manager: memory, tasks and files stay flat.
 //!
 //! `cargo xtask test --soak` runs it for the minutes that `--soak-minutes` gives. Without them the
-//! test plays a few rounds, which show that nothing is left open; memory is judged in long runs
-//! only. Each round writes, watches, creates and deletes a definition, leaves watches unread, cuts
-//! connections and sends what no server should be sent, while the manager works through a network
-//! that cuts its connections too.
+//! test runs a few rounds, which show that nothing is left open; memory is judged only in long
+//! runs. Each round writes, watches, creates and deletes a definition, leaves watches unread, cuts
+//! connections and sends invalid requests. The manager works through a network that cuts its
+//! connections, too.
 
 mod figures;
 mod load;
@@ -32,7 +32,7 @@ const MINUTES_VARIABLE: &str = "STEERSMAN_SOAK_MINUTES";
 const ROUNDS: usize = 4;
 /// Long enough for a busy machine: only a run that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a client may keep the server waiting for, short so that a round is over soon.
+/// How long a client may keep the server waiting. It is short, so that a round ends soon.
 const LIMIT: Duration = Duration::from_secs(1);
 
 #[test]
@@ -69,8 +69,8 @@ async fn soak(time: Option<Duration>) {
         }
         load::round(&target, proxy.address(), &faulty, round).await;
         the_manager_works(&direct, round).await;
-        // One more fault: watches that were cut find their version gone. And the log, which grows
-        // up to its bound, does not hide what grows without one.
+        // One more fault: the version of cut watches is compacted. And the log, which grows up to
+        // its bound, does not hide a growth without one.
         server.compact();
         figures.settle().await;
         if figures.push(began.elapsed()) {
@@ -104,7 +104,7 @@ async fn the_manager_works(client: &Client, round: usize) {
     .await;
 }
 
-/// Makes a Secret of the same name that has the round of the ConfigMap. The other ConfigMaps are
+/// Creates a Secret of the same name that has the round of the ConfigMap. The other ConfigMaps are
 /// load.
 async fn copy_to_a_secret(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
     let Some(map) = ctx.object(&key).await? else { return Ok(Action::done()) };

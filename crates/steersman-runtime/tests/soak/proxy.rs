@@ -1,4 +1,4 @@
-//! A network between client and server that cuts connections in the middle of whatever they carry.
+//! A network between client and server that cuts connections at arbitrary points.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -46,7 +46,7 @@ impl Target {
         }
     }
 
-    /// The same server by another way.
+    /// The same server through another network.
     pub(crate) fn through(&self, address: SocketAddr) -> Self {
         let mut kubeconfig = self.kubeconfig.clone();
         kubeconfig["clusters"][0]["cluster"]["server"] = format!("https://{address}").into();
@@ -83,19 +83,19 @@ impl Target {
         Ok(stream)
     }
 
-    /// Sends a request on a connection of its own and gives the status of the answer.
+    /// Sends a request on a connection of its own and returns the status of the response.
     pub(crate) async fn call(&self, method: &str, path: &str, content_type: &str, body: &[u8]) -> io::Result<u16> {
         let length = body.len();
         let headers = format!("Content-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n");
         let mut stream = self.send(&self.head(method, path, &headers), body).await?;
         let mut answer = Vec::new();
-        // The end of the connection may come without TLS's own.
+        // The connection may end without the TLS close message.
         let read = stream.read_to_end(&mut answer).await;
         let status = String::from_utf8_lossy(&answer).split(' ').nth(1).and_then(|status| status.parse().ok());
         status.ok_or_else(|| read.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))
     }
-    /// [`call`](Self::call) until there is an answer. A connection that has shown no credential yet
-    /// may have to make room for another one; its request was not read then.
+    /// [`call`](Self::call) until there is a response. The server may close a connection that has
+    /// not authenticated yet to make room for another one. It has not read the request then.
     pub(crate) async fn insist(&self, method: &str, path: &str, body: &[u8]) -> u16 {
         let what = format!("{method} {path} is answered");
         eventually_within(PATIENCE, &what, || async { self.call(method, path, "application/json", body).await.ok() })

@@ -1,4 +1,4 @@
-//! What the tests of managers and controllers share. Each test binary uses its own part of it.
+//! The common parts of the tests of managers and controllers. Each test binary uses some of them.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) fn faulty_network(server: &Embedded) -> (FaultyNetwork, Client) {
     (network, client)
 }
 
-/// Longer than anything takes here.
+/// Longer than any step of these tests.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) fn client(server: &Embedded) -> Client {
@@ -49,7 +49,7 @@ pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
     ConfigMap { metadata: named(name), data: Some(data), ..ConfigMap::default() }
 }
 
-/// ConfigMaps, to be written past the manager.
+/// ConfigMaps, to be written without the manager.
 #[derive(Clone)]
 pub(crate) struct Maps(pub(crate) Api<ConfigMap>);
 
@@ -75,7 +75,7 @@ impl Maps {
     }
 }
 
-/// Waits until something is true. In paused time nothing depends on how fast the machine is.
+/// Waits until a condition holds. In paused time, the speed of the machine does not matter.
 pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     for _ in 0..6_000 {
         if is_true() {
@@ -86,12 +86,12 @@ pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     panic!("this never came true: {what}");
 }
 
-/// In paused time: lets everything run that can.
+/// In paused time: lets all tasks run until they wait.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-/// A manager that runs.
+/// A running manager.
 pub(crate) struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<(), Error>>,
@@ -113,26 +113,26 @@ pub(crate) fn start(manager: &Manager) -> Running {
 }
 
 impl Running {
-    /// Tells it to stop, and gives what it ends with.
+    /// Stops it, and returns its result.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         let _ = self.stop.send(());
         self.task.await.unwrap()
     }
 
-    /// What it ends with by itself.
+    /// The result, when it ends without being stopped.
     pub(crate) async fn ended(self) -> Result<(), Error> {
         let ended = tokio::time::timeout(LONG, self.task).await.expect("the manager ends by itself").unwrap();
         drop(self.stop);
         ended
     }
 
-    /// Cuts it off, as a killed process would be.
+    /// Aborts it, like a killed process.
     pub(crate) fn abort(self) {
         self.task.abort();
     }
 }
 
-/// What is logged by `tracing` on this thread while the guard lives.
+/// The output of `tracing` on this thread while the guard lives.
 pub(crate) fn traced() -> (Log<u8>, tracing::subscriber::DefaultGuard) {
     traced_at(tracing::Level::INFO)
 }
@@ -149,8 +149,8 @@ pub(crate) fn traced_at(level: tracing::Level) -> (Log<u8>, tracing::subscriber:
             Ok(())
         }
     }
-    // As long as there is but one subscriber, `tracing` asks only the thread that comes by a place
-    // first whether it matters, and that may be another test's.
+    // With only one subscriber, `tracing` asks only the thread that first reaches a call site
+    // whether it is enabled, and that thread may belong to another test.
     static OTHERS: OnceLock<[tracing::Dispatch; 2]> = OnceLock::new();
     OTHERS.get_or_init(|| [(); 2].map(|()| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new())));
     let log = Log::new();

@@ -1,7 +1,7 @@
-//! What the tests of the cached client share: a manager that runs, and a way to the embedded server
-//! on which watches are late.
+//! The common parts of the tests of the cached client: a running manager, and a network to the
+//! embedded server on which watches are late.
 //!
-//! Time is paused for all of it: `start_paused = true` stands at the tests.
+//! All of it uses paused time: the tests have `start_paused = true`.
 
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
@@ -30,23 +30,23 @@ use tower::{BoxError, ServiceExt};
 type ServerBody = UnsyncBoxBody<Bytes, Infallible>;
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// The way to a server. Requests are described as `GET /api/v1/pods?watch=true… application/json`,
-/// with what they accept.
+/// The network to a server. Requests are described as
+/// `GET /api/v1/pods?watch=true… application/json`, with their `Accept` header.
 #[derive(Clone)]
 pub(crate) struct Network(Arc<Inner>);
 
 struct Inner {
-    /// Watches with one of these in their description bring nothing.
+    /// Watches with one of these texts in their description deliver nothing.
     held: watch::Sender<Vec<String>>,
-    /// Every frame of a watch is so late.
+    /// The delay of every frame of a watch.
     delay: Mutex<Duration>,
     requests: Mutex<Vec<String>>,
-    /// Requests with the first in their description are answered with the second.
+    /// Requests with the first text in their description get the second as the response.
     answers: Mutex<Vec<(String, Value)>>,
 }
 
 impl Network {
-    /// A client of the server by way of this network.
+    /// A client of the server through this network.
     pub(crate) fn new(server: &Embedded) -> (Self, Client) {
         let (held, delay) = (watch::Sender::new(Vec::new()), Mutex::default());
         let inner = Inner { held, delay, requests: Mutex::default(), answers: Mutex::default() };
@@ -64,7 +64,7 @@ impl Network {
         *locked(&self.0.delay) = delay;
     }
 
-    /// Watches with this in their description bring nothing until they are let go.
+    /// Watches with this text in their description deliver nothing until they are released.
     pub(crate) fn hold(&self, part: &str) {
         self.0.held.send_modify(|held| held.push(part.to_owned()));
     }
@@ -73,12 +73,12 @@ impl Network {
         self.0.held.send_replace(Vec::new());
     }
 
-    /// Answers requests with this in their description from now on, in place of the server.
+    /// From now on, answers requests with this text in their description in place of the server.
     pub(crate) fn answer(&self, part: &str, answer: Value) {
         locked(&self.0.answers).push((part.to_owned(), answer));
     }
 
-    /// The requests since the last time, but for reads.
+    /// The requests since the last call, without reads.
     pub(crate) fn writes(&self) -> Vec<String> {
         let requests = std::mem::take(&mut *locked(&self.0.requests));
         requests.into_iter().filter(|request| !request.starts_with("GET ")).collect()
@@ -106,7 +106,8 @@ impl Network {
         Ok(answer.map(|body| self.late(body, description)))
     }
 
-    /// Every frame comes so late as the delay says, and those behind it are not delayed by that.
+    /// Delays every frame by the delay of the network. The delay of one frame does not add to that
+    /// of the next.
     fn late(self, body: ServerBody, description: String) -> UnsyncBoxBody<Bytes, BoxError> {
         let (sender, frames) = mpsc::unbounded_channel();
         let mut body = BodyStream::new(body);
@@ -148,7 +149,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts a manager, and waits until its caches are filled.
+/// Starts a manager, and waits until its caches have synced.
 pub(crate) async fn start(manager: &Manager) -> Running {
     let (ready, is_ready) = oneshot::channel();
     let part = |_| async move {
@@ -162,11 +163,11 @@ pub(crate) async fn start(manager: &Manager) -> Running {
     Running(running)
 }
 
-/// A manager's client on a network to an embedded server, while the manager runs.
+/// A client of a running manager, on a network to an embedded server.
 pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) client: CachedClient,
-    /// Somebody else.
+    /// Another client.
     pub(crate) other: Client,
     pub(crate) manager: Manager,
     _server: Embedded,
@@ -174,7 +175,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With what is declared, and the usual settings.
+    /// With these declarations, and the default settings.
     pub(crate) async fn new<T>(declare: impl FnOnce(&Manager) -> T) -> Self {
         Self::with(Some(Duration::from_secs(10)), declare).await
     }
@@ -237,13 +238,12 @@ pub(crate) fn names<'a, K: 'a>(objects: impl IntoIterator<Item = &'a Cached<K>>)
     names
 }
 
-/// Lets everything run that can, and late watches arrive.
+/// Lets all tasks run until they wait, and late watches arrive.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-/// Looks all the time whether there is a ConfigMap in the cache, without waiting for what was
-/// written.
+/// Reads a ConfigMap from the cache all the time, without waiting for writes.
 pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, impl Drop + use<>) {
     let (seen, was_seen) = watch::channel(false);
     let maps = client.stale_ok().objects::<ConfigMap>();
@@ -257,8 +257,8 @@ pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, im
     (was_seen, Running(task))
 }
 
-/// Waits until something is there. Nothing depends on how fast the machine is: paused time goes on
-/// when there is nothing to do.
+/// Waits until a value exists. The speed of the machine does not matter: paused time advances when
+/// all tasks wait.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..100_000 {
         if let Some(found) = look().await {
@@ -269,7 +269,7 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Opt
     panic!("this never came: {what}");
 }
 
-/// A Deployment with nothing but what it must have.
+/// A Deployment with only its required fields.
 pub(crate) fn deployment(namespaced: &str) -> Deployment {
     let (namespace, name) = namespaced.split_once('/').unwrap();
     let deployment = json!({"metadata": {"namespace": namespace, "name": name}, "spec": {
@@ -279,7 +279,7 @@ pub(crate) fn deployment(namespaced: &str) -> Deployment {
     serde_json::from_value(deployment).unwrap()
 }
 
-/// Says what a server writes in another way, or not at all.
+/// Writes the defaults of the server in another form, or leaves them out.
 pub(crate) fn say_otherwise(deployment: &mut Deployment) {
     let spec = deployment.spec.as_mut().unwrap();
     spec.paused = Some(false);
@@ -296,8 +296,8 @@ pub(crate) fn say_otherwise(deployment: &mut Deployment) {
     container.stdin = Some(false);
 }
 
-/// Which is no reason to write it again.
-pub(crate) async fn is_written_once_however_it_is_said(client: &CachedClient, namespaced: &str) {
+/// A second call with an equivalent object writes nothing.
+pub(crate) async fn is_written_once_in_whatever_form(client: &CachedClient, namespaced: &str) {
     let (created, result) = client.create_or_update(deployment(namespaced), say_otherwise).await.unwrap();
     assert_eq!(result, OperationResult::Created);
     let limits = created.spec.unwrap().template.spec.unwrap().containers[0].resources.clone().unwrap().limits.unwrap();

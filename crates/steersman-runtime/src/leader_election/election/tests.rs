@@ -198,7 +198,7 @@ struct Choice {
     latency: u32,
     /// The replica sees the present state by its watch.
     watch: bool,
-    /// The replica does nothing for so many ticks.
+    /// The replica does nothing for this number of ticks.
     pause: u32,
     /// A leader releases the Lease and contends again as a new process.
     release: bool,

@@ -1,4 +1,4 @@
-//! Something that must stay on its thread is kept while others run.
+//! A value that is not `Send` is held across an await.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Nothing is said about when to look again.
+//! The result does not state when to reconcile again.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_runtime::{Context, ObjectKey, ReconcileError, Reconciler};
