@@ -1,6 +1,5 @@
-//! What is fuzzed: each target takes any bytes and must neither panic nor overflow the stack, and
-//! some check more. No request takes more steps than the server allows; memory is limited by
-//! whoever runs the targets.
+//! The fuzz targets. Each takes any bytes and must neither panic nor overflow the stack, and some
+//! check more. No request takes more steps than the server allows. The runner limits the memory.
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -13,10 +12,10 @@ use tower::Service;
 const STEPS_MAX: u64 = 22_000_000;
 const MAP: &str = "/api/v1/namespaces/default/configmaps/one";
 
-/// Sends a request to a server and reads the answer, or the beginning of a watch.
+/// Sends a request to a server and reads the response, or the beginning of a watch.
 fn send(server: &ApiServer, method: &str, uri: &str, content_type: &[u8], body: &[u8]) -> Option<(u16, Bytes)> {
     let request = http::Request::builder().method(method).uri(uri).header("content-type", content_type);
-    // What is no request does not get to a server.
+    // Bytes that are no request do not reach a server.
     let request = request.body(Full::new(Bytes::copy_from_slice(body))).ok()?;
     let Ok(mut answer) = server.clone().call(request).now_or_never().expect("an answer waits for nothing");
     let status = answer.status().as_u16();
@@ -29,7 +28,7 @@ fn send(server: &ApiServer, method: &str, uri: &str, content_type: &[u8], body: 
     Some((status, bytes.into()))
 }
 
-/// Within a runtime, as watches look at its clock.
+/// Within a runtime, because watches read its clock.
 fn with_server(run: impl FnOnce(&ApiServer)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
@@ -37,7 +36,7 @@ fn with_server(run: impl FnOnce(&ApiServer)) {
         let map = br#"{"metadata":{"name":"one","labels":{"a":"b"},"finalizers":["a/b"]},"data":{"k":"v"}}"#;
         send(&server, "POST", "/api/v1/namespaces/default/configmaps", b"application/json", map);
         run(&server);
-        // The server catches panics, so that they are looked for here.
+        // The server catches panics, so they are detected here.
         assert_eq!(server.panics(), 0, "a handler panicked");
         let (status, _) = send(&server, "GET", MAP, b"", b"").expect("a request");
         assert!(matches!(status, 200 | 404), "the server is broken: {status}");
@@ -49,7 +48,7 @@ fn expect_json(answer: Option<(u16, Bytes)>) {
         && status != 404
         && body.starts_with(b"{")
     {
-        // A watch is one value a line; a single answer is one value.
+        // A watch is one value a line; a single response is one value.
         let mut reader = serde_json::Deserializer::from_slice(&body);
         reader.disable_recursion_limit();
         assert!(reader.into_iter::<Value>().all(|value| value.is_ok()), "not JSON: {body:?}");
@@ -76,7 +75,8 @@ pub(crate) fn merge_patch(data: &[u8]) {
     with_server(|server| expect_json(send(server, "PATCH", MAP, b"application/merge-patch+json", data)));
 }
 
-/// Label and field selectors: what is read can be written and read again, and means the same.
+/// Label and field selectors: a parsed selector can be written and parsed again, and means the
+/// same.
 pub(crate) fn selectors(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(selector) = steersman_wire::LabelSelector::parse(&text) {
@@ -91,7 +91,7 @@ pub(crate) fn selectors(data: &[u8]) {
     }
 }
 
-/// A continue token: as it is, and as what a token holds.
+/// A continue token: the bytes themselves, and as the content of a token.
 pub(crate) fn continue_token(data: &[u8]) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut encoded = String::new();
@@ -118,7 +118,7 @@ pub(crate) fn names(data: &[u8]) {
     let _ = (steersman_wire::is_path_segment_prefix(&text), steersman_wire::quote(&text));
 }
 
-/// A document in YAML, for a built-in kind and for a custom one that keeps what it is given.
+/// A document in YAML, for a built-in kind and for a custom one that preserves unknown fields.
 pub(crate) fn yaml(data: &[u8]) {
     with_server(|server| {
         let schema = r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#;
@@ -133,7 +133,7 @@ pub(crate) fn yaml(data: &[u8]) {
     });
 }
 
-/// A schema and, behind a line break, an object: both are JSON, and are used if they are.
+/// A schema and, behind a line break, an object. Both are used if they are JSON.
 pub(crate) fn schema(data: &[u8]) {
     let (schema, spec) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len()));
     with_server(|server| {
@@ -164,7 +164,7 @@ fn define(server: &ApiServer, schema: &str) {
     expect_json(send(server, "POST", path, b"application/json", definition.as_bytes()));
 }
 
-/// A message of protobuf, for the kind that its first byte stands for.
+/// A protobuf message, for the kind that its first byte selects.
 pub(crate) fn kinds(data: &[u8]) {
     let Some((which, message)) = data.split_first() else { return };
     with_server(|server| {
@@ -187,14 +187,14 @@ pub(crate) fn kinds(data: &[u8]) {
     });
 }
 
-/// An `Accept` header, wherever answers are negotiated: each is an answer in JSON or YAML, or a
+/// An `Accept` header, for every negotiated response: each is a response in JSON or YAML, or a
 /// refusal.
 pub(crate) fn accept(data: &[u8]) {
     with_server(|server| {
         let maps = "/api/v1/namespaces/default/configmaps";
         for path in [MAP, maps, &format!("{maps}?watch=1&timeoutSeconds=1"), "/api", "/apis", "/api/v1", "/version"] {
             let request = http::Request::get(path).header("accept", data);
-            // What is no header does not get to a server.
+            // Bytes that are no header do not reach a server.
             let Ok(request) = request.body(Full::<Bytes>::default()) else { return };
             let Ok(answer) = server.clone().call(request).now_or_never().expect("an answer waits for nothing");
             assert!(matches!(answer.status().as_u16(), 200 | 406), "{path}: {}", answer.status());
@@ -215,7 +215,7 @@ pub(crate) fn certificate(data: &[u8]) {
     assert_eq!(Identity::of_certificate(data), Some(identity));
 }
 
-/// The kinds that can be created and have a message: where, their version and their name.
+/// The kinds that can be created and have a message: their path, version and name.
 pub(crate) fn protobuf_kinds(server: &ApiServer) -> Vec<(String, String, String)> {
     let read = |path: &str| -> Value {
         let (_, body) = send(server, "GET", path, b"", b"").expect("a request");

@@ -1,4 +1,4 @@
-//! What the annotations of a Service ask for.
+//! The annotations of a Service.
 
 use std::net::IpAddr;
 
@@ -12,63 +12,63 @@ pub const HOST: &str = "ingress/host";
 /// The annotation that names the path.
 pub const PATH: &str = "ingress/path";
 
-/// Where requests come from and go to.
+/// The route of an Ingress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// The host that clients ask for.
+    /// The host of the requests.
     pub host: String,
-    /// What the path of a request begins with.
+    /// The prefix of the path of the requests.
     pub path: String,
     /// The port of the Service.
     pub port: i32,
 }
 
-/// Why a Service does not get the Ingress that it may have asked for: what its owner is told.
+/// Why a Service does not get an Ingress. The message is for the owner of the Service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It cannot be told whether an Ingress is wanted.
-    #[error("the annotation {HTTP} is {value:?}: it has to be \"true\" or \"false\"")]
+    /// The annotation has no boolean value.
+    #[error("the annotation {HTTP} is {value:?}: use \"true\" or \"false\"")]
     NotTrueOrFalse {
-        /// What it says.
+        /// The value of the annotation.
         value: String,
     },
-    /// The host is none.
-    #[error("{host:?} is no host that an Ingress can have, {why}: correct the annotation {HOST}")]
+    /// The host is invalid.
+    #[error("invalid host {host:?}, {why}: correct the annotation {HOST}")]
     BadHost {
-        /// What it says.
+        /// The value of the annotation.
         host: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
-    /// The path is none.
-    #[error("{path:?} is no path that an Ingress can have, {why}: correct the annotation {PATH}")]
+    /// The path is invalid.
+    #[error("invalid path {path:?}, {why}: correct the annotation {PATH}")]
     BadPath {
-        /// What it says.
+        /// The value of the annotation.
         path: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: String,
     },
-    /// There is nothing that an Ingress could lead to.
-    #[error("the Service has no TCP port that an Ingress could lead to: add one, or remove the annotation {HTTP}")]
+    /// The Service has no port for an Ingress.
+    #[error("the Service has no TCP port for an Ingress: add one, or remove the annotation {HTTP}")]
     NoPort,
-    /// Somebody else's Ingress has the name.
+    /// Another Ingress has the name.
     #[error(
-        "there is an Ingress {name} that does not belong to this Service; it is left as it is: rename it or delete it"
+        "the Ingress {name} exists and does not belong to this Service, so it is not changed: rename it or delete it"
     )]
     NameTaken {
         /// Its namespace and name.
         name: String,
     },
-    /// The server will not have the Ingress.
+    /// The server refused the Ingress.
     #[error("the Ingress was refused: {words}")]
     Refused {
-        /// What it said.
+        /// The message of the server.
         words: String,
     },
 }
 
 impl Problem {
-    /// The problem in one word, for programs.
+    /// The reason in one word, for programs.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotTrueOrFalse { .. } | Self::BadHost { .. } | Self::BadPath { .. } => "InvalidAnnotation",
@@ -79,7 +79,7 @@ impl Problem {
     }
 }
 
-/// What a Service asks for: an Ingress, none, or something that cannot be.
+/// The Ingress that a Service declares; `None` if it declares none.
 pub fn route(service: &Service, domain: &str) -> Result<Option<Route>, Problem> {
     let annotation = |key| service.metadata.annotations.as_ref()?.get(key).map(String::as_str);
     match annotation(HTTP) {
@@ -109,23 +109,23 @@ fn port(service: &Service) -> Option<i32> {
     named.or_else(|| ports.iter().find(is_tcp)).map(|port| port.port)
 }
 
-/// What the server would have against a host.
+/// Why the server would refuse a host.
 fn why_no_host(host: &str) -> Option<String> {
     if host.parse::<IpAddr>().is_ok() {
         return Some("it is an IP address".to_owned());
     }
-    // The first label may stand for any.
+    // The first label may be a wildcard.
     is_dns1123_subdomain(host.strip_prefix("*.").unwrap_or(host)).into_iter().next()
 }
 
-/// What the server would have against a path.
+/// Why the server would refuse a path.
 fn why_no_path(path: &str) -> Option<String> {
     if !path.starts_with('/') {
         return Some("it does not begin with /".to_owned());
     }
     let within = ["//", "/./", "/../", "%2f", "%2F"].into_iter().find(|bad| path.contains(bad));
     let at_end = ["/..", "/."].into_iter().find(|bad| path.ends_with(bad));
-    within.or(at_end).map(|bad| format!("it has {bad:?} in it"))
+    within.or(at_end).map(|bad| format!("it contains {bad:?}"))
 }
 
 #[cfg(test)]
@@ -177,17 +177,17 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_the_annotation_to_correct() {
         let cases = [
-            (HTTP, "yes", r#"ingress/http is "yes": it has to be "true" or "false""#),
+            (HTTP, "yes", r#"ingress/http is "yes": use "true" or "false""#),
             (HTTP, "True", r#"ingress/http is "True""#),
             (HTTP, "", r#"ingress/http is """#),
-            (HOST, "no_host", r#""no_host" is no host"#),
-            (HOST, "", r#""" is no host"#),
+            (HOST, "no_host", r#"invalid host "no_host""#),
+            (HOST, "", r#"invalid host """#),
             (HOST, "10.0.0.1", "it is an IP address: correct the annotation ingress/host"),
-            (HOST, "a.*.test", r#""a.*.test" is no host"#),
+            (HOST, "a.*.test", r#"invalid host "a.*.test""#),
             (PATH, "shop", "it does not begin with /: correct the annotation ingress/path"),
             (PATH, "", "it does not begin with /"),
-            (PATH, "/a//b", r#"it has "//" in it"#),
-            (PATH, "/a/..", r#"it has "/.." in it"#),
+            (PATH, "/a//b", r#"it contains "//""#),
+            (PATH, "/a/..", r#"it contains "/..""#),
         ];
         for (key, value, words) in cases {
             let annotations = if key == HTTP { vec![(key, value)] } else { vec![(HTTP, "true"), (key, value)] };

@@ -1,4 +1,4 @@
-//! What the manager does, shown on an API server in this process.
+//! The demonstration: the manager on an API server in this process.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 /// How long the manager may take for a step.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts a server and the manager, and plays somebody who uses them.
+/// Starts a server and the manager, and plays their user.
 pub(crate) async fn run(domain: String) -> Result<()> {
-    println!("no cluster is named: this is an API server of our own, in this process");
+    println!("no cluster given: using an API server in this process");
     let embedded = Embedded::start();
     let manager = Manager::new(embedded.client());
     add_to(&manager, Options { domain, namespace: None })?;
@@ -28,7 +28,7 @@ pub(crate) async fn run(domain: String) -> Result<()> {
     Ok(running.await??)
 }
 
-/// Somebody with a Service named `web`.
+/// A user with a Service named `web`.
 struct User {
     services: Api<Service>,
     ingresses: Api<Ingress>,
@@ -47,7 +47,7 @@ impl User {
             json!({"metadata": {"name": "web", "annotations": {HTTP: "true"}}, "spec": {"ports": [{"port": 80}]}});
         self.services.create(&PostParams::default(), &serde_json::from_value(service)?).await?;
         let first = self.ingress("an Ingress", Option::clone).await?;
-        println!("manager: makes the Ingress web for {}", host(&first));
+        println!("manager: creates the Ingress web for {}", host(&first));
 
         println!("user:    annotates it with {HOST}: shop.example.org");
         self.annotate(json!({HOST: "shop.example.org"})).await?;
@@ -59,11 +59,11 @@ impl User {
         self.ingresses.delete("web", &DeleteParams::default()).await?;
         let is_new = |ingress: &Ingress| (ingress.metadata.uid != first.metadata.uid).then_some(());
         self.ingress("another Ingress", |ingress| ingress.as_ref().and_then(is_new)).await?;
-        println!("manager: makes it again");
+        println!("manager: creates it again");
 
         println!("user:    annotates it with {HTTP}: \"yes\"");
         self.annotate(json!({HTTP: "yes"})).await?;
-        println!("manager: says in an Event: {}", self.event().await?);
+        println!("manager: reports an Event: {}", self.event().await?);
 
         println!("user:    removes the annotation {HTTP}");
         self.annotate(json!({HTTP: null})).await?;
@@ -78,7 +78,7 @@ impl User {
         Ok(())
     }
 
-    /// Waits until the Ingress is as `look` wants it.
+    /// Waits until the Ingress satisfies `look`.
     async fn ingress<T>(&self, what: &str, look: impl Fn(&Option<Ingress>) -> Option<T>) -> Result<T> {
         let waiting = async {
             loop {
@@ -88,7 +88,7 @@ impl User {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.with_context(|| format!("{what} has not come"))?
+        tokio::time::timeout(PATIENCE, waiting).await.with_context(|| format!("timed out waiting for {what}"))?
     }
 
     /// Waits for an Event.
@@ -102,7 +102,7 @@ impl User {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.context("an Event has not come")?
+        tokio::time::timeout(PATIENCE, waiting).await.context("timed out waiting for an Event")?
     }
 }
 

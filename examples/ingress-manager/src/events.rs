@@ -1,5 +1,4 @@
-//! Tells the owner of a Service what is wrong with it, where they look: in
-//! `kubectl describe service`.
+//! Reports problems of a Service as Events, which `kubectl describe service` shows to its owner.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,18 +9,18 @@ use steersman::{Context, ObjectMeta, ReconcileError};
 
 use crate::Problem;
 
-/// Annotations may be long; what is said of them is not.
+/// The longest message. Annotations may be longer.
 const MESSAGE_MAX: usize = 1024;
 
-/// Puts an Event on the Service.
+/// Adds an Event to the Service.
 ///
-/// The name of the Event is made of what it says, so that there is one for each problem however
-/// often it is seen and whoever sees it, this process or the one before: after the first time it is
-/// only counted. The server forgets Events after an hour.
+/// The name of the Event follows from its content. So there is one Event for each problem, however
+/// often it occurs, also after a restart of this process: a repetition increases its count. The
+/// server deletes Events after an hour.
 pub(crate) async fn report(ctx: &Context<Service>, service: &Service, problem: &Problem) -> Result<(), ReconcileError> {
     let event = event(ctx.controller(), service, problem);
     tracing::warn!(service = service.metadata.name, reason = problem.reason(), "{problem}");
-    // Past the cache: nobody wants to keep all Events of the cluster for this.
+    // Without the cache, which would hold all Events of the cluster.
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let events: Api<Event> = ctx.client().live().namespaced(namespace);
     match events.create(&PostParams::default(), &event).await {
@@ -30,11 +29,11 @@ pub(crate) async fn report(ctx: &Context<Service>, service: &Service, problem: &
     }
 }
 
-/// Notes on the Event that is there already that it has happened once more.
+/// Increases the count of an existing Event.
 async fn count(events: &Api<Event>, again: &Event) -> Result<(), Error> {
     let name = again.metadata.name.as_deref().unwrap_or_default();
     retry_on_conflict(Backoff::RETRY, || async {
-        // It has gone meanwhile, and comes anew the next time.
+        // It was deleted in between. The next occurrence creates it again.
         let Some(mut event) = events.get_opt(name).await? else { return Ok(()) };
         event.count = Some(event.count.unwrap_or(1).saturating_add(1));
         event.last_timestamp = again.last_timestamp.clone();
@@ -76,7 +75,7 @@ fn event(controller: &str, service: &Service, problem: &Problem) -> Event {
 }
 
 /// FNV-1a: the same in every process and every build, which the hasher of the standard library does
-/// not promise.
+/// not guarantee.
 fn fingerprint(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_an_event_is_made_of_what_it_says() {
+    fn the_name_of_an_event_follows_from_its_content() {
         let service = |uid: &str| {
             serde_json::from_value(serde_json::json!({"metadata": {"name": "web", "namespace": "shop", "uid": uid}}))
                 .unwrap()
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_is_short_however_long_the_annotation_is() {
+    fn the_message_is_short_however_long_the_annotation_is() {
         let problem = Problem::NotTrueOrFalse { value: "é".repeat(100_000) };
         let event = event("ingress-manager", &Service::default(), &problem);
         assert_eq!(event.message.unwrap().chars().count(), MESSAGE_MAX);

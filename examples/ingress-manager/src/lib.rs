@@ -1,4 +1,4 @@
-//! Gives Services an Ingress: a controller of built-in kinds only, with two informers.
+//! Creates an Ingress for Services: a controller of built-in kinds only, with two informers.
 //!
 //! A Service asks for it with annotations:
 //!
@@ -8,17 +8,17 @@
 //! | `ingress/host` | the host, such as `shop.example.com` or `*.example.com` | `<service>.<namespace>.<domain>` |
 //! | `ingress/path` | the path in front of what it serves | `/` |
 //!
-//! The Ingress has the name of its Service and belongs to it by an owner reference. It leads to the
-//! Service's port named `http`, or else to its first TCP port. Of its spec the rules and the
-//! default backend are ours; the class, TLS and all metadata but the owner are left to others.
+//! The Ingress has the name of its Service, which is its owner. Its backend is the Service's port
+//! named `http`, or else its first TCP port. The controller owns the rules and the default backend
+//! of the spec. The class, TLS and all other metadata belong to other clients.
 //!
-//! - Who deletes or edits the Ingress gets it back.
-//! - When the annotation goes, or becomes `"false"`, so does the Ingress. When the Service goes,
-//!   the server takes its Ingress along.
+//! - An Ingress that is deleted or edited is restored.
+//! - If the annotation is removed or becomes `"false"`, the Ingress is deleted. If the Service is
+//!   deleted, the server deletes its Ingress.
 //! - An Ingress of the same name that does not belong to the Service is never touched. An Event on
-//!   the Service says so.
-//! - What is wrong with the annotations is said in an Event too, and the Ingress stays as it was
-//!   until that is put right: a typing error takes nobody off the net.
+//!   the Service reports it.
+//! - Invalid annotations are reported as an Event, too. The Ingress stays as it was until they are
+//!   corrected: a typing error interrupts no traffic.
 //!
 //! The tests of these names are in `tests/suite/mod.rs`, and run on the embedded server and on a
 //! real one.
@@ -40,12 +40,12 @@ use steersman::{Action, Context, Error, Kind, Manager, ObjectKey, ObjectMeta, Re
 
 pub use annotations::{HOST, HTTP, PATH, Problem, Route, route};
 
-/// What the manager is told when it starts.
+/// The options of the manager.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Hosts that no annotation names are made of the Service's name, its namespace and this.
+    /// The domain of hosts that no annotation names: `<service>.<namespace>.<domain>`.
     pub domain: String,
-    /// Looks after the Services of this namespace only.
+    /// Only Services of this namespace.
     pub namespace: Option<String>,
 }
 
@@ -62,8 +62,8 @@ pub fn add_to(manager: &Manager, options: Options) -> Result<Controller, Error> 
     manager
         .controller(within(namespace, kind::<Service>()))
         .named("ingress-manager")
-        // By name rather than by owner: an Ingress that is in the way has no owner that we would
-        // know, and its end concerns us too.
+        // By name instead of by owner: a foreign Ingress of that name does not have our owner, and
+        // its deletion matters, too.
         .watches(within(namespace, kind::<Ingress>()), |ingress| vec![ingress.key()])
         .complete(IngressReconciler { domain })
 }
@@ -75,7 +75,7 @@ fn within<K>(namespace: Option<&str>, kind: Kind<K>) -> Kind<K> {
     }
 }
 
-/// Makes the Ingress of one Service as its annotations say.
+/// Reconciles the Ingress of one Service with its annotations.
 struct IngressReconciler {
     domain: String,
 }
@@ -84,7 +84,8 @@ impl Reconciler<Service> for IngressReconciler {
     type Error = ReconcileError;
 
     async fn reconcile(&self, ctx: &Context<Service>, key: &ObjectKey) -> Result<Action, ReconcileError> {
-        // Gone, or about to go: the server takes the Ingress along, by its owner reference.
+        // The Service is deleted or being deleted: the server deletes the Ingress by its owner
+        // reference.
         let Some(service) = ctx.object(key).await? else { return Ok(Action::done()) };
         if service.meta().deletion_timestamp().is_some() {
             return Ok(Action::done());
@@ -106,7 +107,7 @@ fn belongs_to(ingress: &ObjectMeta, service: &ObjectKey) -> bool {
     owners.iter().any(|owner| owner.controller == Some(true) && is_service(owner) && owner.name == service.name())
 }
 
-/// Makes the Ingress as it should be, unless the name is taken.
+/// Creates or updates the Ingress, unless the name is taken.
 async fn write(
     ctx: &Context<Service>,
     key: &ObjectKey,
@@ -122,7 +123,8 @@ async fn write(
     let taken = Problem::NameTaken { name: key.to_string() };
     let mut is_taken = false;
     let written = ctx.client().create_or_update(new, |ingress| {
-        // In here, so that what is looked at is what would be written. A new one has no uid yet.
+        // Within the closure, so that the check sees the object that would be written. A new one
+        // has no uid yet.
         is_taken = ingress.metadata.uid.is_some() && !belongs_to(&ingress.metadata, key);
         if is_taken {
             return Err(Error::InvalidObject(taken.to_string()));
@@ -140,8 +142,8 @@ async fn write(
         }
         Err(_) if is_taken => events::report(ctx, service, &taken).await,
         Err(error) => {
-            // The server has words for the owner of the Service, or a webhook of an ingress
-            // controller has.
+            // The message of the server, or of an admission webhook, is for the owner of the
+            // Service.
             if let Some(words) = refusal(&error) {
                 events::report(ctx, service, &Problem::Refused { words }).await?;
             }
@@ -161,15 +163,14 @@ fn rule(service: &str, route: &Route) -> IngressRule {
     IngressRule { host: Some(route.host.clone()), http: Some(HTTPIngressRuleValue { paths: vec![path] }) }
 }
 
-/// What the server said, if it will not have the object.
+/// The message of the server, if it refuses the object.
 fn refusal(error: &Error) -> Option<String> {
     let Error::Client(error) = error else { return None };
     let status = error.status()?;
     matches!(status.code, 400 | 403 | 422).then(|| status.message.clone())
 }
 
-/// Deletes the Ingress that is seen, if it is the Service's, and no other of its name that may come
-/// meanwhile.
+/// Deletes exactly this Ingress, if it belongs to the Service, and no later one of the same name.
 async fn remove(ctx: &Context<Service>, key: &ObjectKey) -> Result<(), ReconcileError> {
     let ingresses = ctx.client().objects::<Ingress>();
     let Some(found) = ingresses.get_opt(key).await? else { return Ok(()) };
@@ -181,7 +182,7 @@ async fn remove(ctx: &Context<Service>, key: &ObjectKey) -> Result<(), Reconcile
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match ingresses.delete(key, &params).await {
         Ok(_) => tracing::info!(ingress = %key, "Removed"),
-        // Somebody was faster, which is as well.
+        // Another client was faster.
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error.into()),
     }

@@ -13,9 +13,9 @@ use steersman::{Client, Manager, shutdown_signal};
 
 /// Gives each Service that is annotated with ingress/http: "true" an Ingress
 ///
-/// It looks after the cluster that --kubeconfig, --master or the variable KUBECONFIG names, or in
-/// whose Pod it runs. Without any of them it shows what it does on an API server of its own, in
-/// this process, and ends.
+/// It uses the cluster of --kubeconfig, --master or the variable KUBECONFIG, or the one that its
+/// Pod runs in. Without any of them, it runs a demonstration on an API server of its own, in this
+/// process, and ends.
 #[derive(Parser)]
 #[command(version)]
 struct Flags {
@@ -25,7 +25,7 @@ struct Flags {
     /// The address of the API server, instead of that in the kubeconfig
     #[arg(long, value_name = "URL")]
     master: Option<String>,
-    /// Look after the Services of this namespace only
+    /// Only Services of this namespace
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// A host that no annotation names is <service>.<namespace>.<domain>

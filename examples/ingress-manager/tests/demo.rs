@@ -1,5 +1,4 @@
-//! The program as people start it. Without a cluster it shows what `docs/labs.md` says that it
-//! shows.
+//! The program as users start it. Without a cluster it prints what `docs/labs.md` shows.
 
 use std::process::{Command, Output};
 

@@ -21,7 +21,7 @@ async fn server() -> (Clients, String) {
 
 behaviours! { tokio::test(start_paused = true), server }
 
-/// A client of a server with a webhook that lets nobody create an Ingress.
+/// A client of a server with a webhook that denies every Ingress.
 fn refused(embedded: &Embedded) -> Client {
     let server = embedded.server().clone();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -43,7 +43,7 @@ fn refused(embedded: &Embedded) -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_told_in_the_words_of_the_server() {
+async fn a_refusal_shows_the_message_of_the_server() {
     let embedded = Embedded::start();
     let clients = Clients { manager: refused(&embedded), people: embedded.client() };
     let world = World::new(clients, "default".to_owned());

@@ -1,5 +1,5 @@
-//! The ingress manager on a real API server, with the rights of `deploy/rbac.yaml` and the real
-//! garbage collector.
+//! The ingress manager on a real API server, with the permissions of `deploy/rbac.yaml` and the
+//! real garbage collector.
 
 mod suite;
 
@@ -26,7 +26,7 @@ async fn shared() -> &'static RealServer {
             let Output { status, stderr, .. } =
                 server.kubectl().unwrap().args(["apply", "-f", manifest]).output().unwrap();
             assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
-            // A server that has just started cannot give out addresses yet.
+            // A server that has just started cannot assign addresses yet.
             let services =
                 Client::builder(server.config().await.unwrap()).build().unwrap().namespaced::<Service>("default");
             let first = service("first", &json!({}));

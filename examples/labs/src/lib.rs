@@ -1,9 +1,9 @@
-//! What the labs share: a cluster to look at.
+//! The common part of the labs: a cluster to work with.
 //!
-//! A lab uses the cluster that `--kubeconfig`, `--master` or the variable `KUBECONFIG` names.
-//! Without any of them it has an API server of its own, in this process, with two Nodes, a few Pods
-//! and two Networks. `~/.kube/config` is not looked at: nobody's cluster is touched by accident. On
-//! a cluster a lab reads and watches and never writes.
+//! A lab uses the cluster of `--kubeconfig`, `--master` or the variable `KUBECONFIG`. Without any
+//! of them it starts an API server of its own, in this process, with two Nodes, a few Pods and two
+//! Networks. It does not use `~/.kube/config`, so that no cluster is used by accident. On a
+//! cluster, a lab reads and watches and never writes.
 //!
 //! `docs/labs.md` leads through the labs.
 
@@ -26,7 +26,7 @@ pub use network::{Network, NetworkSpec};
 
 /// How long a lab waits for a server.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether something is done.
+/// The interval of polling.
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// A lab of steersman: see docs/labs.md
@@ -40,7 +40,7 @@ struct Flags {
     master: Option<String>,
 }
 
-/// Where a lab runs.
+/// The environment of a lab.
 pub struct Lab {
     client: Client,
     embedded: Option<Embedded>,
@@ -71,8 +71,8 @@ impl Lab {
         self.embedded.as_ref()
     }
 
-    /// On a server of our own, where nothing happens by itself: does `play`, and returns. On a
-    /// cluster: waits for Ctrl-C, while others do something.
+    /// On a server of our own, where nothing happens by itself: runs `play`, and returns. On a
+    /// cluster: waits for Ctrl-C.
     pub async fn play(&self, play: impl Future<Output = Result<()>>) -> Result<()> {
         if self.embedded.is_some() {
             return play.await;
@@ -83,8 +83,8 @@ impl Lab {
     }
 }
 
-/// Waits until the handlers of an informer have been told of everything that is in its cache, and
-/// workers have done what they have put into a queue.
+/// Waits until the handlers of an informer have received everything that is in its cache, and
+/// workers have processed the queue.
 pub async fn idle<K: Object>(informer: &Informer<K>, queue: &WorkQueue<ObjectKey>) {
     while informer.metrics().events_pending > 0 {
         tokio::time::sleep(GLANCE).await;
@@ -92,10 +92,10 @@ pub async fn idle<K: Object>(informer: &Informer<K>, queue: &WorkQueue<ObjectKey
     drained(queue).await;
 }
 
-/// Waits until a queue has nothing that is ready, at work, or to come later.
+/// Waits until a queue has no key that is ready, in progress or delayed.
 pub async fn drained<T: Hash + Eq + Clone>(queue: &WorkQueue<T>) {
     let is_drained = || queue.unfinished().count == 0 && queue.is_empty() && queue.delayed() == 0;
-    // Twice, because a key may go from one of the three to another while they are looked at.
+    // Twice, because a key may change from one of the three states to another in between.
     while !(is_drained() && is_drained()) {
         tokio::time::sleep(GLANCE).await;
     }

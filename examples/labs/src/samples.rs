@@ -1,4 +1,4 @@
-//! The cluster that a lab has when none is given.
+//! The sample cluster of a lab.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
@@ -12,7 +12,7 @@ use steersman::{CustomResourceExt, Resource};
 
 use crate::{Network, NetworkSpec};
 
-/// Makes two Nodes, seven Pods in three namespaces, and two Networks.
+/// Creates two Nodes, seven Pods in three namespaces, and two Networks.
 pub(crate) async fn create(client: &Client) -> Result<()> {
     for (name, cpu) in [("node-1", "4"), ("node-2", "8")] {
         put(&client.cluster::<Node>(), node(name, cpu)).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn create(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Creates an object, and then its status, as the server wants it: in two steps.
+/// Creates an object, and then its status: the server needs two requests.
 async fn put<K>(api: &Api<K>, object: Value) -> Result<()>
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,

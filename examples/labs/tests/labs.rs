@@ -1,4 +1,4 @@
-//! Each lab prints what `docs/labs.md` says that it prints.
+//! Each lab prints what `docs/labs.md` shows.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -19,7 +19,7 @@ macro_rules! labs {
 }
 
 /// Whether lines always come in the same order. With two workers they do not, and a key that
-/// changes twice is worked on once or twice.
+/// changes twice is processed once or twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Same,
@@ -62,7 +62,7 @@ fn command(lab: &str) -> String {
     format!("\n$ cargo run -p labs --bin {lab}\n")
 }
 
-/// Runs a lab without a cluster, and compares what it prints with the page.
+/// Runs a lab without a cluster, and compares its output with the page.
 fn check(lab: &str, program: &str, order: Order) {
     let Output { status, stdout, stderr } = Command::new(program).env_remove("KUBECONFIG").output().unwrap();
     let stderr = String::from_utf8_lossy(&stderr);

@@ -1,4 +1,4 @@
-//! The labs on a cluster: they look, do not write, and those that watch go on until Ctrl-C.
+//! The labs on a cluster: they read and do not write. Those that watch continue until Ctrl-C.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -13,7 +13,7 @@ use steersman::Client;
 use steersman::client::PostParams;
 use steersman_testing::RealServer;
 
-/// What must happen happens within this time, on a busy machine too.
+/// The limit of every wait, on a busy machine, too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The flags that name the server.
@@ -46,7 +46,7 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Waits for a line that begins so.
+    /// Waits for a line that begins like this.
     fn line(&self, start: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no line begins with {start:?}"));
@@ -94,7 +94,7 @@ async fn a_kind_that_is_not_installed_is_named() {
 }
 
 #[tokio::test]
-async fn the_informer_tells_what_others_do_until_it_is_interrupted() {
+async fn the_informer_shows_what_others_do_until_it_is_interrupted() {
     let lab = Running::start(env!("CARGO_BIN_EXE_informer")).await;
     lab.line("(Ctrl-C ends this)");
     create_pod("for-the-informer").await;
@@ -103,7 +103,7 @@ async fn the_informer_tells_what_others_do_until_it_is_interrupted() {
 }
 
 #[tokio::test]
-async fn the_watch_tells_what_others_do_until_it_is_interrupted() {
+async fn the_watch_shows_what_others_do_until_it_is_interrupted() {
     let lab = Running::start(env!("CARGO_BIN_EXE_list_watch")).await;
     lab.line("(Ctrl-C ends this)");
     create_pod("for-the-watch").await;

@@ -16,7 +16,7 @@ use crate::{Network, NetworkSpec, Pool, event};
 
 /// The label of Deployments that want a Network: `true`.
 pub const NETWORK_LABEL: &str = "samplecrd.k8s.io/network";
-/// Why there is no Network: all addresses are taken.
+/// The reason for a missing Network: all addresses are in use.
 const EXHAUSTED: &str = "CIDRPoolExhausted";
 /// The annotation of automatic Networks: the block that it was given.
 pub const ALLOCATED_ANNOTATION: &str = "samplecrd.k8s.io/allocated-cidr";
@@ -27,16 +27,17 @@ pub const ALLOCATED_CONDITION: &str = "NetworkAllocated";
 /// Gives Deployments a Network of their own: of the same name, owned by them, its addresses from a
 /// [`Pool`].
 ///
-/// The block is chosen once, when the Network is created, and so stays the same. With one operator
-/// it is unique, because the next choice sees this one in the cache. Two operators can choose the
-/// same at once: then the younger Network is deleted and made anew, by whoever sees both first.
+/// The block is chosen once, when the Network is created, and stays the same. With one operator it
+/// is unique, because the next choice sees this one in the cache. Two operators can choose the same
+/// block at the same time. The first operator that sees both Networks then deletes the younger one,
+/// and it is created again.
 ///
-/// Why a Deployment has no Network is told by an Event, and by the condition
-/// [`ALLOCATED_CONDITION`] of the Deployment, which says when that is over, too. Its other
-/// conditions are its controller's, which in turn leaves alone those that it does not know.
+/// If a Deployment has no Network, an Event and the condition [`ALLOCATED_CONDITION`] of the
+/// Deployment give the reason. The condition also shows when that is over. Other conditions belong
+/// to the controller of Deployments, which does not change conditions that it does not know.
 #[derive(Debug)]
 pub(crate) struct DeploymentReconciler {
-    /// Whether those without the label want one too.
+    /// Whether Deployments without the label get a Network, too.
     pub(crate) all: bool,
     pub(crate) pool: Pool,
     pub(crate) resync: Duration,
@@ -52,7 +53,8 @@ impl Reconciler<Deployment> for DeploymentReconciler {
         let deployment = deployment.filter(|deployment| deployment.meta().deletion_timestamp().is_none());
         match (deployment, network) {
             (None, None) => Ok(Action::done()),
-            // Gone, or wants none any more. Garbage collection may be faster.
+            // The Deployment is deleted, or wants no Network any more. Garbage collection may be
+            // faster.
             (None, Some(network)) if is_of_deployment(&network) => self.delete_unwanted(client, &network).await,
             (None, Some(_)) => Ok(Action::done()),
             (Some(deployment), None) => {
@@ -62,15 +64,16 @@ impl Reconciler<Deployment> for DeploymentReconciler {
             (Some(deployment), Some(network)) if is_controlled_by(&network, deployment.meta().uid()) => {
                 self.resolve_collision(client, &network).await?;
                 let deployment = deployment.get()?;
-                if told(&deployment).is_some() {
-                    tell(client, &deployment, "True", "Allocated", "it has a Network").await?;
+                if allocated_condition(&deployment).is_some() {
+                    set_allocated(client, &deployment, "True", "Allocated", "it has a Network").await?;
                 }
                 Ok(Action::requeue_after(self.resync))
             }
-            // Of one that had the same name. When it is gone, this is called again.
+            // It belongs to a deleted Deployment of the same name. Its deletion triggers another
+            // reconcile.
             (Some(_), Some(network)) if is_of_deployment(&network) => self.delete_unwanted(client, &network).await,
             (Some(deployment), Some(_)) => {
-                let message = format!("there is a Network {} already, which is not this Deployment's", key.name());
+                let message = format!("the Network {} exists and does not belong to this Deployment", key.name());
                 event::warn(client.live(), &*deployment.get()?, "NetworkNameTaken", &message).await?;
                 Ok(Action::requeue_after(self.resync))
             }
@@ -81,10 +84,10 @@ impl Reconciler<Deployment> for DeploymentReconciler {
 impl DeploymentReconciler {
     async fn create(&self, client: &CachedClient, deployment: &Deployment) -> Result<(), ReconcileError> {
         let Some(block) = self.free_block(client).await? else {
-            let message = format!("no addresses are left for its Network: all of {} is taken", self.pool);
+            let message = format!("no addresses left for a Network: all of {} is in use", self.pool);
             event::warn(client.live(), deployment, EXHAUSTED, &message).await?;
-            match tell(client, deployment, "False", EXHAUSTED, &message).await {
-                // It is tried again anyhow.
+            match set_allocated(client, deployment, "False", EXHAUSTED, &message).await {
+                // It is retried anyway.
                 Err(error) if !error.is_conflict() => return Err(error.into()),
                 _ => return Err(ReconcileError::message(message)),
             }
@@ -103,7 +106,7 @@ impl DeploymentReconciler {
         Ok(())
     }
 
-    /// The first block of the pool that no Network has any part of.
+    /// The first block of the pool that overlaps with no Network.
     async fn free_block(&self, client: &CachedClient) -> Result<Option<IpNet>, steersman::Error> {
         for block in self.pool.blocks() {
             if !is_taken(client, block).await? {
@@ -113,9 +116,9 @@ impl DeploymentReconciler {
         Ok(None)
     }
 
-    /// Deletes the Network of a Deployment that is not there, or wants none: by the word of the API
-    /// server itself. The cache of Deployments may be behind that of Networks, which another
-    /// operator has made.
+    /// Deletes the Network of a Deployment that does not exist or wants none, after a check with
+    /// the API server. The cache of Deployments may be behind that of Networks, which another
+    /// operator has created.
     async fn delete_unwanted(
         &self,
         client: &CachedClient,
@@ -138,7 +141,7 @@ impl DeploymentReconciler {
         Ok(Action::done())
     }
 
-    /// Deletes all automatic Networks with the same block but the oldest.
+    /// Of all automatic Networks with the same block, deletes all but the oldest.
     async fn resolve_collision(&self, client: &CachedClient, network: &Cached<Network>) -> Result<(), ReconcileError> {
         let Some(block) = allocated(network)? else { return Ok(()) };
         let mut same = Vec::new();
@@ -149,28 +152,28 @@ impl DeploymentReconciler {
         }
         same.sort_by_key(|other| (other.meta().creation_timestamp().to_owned(), other.meta().uid().to_owned()));
         for younger in same.iter().skip(1) {
-            tracing::warn!(network = %younger.key(), block, "another operator chose the same block at once: choosing anew");
+            tracing::warn!(network = %younger.key(), block, "another operator chose the same block: choosing another one");
             delete(client, younger).await?;
         }
         Ok(())
     }
 }
 
-/// What the Deployment's status says of its Network so far.
-fn told(deployment: &Deployment) -> Option<&DeploymentCondition> {
+/// The present condition of the Deployment about its Network.
+fn allocated_condition(deployment: &Deployment) -> Option<&DeploymentCondition> {
     let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == ALLOCATED_CONDITION)
 }
 
-/// Says in the Deployment's status whether it has a Network, unless it says so already.
-async fn tell(
+/// Sets the condition of the Deployment about its Network, if it has changed.
+async fn set_allocated(
     client: &CachedClient,
     deployment: &Deployment,
     status: &str,
     reason: &str,
     message: &str,
 ) -> Result<(), steersman::Error> {
-    let before = told(deployment);
+    let before = allocated_condition(deployment);
     let (reason, message) = (Some(reason.to_owned()), Some(message.to_owned()));
     if before.is_some_and(|before| (&*before.status, &before.reason, &before.message) == (status, &reason, &message)) {
         return Ok(());
@@ -203,14 +206,14 @@ async fn is_taken(client: &CachedClient, block: IpNet) -> Result<bool, steersman
     Ok(false)
 }
 
-/// The block that an automatic Network was given, if that is still what its spec says.
+/// The block that an automatic Network was given, if its spec still has it.
 fn allocated(network: &Cached<Network>) -> Result<Option<String>, ReconcileError> {
     let Some(block) = network.meta().annotation(ALLOCATED_ANNOTATION) else { return Ok(None) };
     let unchanged = network.get()?.spec.cidr == block;
     Ok(unchanged.then(|| block.to_owned()))
 }
 
-/// Whether a Network was made for a Deployment of its name.
+/// Whether a Network was created for a Deployment of its name.
 fn is_of_deployment(network: &Cached<Network>) -> bool {
     let meta = network.meta();
     let owner = meta.controller();
@@ -222,7 +225,7 @@ fn is_controlled_by(network: &Cached<Network>, uid: &str) -> bool {
     network.meta().controller().is_some_and(|owner| owner.uid == uid)
 }
 
-/// Deletes this very Network, not one that has its name by now.
+/// Deletes exactly this Network, not a later one of the same name.
 async fn delete(client: &CachedClient, network: &Cached<Network>) -> Result<(), ReconcileError> {
     let uid = Some(network.meta().uid().to_owned());
     let preconditions = Some(Preconditions { uid, ..Preconditions::default() });

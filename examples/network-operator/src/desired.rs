@@ -6,11 +6,11 @@ use steersman::ResourceExt;
 
 use crate::{Handle, Network};
 
-/// The longest name that Neutron takes.
+/// The longest name that Neutron accepts.
 const NAME_MAX: usize = 255;
 
-/// What a [`Network`] wants of Neutron, read and checked: the desired state, to be compared with
-/// the actual one.
+/// The state that a [`Network`] wants in Neutron, parsed and checked. It is compared with the
+/// actual state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
     handle: String,
@@ -32,19 +32,20 @@ pub struct InvalidSpec(String);
 /// A change that makes the actual state the desired one, and what it changes, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference<C> {
-    /// What to ask Neutron for.
+    /// The request to Neutron.
     pub change: C,
-    /// What is different, such as `mtu 1500 → 9000`.
+    /// The difference, such as `mtu 1500 → 9000`.
     pub what: String,
 }
 
 impl Desired {
-    /// What `network` wants. A real API server has checked it before; whoever has no CEL has not.
+    /// Parses the spec of `network`. A real API server has checked it before. A server without CEL
+    /// has not.
     pub fn new(network: &Network, handle: &Handle, project_id: Option<&str>) -> Result<Self, InvalidSpec> {
         let spec = &network.spec;
         let cidr: IpNet = spec.cidr.parse().map_err(|_| InvalidSpec(format!("{:?} is not a CIDR", spec.cidr)))?;
         let gateway = address(&spec.gateway)?;
-        // Neutron takes one outside, and then nothing gets out of the network.
+        // Neutron accepts a gateway outside the CIDR, and then no packet leaves the network.
         if !cidr.contains(&gateway) {
             return Err(InvalidSpec(format!("the gateway {gateway} is not within {cidr}")));
         }
@@ -72,13 +73,13 @@ impl Desired {
         }
     }
 
-    /// How `actual` has to change; `None` if it is as it should be.
+    /// The change that `actual` needs; `None` if it is as desired.
     pub fn network_change(&self, actual: &neutron::Network) -> Option<Difference<NetworkChange>> {
         let mut what = Vec::new();
         let change = NetworkChange {
             name: differs("name", &actual.name, &self.name, &mut what),
             description: differs("description", &actual.description, &self.handle, &mut what),
-            // What is not said is Neutron's to choose.
+            // Neutron chooses the values that the spec leaves out.
             mtu: self.mtu.filter(|mtu| actual.mtu != Some(*mtu)),
             shared: differs("shared", &actual.shared, &self.shared, &mut what),
         };
@@ -88,8 +89,7 @@ impl Desired {
         (!what.is_empty()).then(|| Difference { change, what: what.join(", ") })
     }
 
-    /// Whether `actual` has the addresses that are wanted. If not, nothing but another subnet
-    /// helps.
+    /// Whether `actual` has the desired addresses. If not, it needs another subnet.
     pub fn has_cidr(&self, actual: &Subnet) -> bool {
         actual.cidr.parse::<IpNet>().is_ok_and(|cidr| cidr.trunc() == self.cidr)
     }
@@ -107,8 +107,8 @@ impl Desired {
         }
     }
 
-    /// How `actual`, which has the addresses that are wanted, has to change; `None` if it is as it
-    /// should be.
+    /// The change that `actual`, which has the desired addresses, needs; `None` if it is as
+    /// desired.
     pub fn subnet_change(&self, actual: &Subnet) -> Option<Difference<SubnetChange>> {
         let mut what = Vec::new();
         let mut change = SubnetChange {
@@ -117,13 +117,13 @@ impl Desired {
             enable_dhcp: differs("dhcp", &actual.enable_dhcp, &self.dhcp, &mut what),
             ..SubnetChange::default()
         };
-        // As addresses: 2001:DB8::1 and 2001:db8:0::1 are the same.
+        // Compared as addresses: 2001:DB8::1 and 2001:db8:0::1 are equal.
         let gateway: Option<IpAddr> = actual.gateway_ip.as_deref().and_then(|gateway| gateway.parse().ok());
         if gateway != Some(self.gateway) {
             what.push(format!("gateway {} → {}", actual.gateway_ip.as_deref().unwrap_or("none"), self.gateway));
             change.gateway_ip = Gateway::Address(self.gateway.to_string());
-            // Neutron refuses a gateway that it could give to a port, unless the pools change along
-            // with it.
+            // Neutron refuses a gateway that it could assign to a port, unless the pools change at
+            // the same time.
             change.allocation_pools = Some(allocation_pools(self.cidr, self.gateway));
         }
         let servers: Vec<IpAddr> = actual.dns_nameservers.iter().filter_map(|server| server.parse().ok()).collect();
@@ -136,7 +136,7 @@ impl Desired {
     }
 }
 
-/// The name in Neutron. Names need not be unique there; it is for people.
+/// The name in Neutron. Names are not unique there; it is for readers.
 pub(crate) fn neutron_name(network: &Network) -> String {
     let name = format!("{}/{}", network.namespace().unwrap_or_default(), network.name_any());
     name.chars().take(NAME_MAX).collect()
@@ -146,7 +146,7 @@ fn address(text: &str) -> Result<IpAddr, InvalidSpec> {
     text.parse().map_err(|_| InvalidSpec(format!("{text:?} is not an IP address")))
 }
 
-/// What to say if two values differ: the wanted one. What differs is added to `what`.
+/// The desired value, if two values differ. Appends the difference to `what`.
 fn differs<T: Clone + PartialEq + std::fmt::Display>(
     field: &str,
     actual: &T,
@@ -160,8 +160,8 @@ fn differs<T: Clone + PartialEq + std::fmt::Display>(
     Some(wanted.clone())
 }
 
-/// The addresses that Neutron may give out: all of `cidr` but its first, in IPv4 its last, and the
-/// gateway. This is what Neutron itself chooses for a new subnet.
+/// The addresses that Neutron may assign: all of `cidr` without the first, the last one of IPv4,
+/// and the gateway. Neutron itself chooses these for a new subnet.
 fn allocation_pools(cidr: IpNet, gateway: IpAddr) -> Vec<AllocationPool> {
     let (first, last) = (number(cidr.network()), number(cidr.broadcast()));
     let (start, end) = (first.saturating_add(1), last - u128::from(last > first && cidr.network().is_ipv4()));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn actual(subnet: &NewSubnet) -> Subnet {
-        let Gateway::Address(gateway) = subnet.gateway_ip.clone() else { panic!("a gateway is always said") };
+        let Gateway::Address(gateway) = subnet.gateway_ip.clone() else { panic!("the gateway is always set") };
         Subnet {
             id: "s".to_owned(),
             name: subnet.name.clone(),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_cannot_be_fulfilled_says_why() {
+    fn a_spec_that_cannot_be_fulfilled_shows_the_reason() {
         let cases = [
             ("10.0.0.0", "10.0.0.1", "\"10.0.0.0\" is not a CIDR"),
             ("10.0.0.0/24", "gate", "\"gate\" is not an IP address"),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mtu_is_neutron_s_to_choose_unless_the_spec_says_it() {
+    fn neutron_chooses_the_mtu_unless_the_spec_has_one() {
         let network = |mtu| neutron::Network {
             id: "n".to_owned(),
             name: "default/blue".to_owned(),

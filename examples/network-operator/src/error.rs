@@ -6,18 +6,18 @@ use crate::desired::InvalidSpec;
 /// Why the operator cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option makes no sense.
+    /// An option is invalid.
     #[error("{0}")]
     Options(String),
     /// The controllers cannot be set up.
     #[error(transparent)]
     Runtime(#[from] steersman::Error),
-    /// The API server did not answer as it should.
+    /// A request to the API server failed.
     #[error("{0}")]
     Client(#[from] steersman::client::Error),
 }
 
-/// Why a Network is not as it should be yet.
+/// Why a Network is not ready.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
     /// The spec cannot be fulfilled.
@@ -29,8 +29,8 @@ pub(crate) enum Problem {
     /// The API server refused, or could not be reached.
     #[error(transparent)]
     Kubernetes(#[from] steersman::Error),
-    /// The Network is not any more what this was about.
-    #[error("the Network has changed meanwhile")]
+    /// The Network has changed since it was read.
+    #[error("the Network has changed since it was read")]
     Outdated,
 }
 
@@ -41,8 +41,8 @@ impl From<steersman::client::Error> for Problem {
 }
 
 impl Problem {
-    /// Whether somebody else was faster, on either side: nothing is wrong, and the next look
-    /// decides anew.
+    /// Whether another client was faster, in Kubernetes or in Neutron: this is no failure, and the
+    /// next reconcile decides again.
     pub(crate) fn is_race(&self) -> bool {
         match self {
             Self::Neutron(error) => error.is_stale() || error.is_not_found(),
@@ -52,8 +52,8 @@ impl Problem {
         }
     }
 
-    /// The reason that the condition `Ready` has. One of the API server's is not told there: it
-    /// could not be.
+    /// The reason for the condition `Ready`. An error of the API server has none: the status could
+    /// not be written.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         Some(match self {
             Self::Invalid(_) => "InvalidSpec",
@@ -70,7 +70,7 @@ impl Problem {
         })
     }
 
-    /// Whether only another spec helps.
+    /// Whether only a change of the spec helps.
     fn is_terminal(&self) -> bool {
         match self {
             Self::Invalid(_) => true,
@@ -79,7 +79,7 @@ impl Problem {
         }
     }
 
-    /// The failure of the reconcile: tried again with back-off, or not before something changes.
+    /// The error of the reconcile: retried with back-off, or only after a change.
     pub(crate) fn into_failure(self) -> ReconcileError {
         if self.is_terminal() { ReconcileError::terminal(self) } else { self.into() }
     }

@@ -8,13 +8,13 @@ use steersman::client::{PatchParams, PostParams};
 use steersman::{Client, ObjectMeta, Patch};
 use steersman::{Resource, ResourceExt};
 
-/// Who says so.
+/// The component in the Event.
 const COMPONENT: &str = "network-operator";
-/// Names have 253 characters, and the reason is to fit in.
+/// A name has at most 253 characters, including the reason.
 const NAME_MAX: usize = 200;
 
-/// Tells people by an Event what is wrong with a Deployment. Said again, it is counted, not said
-/// twice.
+/// Reports a problem of a Deployment as an Event. A repeated problem increases the count of the
+/// Event.
 pub(crate) async fn warn(client: &Client, about: &Deployment, reason: &str, message: &str) -> Result<(), Error> {
     let namespace = about.namespace().unwrap_or_default();
     let name: String = about.name_any().chars().take(NAME_MAX).collect();

@@ -3,27 +3,27 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// What every handle begins with, so that nobody else's description is taken for one.
+/// The beginning of every handle, so that other descriptions are not mistaken for one.
 const PREFIX: &str = "kubernetes";
 
-/// Which cluster the objects are in. Several clusters may have their networks in one Neutron.
+/// The id of the cluster that the objects are in. Several clusters may use one Neutron.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterId(String);
 
 impl ClusterId {
-    /// A handle has room for this many characters: a description has 255.
+    /// The longest id: a description has 255 characters.
     const LENGTH_MAX: usize = 63;
 }
 
 impl FromStr for ClusterId {
     type Err = Error;
 
-    /// Letters, digits, `-` and `.`, up to 63 of them: Neutron takes a comma in a filter for the
-    /// end of a value.
+    /// Letters, digits, `-` and `.`, at most 63. In a filter, Neutron treats a comma as the end of
+    /// a value.
     fn from_str(text: &str) -> Result<Self, Error> {
         let plain = |character: char| character.is_ascii_alphanumeric() || character == '-' || character == '.';
         if text.is_empty() || text.len() > Self::LENGTH_MAX || !text.chars().all(plain) {
-            let problem = format!("{text:?} cannot be a cluster id: use up to 63 letters, digits, '-' and '.'");
+            let problem = format!("invalid cluster id {text:?}: use up to 63 letters, digits, '-' and '.'");
             return Err(Error::Options(problem));
         }
         Ok(Self(text.to_owned()))
@@ -36,10 +36,11 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// Says in Neutron which object something is for: `kubernetes/CLUSTER/UID`, as its description.
+/// Identifies the object that a network in Neutron belongs to: `kubernetes/CLUSTER/UID`, in the
+/// description.
 ///
-/// A description can be set in the request that creates, which a tag cannot, and it can be searched
-/// for. So a network whose creator crashed before it heard the answer is found again.
+/// A description can be set in the request that creates the network, unlike a tag, and it can be
+/// searched. So a network whose creator crashed before it got the response is found again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handle {
     cluster: ClusterId,
@@ -52,7 +53,7 @@ impl Handle {
         Self { cluster: cluster.clone(), uid: uid.into() }
     }
 
-    /// The handle in a description, if it is one of this cluster.
+    /// Parses a description. `None` if it is no handle of this cluster.
     pub fn parse(cluster: &ClusterId, description: &str) -> Option<Self> {
         let rest = description.strip_prefix(PREFIX)?.strip_prefix('/')?;
         let uid = rest.strip_prefix(cluster.0.as_str())?.strip_prefix('/')?;

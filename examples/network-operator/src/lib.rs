@@ -1,7 +1,7 @@
-//! An operator: it keeps the networks of OpenStack Neutron as objects in Kubernetes say.
+//! An operator that keeps the networks of OpenStack Neutron equal to objects in Kubernetes.
 //!
-//! A [`Network`] says what somebody wants. The operator looks at each one, compares what should be
-//! with what is, and does what is missing, for as long as both exist:
+//! A [`Network`] declares a desired network. The operator compares it with the actual state and
+//! makes the missing changes, as long as both exist:
 //!
 //! ```text
 //!  API server ──watch──▶ cache ──▶ Reconciler ──▶ Desired ──compare──▶ Provider ──▶ Neutron
@@ -10,51 +10,52 @@
 //! ```
 //!
 //! - [`Network`] (`network.rs`) is the custom resource; its definition is in `deploy/crd.yaml`.
-//! - [`Desired`] (`desired.rs`) is what a Network wants of Neutron, and how what is there has to
-//!   change.
-//! - `provider.rs` is all that is done in Neutron; `reconciler.rs` is the loop around it, and says
-//!   step by step what it does.
-//! - `deployments.rs` makes a Network for each Deployment that wants one, with addresses from a
+//! - [`Desired`] (`desired.rs`) is the state that a Network wants in Neutron, and computes the
+//!   changes to get there.
+//! - `provider.rs` makes all changes in Neutron; `reconciler.rs` is the loop around it, and
+//!   documents its steps.
+//! - `deployments.rs` creates a Network for each Deployment that wants one, with addresses from a
 //!   [`Pool`].
-//! - `sweep.rs` removes from Neutron what nobody wants any more.
-//! - [`Operator`] (`operator.rs`) puts these together.
+//! - `sweep.rs` removes networks from Neutron whose Network no longer exists.
+//! - [`Operator`] (`operator.rs`) combines these.
 //!
-//! # What Neutron does not do, and how the operator does without
+//! # What Neutron lacks, and what the operator does instead
 //!
-//! Neutron has no names that are unique, and nobody can choose an id. A process that is killed
-//! between asking for a network and hearing its id would leave one behind at each start. So each
-//! network carries a [`Handle`] in its description, made of the cluster's id and the object's uid,
-//! from the request on that creates it, and before one is created those with the handle are listed.
+//! Names in Neutron are not unique, and a client cannot choose an id. A process that is killed
+//! between the request for a network and its response would leave a network behind at each start.
+//! So each network has a [`Handle`] in its description, made of the cluster's id and the object's
+//! uid. The request that creates it sets the handle. Before the operator creates a network, it
+//! lists those with the handle.
 //!
-//! Two operators can still create at once: both list, both find none. Then each tries to write the
-//! id of its own into the status of the Network, and the API server lets one of them: the write
-//! names the version that was read. Who comes second looks again, finds two, keeps the one in the
-//! status and deletes the other. Nothing is ever deleted as a duplicate that is not in excess of
-//! what the status names.
+//! Two operators can still create at the same time: both list, and both find none. Each then tries
+//! to write the id of its network into the status of the Network. The write names the version that
+//! was read, so the API server accepts one of them. The other operator reads again, finds two
+//! networks, keeps the one in the status and deletes its own. It deletes only networks that the
+//! status does not name.
 //!
-//! A finalizer holds the Network until Neutron has nothing of it. If somebody takes that away by
-//! force, the sweep finds the network by its handle. It asks Neutron first and the API server last:
-//! what it then does not find was not there when its network was.
+//! A finalizer keeps the Network until Neutron has nothing of it. If the finalizer is removed by
+//! force, the sweep finds the network by its handle. It reads Neutron first and the API server
+//! last: an object that it does not find then did not exist when the network was listed.
 //!
-//! # When something is wrong
+//! # Failures
 //!
-//! The condition `Ready` has the words of who refused. What another spec would cure is not tried
-//! again before there is another spec; all else is tried again, at first at once and then ever more
-//! rarely, up to every half a minute.
+//! The condition `Ready` has the message of the system that refused. If only a change of the spec
+//! can help, the operator does not retry before that. Everything else is retried with back-off, up
+//! to half a minute.
 //!
 //! | reason | what it means | tried again |
 //! |---|---|---|
-//! | `InvalidSpec`, `Refused` | the spec makes no sense, to us or to Neutron | when it changes |
-//! | `InUse` | ports hold the network or the old subnet | with back-off |
-//! | `OverQuota` | the project has as many as it may | with back-off |
-//! | `Unauthorized` | Keystone or Neutron does not let us | with back-off |
-//! | `NeutronUnavailable` | no answer, or one of failure | with back-off |
-//! | `Conflict`, `Misconfigured` | whatever else Neutron has to say, or what is missing to reach it | with back-off |
+//! | `InvalidSpec`, `Refused` | the spec is invalid, or Neutron refuses it | when it changes |
+//! | `InUse` | ports use the network or the old subnet | with back-off |
+//! | `OverQuota` | the quota of the project is exhausted | with back-off |
+//! | `Unauthorized` | Keystone or Neutron denies access | with back-off |
+//! | `NeutronUnavailable` | no response, or a server error | with back-off |
+//! | `Conflict`, `Misconfigured` | any other error of Neutron, or of its configuration | with back-off |
 //!
 //! # Use
 //!
-//! The program is `cargo run` at the root of the repository; `README.md` beside this crate says how
-//! to deploy it. As a library:
+//! The program is `cargo run` at the root of the repository; `README.md` beside this crate shows
+//! how to deploy it. As a library:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

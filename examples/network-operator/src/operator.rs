@@ -19,31 +19,30 @@ use crate::{ClusterId, Error, Network, Pool};
 
 /// How long a key waits after its first failure. It doubles each time.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
-/// The longest that a key waits: after an outage of Neutron everything is tried again within this
-/// time.
+/// The longest wait of a key: after an outage of Neutron, every key is retried within this time.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// The namespace that every cluster has, and whose uid is therefore taken for the cluster's.
+/// A namespace that every cluster has. Its uid identifies the cluster.
 const CLUSTER_NAMESPACE: &str = "kube-system";
 
-/// How the operator works.
+/// The options of the operator.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whose networks they are in Neutron: [`cluster_id`] gives a good one.
+    /// The id of this cluster in Neutron: [`cluster_id`] returns a good one.
     pub cluster_id: ClusterId,
-    /// The project to create in, where nobody is logged in.
+    /// The project to create networks in, if there is no login.
     pub project_id: Option<String>,
-    /// After this time each Network is compared with Neutron again, though nothing has changed.
+    /// Each Network is compared with Neutron again after this time, also without a change.
     pub resync: Duration,
-    /// How many Networks are worked on at the same time.
+    /// How many Networks are reconciled at the same time.
     pub workers: usize,
     /// Whether each Deployment gets a Network, or only those with the label [`NETWORK_LABEL`]. When
-    /// it is switched off, the Networks of the others go.
+    /// it is switched off, the Networks of the others are deleted.
     pub all_deployments: bool,
-    /// Where the addresses for Deployments come from.
+    /// The pool of addresses for Deployments.
     pub pool: Pool,
 }
 
-/// The id of a cluster that has not been given one: the uid of its namespace `kube-system`.
+/// The default id of a cluster: the uid of its namespace `kube-system`.
 pub async fn cluster_id(client: &Client) -> Result<ClusterId, Error> {
     let namespace = client.cluster::<Namespace>().get(CLUSTER_NAMESPACE).await?;
     namespace.metadata.uid.unwrap_or_default().parse()
@@ -58,11 +57,11 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Sets it up. Nothing runs yet.
+    /// Builds the operator. Nothing runs yet.
     pub fn new(client: Client, neutron: Neutron, options: Options) -> Result<Self, Error> {
         let Options { cluster_id: cluster, project_id, resync, workers, all_deployments, pool } = options;
         if resync.is_zero() {
-            return Err(Error::Options("the resync period is more than nothing".to_owned()));
+            return Err(Error::Options("the resync period must be above zero".to_owned()));
         }
         let provider = Provider { neutron, cluster, project_id };
         let manager = Manager::new(client);
@@ -92,12 +91,12 @@ impl Operator {
         Ok(Self { manager, controllers: [networks, deployments], timings })
     }
 
-    /// Works until `shutdown` ends, and then finishes what it is doing.
+    /// Runs until `shutdown` completes, and then finishes the running reconciles.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
         Ok(self.manager.start(shutdown).await?)
     }
 
-    /// What it has done so far.
+    /// The metrics so far.
     pub fn summary(&self) -> Summary {
         let metrics = self.controllers.each_ref().map(Controller::metrics);
         Summary {
@@ -109,12 +108,12 @@ impl Operator {
     }
 }
 
-/// What an operator has done.
+/// The metrics of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// How many reconciles have ended.
+    /// The number of reconciles that have ended.
     pub reconciles: u64,
-    /// How many of them failed.
+    /// The number of reconciles that failed.
     pub errors: u64,
     /// Half of the last reconciles took at most this long.
     pub p50: Duration,

@@ -6,12 +6,12 @@ use steersman::runtime::Index;
 
 use crate::{Error, Network};
 
-/// The name of the index by which it is found out whether a block is taken.
+/// The name of the index that finds the Networks of a block.
 pub(crate) const BY_BLOCK: &str = "block";
-/// More blocks than these are a mistake: looking through them takes long.
+/// More blocks than this are a mistake: searching them takes long.
 const BLOCKS_LOG2_MAX: u8 = 16;
 
-/// Where the addresses of automatic Networks come from: a CIDR, cut into blocks of one size.
+/// The addresses of automatic Networks: a CIDR, divided into blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
     cidr: IpNet,
@@ -21,22 +21,22 @@ pub struct Pool {
 impl Pool {
     /// The blocks with this prefix length in `cidr`.
     pub fn new(cidr: IpNet, prefix: u8) -> Result<Self, Error> {
-        // A block has room for the gateway and somebody who uses it, beside what IPv4 leaves out.
+        // A block has room for the gateway and one port, besides the addresses that IPv4 reserves.
         let longest = cidr.max_prefix_len() - 2;
         if prefix < cidr.prefix_len() || prefix > longest {
             let problem =
-                format!("blocks of {cidr} have a prefix length from {} to {longest}, not {prefix}", cidr.prefix_len());
+                format!("invalid prefix length {prefix} for blocks of {cidr}: use {} to {longest}", cidr.prefix_len());
             return Err(Error::Options(problem));
         }
         if prefix - cidr.prefix_len() > BLOCKS_LOG2_MAX {
             let most = cidr.prefix_len() + BLOCKS_LOG2_MAX;
-            return Err(Error::Options(format!("{cidr} has too many blocks of /{prefix}: take at most /{most}")));
+            return Err(Error::Options(format!("{cidr} has too many blocks of /{prefix}: use at most /{most}")));
         }
         Ok(Self { cidr: cidr.trunc(), prefix })
     }
 
-    /// The index by which overlapping Networks are found: by the block that a Network is in, or by
-    /// its CIDR if that is larger.
+    /// The index that finds overlapping Networks: by the block that a Network is in, or by its CIDR
+    /// if that is larger.
     pub(crate) fn index(self) -> (&'static str, Index<Network>) {
         let value = move |network: &Network| {
             let cidr = network.spec.cidr.parse().ok();
@@ -56,8 +56,8 @@ impl Pool {
     }
 }
 
-/// The values that Networks which overlap with a block have in the index: what is in the block has
-/// the block itself, and the others are what the block is in.
+/// The index values of all Networks that overlap with a block: the block itself, for Networks in
+/// the block, and all larger CIDRs that contain it.
 pub(crate) fn overlapping(block: IpNet) -> impl Iterator<Item = String> {
     successors(Some(block), IpNet::supernet).map(|cidr| cidr.to_string())
 }
@@ -107,9 +107,9 @@ mod tests {
     #[test]
     fn a_pool_that_makes_no_sense_is_refused() {
         let wrong = |cidr: &str, prefix| Pool::new(cidr.parse().unwrap(), prefix).unwrap_err().to_string();
-        assert_eq!(wrong("10.0.0.0/24", 16), "blocks of 10.0.0.0/24 have a prefix length from 24 to 30, not 16");
-        assert_eq!(wrong("10.0.0.0/24", 31), "blocks of 10.0.0.0/24 have a prefix length from 24 to 30, not 31");
-        assert_eq!(wrong("fd00::/32", 64), "fd00::/32 has too many blocks of /64: take at most /48");
+        assert_eq!(wrong("10.0.0.0/24", 16), "invalid prefix length 16 for blocks of 10.0.0.0/24: use 24 to 30");
+        assert_eq!(wrong("10.0.0.0/24", 31), "invalid prefix length 31 for blocks of 10.0.0.0/24: use 24 to 30");
+        assert_eq!(wrong("fd00::/32", 64), "fd00::/32 has too many blocks of /64: use at most /48");
     }
 
     #[test]

@@ -2,13 +2,13 @@ use neutron::{NetworkFilter, Neutron, Subnet, SubnetFilter};
 
 use crate::{ClusterId, Desired, Difference, Handle};
 
-/// What the operator does in Neutron: the actual state, and the way from there to the desired one.
-/// It knows nothing of Kubernetes but the handles.
+/// All changes of the operator in Neutron: the actual state, and the steps to the desired one. Of
+/// Kubernetes, it knows only the handles.
 #[derive(Clone, Debug)]
 pub(crate) struct Provider {
     pub(crate) neutron: Neutron,
     pub(crate) cluster: ClusterId,
-    /// The project to create in, where nobody is logged in.
+    /// The project to create networks in, if there is no login.
     pub(crate) project_id: Option<String>,
 }
 
@@ -16,7 +16,7 @@ pub(crate) struct Provider {
 pub(crate) struct Found {
     /// The one to keep.
     pub(crate) kept: neutron::Network,
-    /// Those to remove: two operators created at once.
+    /// Those to remove: two operators created at the same time.
     pub(crate) duplicates: Vec<neutron::Network>,
 }
 
@@ -25,8 +25,8 @@ impl Provider {
         Handle::new(&self.cluster, uid)
     }
 
-    /// The networks that carry a handle. If there is none, the one whose id is `known`, provided
-    /// that it has the name that is ours: then somebody has taken its handle away by hand.
+    /// The networks with a handle. If there is none, the one whose id is `known`, provided that it
+    /// has the name that the operator gives: then its handle was removed by hand.
     async fn of_handle(
         &self,
         handle: &Handle,
@@ -42,7 +42,7 @@ impl Provider {
     }
 
     /// The networks of an object, if there are any. The one that is `known` is kept, so that all
-    /// agree; else the one with the smallest id.
+    /// operators agree; otherwise the one with the smallest id.
     pub(crate) async fn find(
         &self,
         handle: &Handle,
@@ -65,7 +65,7 @@ impl Provider {
         Ok(network)
     }
 
-    /// Makes the network as it should be.
+    /// Changes the network to the desired state.
     pub(crate) async fn repair(&self, desired: &Desired, network: &neutron::Network) -> Result<(), neutron::Error> {
         if let Some(Difference { change, what }) = desired.network_change(network) {
             self.neutron.update_network(&network.id, &change, Some(network.revision_number)).await?;
@@ -79,7 +79,7 @@ impl Provider {
         self.neutron.subnets(&filter).await
     }
 
-    /// Makes the subnet as it should be, or creates it. Gives its id.
+    /// Creates the subnet, or changes it to the desired state. Returns its id.
     pub(crate) async fn ensure_subnet(
         &self,
         desired: &Desired,
@@ -122,8 +122,8 @@ impl Provider {
         Ok(())
     }
 
-    /// All networks that carry a handle of our cluster. Neutron cannot search for the beginning of
-    /// a description.
+    /// All networks with a handle of our cluster. Neutron cannot search for the beginning of a
+    /// description.
     pub(crate) async fn of_cluster(&self) -> Result<Vec<(Handle, neutron::Network)>, neutron::Error> {
         let networks = self.neutron.networks(&NetworkFilter::default()).await?;
         let ours = |network: neutron::Network| Some((Handle::parse(&self.cluster, &network.description)?, network));

@@ -10,26 +10,27 @@ use crate::error::Problem;
 use crate::provider::{Found, Provider};
 use crate::{Desired, Network, Phase, status};
 
-/// Holds a Network until Neutron has nothing of it any more.
+/// Keeps a Network until Neutron has nothing of it any more.
 pub const FINALIZER: &str = "samplecrd.k8s.io/neutron";
-/// When somebody else was faster, the cache needs a moment to show it.
+/// If another client was faster, the cache needs a moment to show it.
 pub(crate) const SOON: Duration = Duration::from_millis(100);
 
-/// Makes Neutron as Networks say. One call looks at one of them:
+/// Makes Neutron equal to the Networks. One call reconciles one Network:
 ///
-/// 1. It is gone: so is what it had in Neutron, by step 2. (If somebody took the finalizer away by
-///    force: by the sweep.)
-/// 2. It is being deleted: its networks are deleted in Neutron, then the finalizer is taken away.
-///    Ports that are still in use hold it up.
-/// 3. The networks that carry its handle are listed. If there is none, one is created. The one that
-///    stays is written into the status, which fails if another operator was faster; only then are
-///    others deleted. So two operators never delete both.
-/// 4. Subnets of ours with other addresses are deleted, once the API server has confirmed that
-///    these are not wanted any more. The one with the right addresses is created, or changed.
-/// 5. The status says what was done, or in the server's own words why not. After the resync period
-///    it looks again.
+/// 1. The Network does not exist: step 2 has removed its networks in Neutron. If its finalizer was
+///    removed by force, the sweep does.
+/// 2. It is being deleted: the operator deletes its networks in Neutron, then removes the
+///    finalizer. Ports that are in use delay this.
+/// 3. The operator lists the networks that have its handle, and creates one if there is none. It
+///    writes the id of the one to keep into the status, which fails if another operator was faster.
+///    Only then does it delete the others. So two operators never delete both.
+/// 4. Subnets of ours with other addresses are deleted, once the API server has confirmed that the
+///    spec no longer has these addresses. The one with the desired addresses is created, or
+///    changed.
+/// 5. The status shows the result, or the message of the server that refused. After the resync
+///    period the Network is reconciled again.
 ///
-/// It may be killed anywhere: each step is found done, or is done again.
+/// The operator may be killed at any point: each step is found done, or is repeated.
 #[derive(Debug)]
 pub(crate) struct NetworkReconciler {
     provider: Provider,
@@ -47,7 +48,7 @@ impl NetworkReconciler {
         Ok(Self { provider, finalizer, resync })
     }
 
-    /// The Network as the cache has it, if it is wanted, and has the finalizer for sure.
+    /// The Network from the cache, if it exists. It has the finalizer.
     async fn wanted(&self, ctx: &Context<Network>, key: &ObjectKey) -> Result<Option<Arc<Network>>, ReconcileError> {
         let networks = ctx.client().objects::<Network>();
         let Some(network) = networks.get_opt(key).await? else { return Ok(None) };
@@ -58,7 +59,7 @@ impl NetworkReconciler {
         }
     }
 
-    /// Makes Neutron as the Network says.
+    /// Makes Neutron equal to the Network.
     async fn sync(&self, ctx: &Context<Network>, network: &Network) -> Result<(), Problem> {
         if network.meta().deletion_timestamp.is_some() || !has_finalizer(network, FINALIZER) {
             return Err(Problem::Outdated);
@@ -83,8 +84,8 @@ impl NetworkReconciler {
 
         let (wanted, others): (Vec<_>, Vec<_>) =
             self.provider.subnets(&kept.id).await?.into_iter().partition(|subnet| desired.has_cidr(subnet));
-        // First the old one: Neutron takes no subnet that overlaps with another. Those that others
-        // have added are theirs.
+        // The old one first: Neutron accepts no subnet that overlaps with another. Subnets of other
+        // clients stay.
         for obsolete in others.iter().filter(|subnet| subnet.description == handle.to_string()) {
             confirm(ctx, &network).await?;
             self.provider.remove_subnet(obsolete).await?;
@@ -104,7 +105,7 @@ impl Reconciler<Network> for NetworkReconciler {
         match self.sync(ctx, &network).await {
             Ok(()) => Ok(Action::requeue_after(self.resync)),
             Err(problem) if problem.is_race() => {
-                tracing::debug!(%problem, "somebody else was faster");
+                tracing::debug!(%problem, "another client was faster");
                 Ok(Action::requeue_after(SOON))
             }
             Err(problem) => Err(report(ctx, key, Phase::Failed, problem).await),
@@ -112,7 +113,7 @@ impl Reconciler<Network> for NetworkReconciler {
     }
 }
 
-/// Deletes what a Network has in Neutron.
+/// Deletes the networks of a Network in Neutron.
 async fn release(provider: &Provider, ctx: &Context<Network>, network: &Network) -> Result<(), ReconcileError> {
     let handle = provider.handle(uid(network)?);
     let released = provider.release(&handle, known(network), &neutron_name(network)).await;
@@ -121,18 +122,18 @@ async fn release(provider: &Provider, ctx: &Context<Network>, network: &Network)
     Err(report(ctx, &key, Phase::Deleting, error.into()).await)
 }
 
-/// Tells in the status what is wrong, and makes it the failure of the reconcile.
+/// Writes a problem into the status, and returns it as the error of the reconcile.
 async fn report(ctx: &Context<Network>, key: &ObjectKey, phase: Phase, problem: Problem) -> ReconcileError {
     if let Some(reason) = problem.reason()
-        && let Err(error) = tell(ctx, key, phase, reason, &problem.to_string()).await
+        && let Err(error) = write_failure(ctx, key, phase, reason, &problem.to_string()).await
         && !error.is_race()
     {
-        tracing::warn!(%error, "the status cannot be written");
+        tracing::warn!(%error, "cannot write the status");
     }
     problem.into_failure()
 }
 
-async fn tell(
+async fn write_failure(
     ctx: &Context<Network>,
     key: &ObjectKey,
     phase: Phase,
@@ -147,8 +148,8 @@ async fn tell(
     Ok(())
 }
 
-/// Asks the API server itself whether the Network is still the one that the cache has shown, before
-/// something is destroyed.
+/// Checks with the API server that the Network is still the one in the cache, before anything is
+/// deleted.
 async fn confirm(ctx: &Context<Network>, network: &Network) -> Result<(), Problem> {
     let networks = ctx.client().objects::<Network>().live(network.namespace().as_deref());
     let now = networks.metadata().get_opt(&network.name_any()).await?.ok_or(Problem::Outdated)?.metadata;
@@ -157,11 +158,11 @@ async fn confirm(ctx: &Context<Network>, network: &Network) -> Result<(), Proble
 }
 
 fn uid(network: &Network) -> Result<&str, Problem> {
-    // Every object that a server has sent has one, and without it the handle would be anybody's.
+    // Every object from a server has a uid. Without it, the handle would match any object.
     network.meta().uid.as_deref().ok_or(Problem::Outdated)
 }
 
-/// The id of the network in Neutron as the status has it.
+/// The id of the network in Neutron, from the status.
 fn known(network: &Network) -> Option<&str> {
     network.status.as_ref()?.network_id.as_deref()
 }

@@ -5,30 +5,30 @@ use steersman::{CachedClient, Resource};
 use crate::error::Problem;
 use crate::{Network, NetworkStatus, Phase};
 
-/// The condition that everything is told in.
+/// The condition that shows all results.
 const READY: &str = "Ready";
 
 impl NetworkStatus {
-    /// Everything is as generation `generation` wants it.
+    /// Everything is as generation `generation` declares it.
     pub(crate) fn ready(&mut self, network_id: &str, subnet_id: &str, generation: Option<i64>) {
         self.network_id = Some(network_id.to_owned());
         self.subnet_id = Some(subnet_id.to_owned());
-        self.tell(Phase::Ready, true, "Synced", "Neutron has what the spec says", generation);
+        self.set(Phase::Ready, true, "Synced", "Neutron has what the spec says", generation);
     }
 
-    /// A network was chosen; the rest is on its way.
+    /// A network was chosen; the rest is in progress.
     pub(crate) fn claim(&mut self, network_id: &str, generation: Option<i64>) {
         self.network_id = Some(network_id.to_owned());
         self.subnet_id = None;
-        self.tell(Phase::Pending, false, "Syncing", "the network is there, the rest is on its way", generation);
+        self.set(Phase::Pending, false, "Syncing", "the network is there, the rest is on its way", generation);
     }
 
-    /// Something is wrong. The ids stay: what is there is still there.
+    /// Something failed. The ids stay, because the networks still exist.
     pub(crate) fn failed(&mut self, phase: Phase, reason: &str, message: &str, generation: Option<i64>) {
-        self.tell(phase, false, reason, message, generation);
+        self.set(phase, false, reason, message, generation);
     }
 
-    fn tell(&mut self, phase: Phase, ready: bool, reason: &str, message: &str, generation: Option<i64>) {
+    fn set(&mut self, phase: Phase, ready: bool, reason: &str, message: &str, generation: Option<i64>) {
         self.phase = Some(phase);
         self.observed_generation = generation;
         let condition = new_condition(READY, ready, reason, message, generation);
@@ -36,9 +36,9 @@ impl NetworkStatus {
     }
 }
 
-/// Writes what `change` makes of the status, if that is something else. The write is refused if
-/// somebody has changed the object since `network` was read: then nobody's word is overwritten.
-/// Gives the object as it is now.
+/// Writes the status that `change` returns, if it is another one. The server refuses the write if
+/// the object has changed since `network` was read, so no other change is overwritten. Returns the
+/// object as it is now.
 pub(crate) async fn update(
     client: &CachedClient,
     network: &Network,

@@ -8,15 +8,15 @@ use crate::Network;
 use crate::error::Problem;
 use crate::provider::Provider;
 
-/// The index by which the sweep asks the cache.
+/// The index that the sweep uses.
 const BY_UID: &str = "uid";
 
-/// Removes from Neutron what belongs to Networks that no longer exist: a finalizer was taken away
-/// by force, or a request that was given up was done all the same.
+/// Removes networks from Neutron whose Network no longer exists: its finalizer was removed by
+/// force, or an abandoned request was executed after all.
 ///
-/// A network is removed only if the API server itself does not have its Network, asked after
-/// Neutron was. The Network is always there before its network, so one that was created meanwhile
-/// is not taken for an orphan.
+/// A network is removed only if the API server itself does not have its Network, and that is read
+/// after Neutron was. The Network always exists before its network, so a network that was created
+/// in between is not mistaken for an orphan.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     pub(crate) provider: Provider,
@@ -30,8 +30,8 @@ pub(crate) fn uid_index() -> (&'static str, Index<Network>) {
 }
 
 impl Sweep {
-    /// Sweeps now and after each resync period, until told to stop. The manager starts it when the
-    /// caches are filled.
+    /// Sweeps now and after each resync period, until the manager stops. The manager starts it when
+    /// the caches have synced.
     pub(crate) async fn run(self, stop: StopSignal) -> Result<(), ReconcileError> {
         let mut ticks = tokio::time::interval(self.every);
         loop {
@@ -40,7 +40,7 @@ impl Sweep {
                 _ = ticks.tick() => {}
             }
             if let Err(problem) = self.sweep().await {
-                tracing::warn!(%problem, "cannot look for networks that are left over; the next look is after the resync period");
+                tracing::warn!(%problem, "sweep failed, will retry after the resync period");
             }
         }
     }
@@ -65,14 +65,14 @@ impl Sweep {
                     "deleted a network in Neutron whose Network no longer exists"
                 ),
                 Ok(false) => {}
-                // The others can go all the same.
-                Err(error) => tracing::warn!(%error, "a network whose Network no longer exists stays"),
+                // The others can be deleted anyway.
+                Err(error) => tracing::warn!(%error, "cannot delete a network whose Network no longer exists, will retry"),
             }
         }
         Ok(())
     }
 
-    /// The uids of all Networks, as the API server has them now.
+    /// The uids of all Networks in the API server now.
     async fn living(&self) -> Result<HashSet<String>, Problem> {
         let networks = self.client.live().all_namespaces::<Network>().metadata();
         let listed = networks.list(&steersman::client::ListParams::default()).await?;

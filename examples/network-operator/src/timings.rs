@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use steersman::layer::{Layer, Next, ReconcileFuture};
 use steersman::runtime::Object;
 
-/// How many of the last reconciles are remembered.
+/// How many of the last reconciles are recorded.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// How long reconciles take: a layer around them. Clones share what they have seen.
+/// The durations of reconciles, measured by a layer. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timings {
     last: Arc<Mutex<VecDeque<Duration>>>,
@@ -23,7 +23,7 @@ impl Timings {
         last.push_back(took);
     }
 
-    /// The time within which this share of the last reconciles was done, by nearest rank; zero if
+    /// The time within which this share of the last reconciles ended, by nearest rank. Zero if
     /// there was none.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         let mut all: Vec<_> = self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();

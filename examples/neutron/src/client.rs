@@ -20,15 +20,15 @@ const PAGES_MAX: usize = 10_000;
 
 /// A client of Neutron. Clones share connections and the token.
 ///
-/// # What is promised
+/// # Contract
 ///
-/// - Every request ends within its time limit (10 s unless [`Cloud::timeout`] says otherwise), with
-///   an answer or with an error (test: `a_server_that_never_answers_is_given_up`). A login that is
+/// - Every request ends within its time limit (default: 10 s, see [`Cloud::timeout`]), with a
+///   response or with an error (test: `a_server_that_never_answers_is_given_up`). A login that is
 ///   needed first has a limit of its own.
-/// - A token is renewed before it expires, and once when Neutron refuses it; requests that find it
+/// - A token is renewed before it expires, and once when Neutron refuses it. Requests that find it
 ///   expired at the same time share one login (test: `requests_at_once_share_one_login`).
-/// - Nothing is tried again otherwise: a request that timed out may have been carried out, and only
-///   the caller knows whether to look first.
+/// - Nothing else is retried: a request that timed out may have been executed, and only the caller
+///   knows whether to read first.
 #[derive(Clone, Debug)]
 pub struct Neutron {
     transport: Arc<Transport>,
@@ -36,7 +36,7 @@ pub struct Neutron {
 }
 
 impl Neutron {
-    /// A client of the Neutron at `endpoint`, whatever Keystone's catalogue says.
+    /// A client of the Neutron at `endpoint`. The catalogue of Keystone is not used.
     pub fn new(endpoint: &str, auth: Auth) -> Result<Self, Error> {
         Self::of(Cloud { endpoint: Some(endpoint.to_owned()), ..Cloud::new(auth) })
     }
@@ -57,8 +57,8 @@ impl Neutron {
         Self::of(Cloud::from_clouds_yaml(name)?)
     }
 
-    /// The networks that agree with the filter in full: equality is checked here too, because a
-    /// Neutron on MariaDB takes no notice of case.
+    /// The networks that match the filter exactly. Equality is also checked here, because a Neutron
+    /// on MariaDB ignores case.
     pub async fn networks(&self, filter: &NetworkFilter) -> Result<Vec<Network>, Error> {
         let tags = (!filter.tags.is_empty()).then(|| filter.tags.join(","));
         let query = [
@@ -72,7 +72,7 @@ impl Neutron {
         Ok(networks)
     }
 
-    /// One network; `None` if it is not there, or of a project that is not ours.
+    /// One network; `None` if it does not exist, or belongs to another project.
     pub async fn network(&self, id: &str) -> Result<Option<Network>, Error> {
         self.get("network", id).await
     }
@@ -93,12 +93,12 @@ impl Neutron {
         self.update("network", id, change, revision).await
     }
 
-    /// Deletes a network and its subnets. Says whether it was there.
+    /// Deletes a network and its subnets. Returns `true` if it existed.
     pub async fn delete_network(&self, id: &str) -> Result<bool, Error> {
         self.delete("network", id).await
     }
 
-    /// The subnets that agree with the filter in full.
+    /// The subnets that match the filter exactly.
     pub async fn subnets(&self, filter: &SubnetFilter) -> Result<Vec<Subnet>, Error> {
         let query = [("network_id", filter.network_id.as_deref()), ("description", filter.description.as_deref())];
         let mut subnets: Vec<Subnet> = self.list("subnets", &query).await?;
@@ -106,7 +106,7 @@ impl Neutron {
         Ok(subnets)
     }
 
-    /// One subnet; `None` if it is not there, or of a project that is not ours.
+    /// One subnet; `None` if it does not exist, or belongs to another project.
     pub async fn subnet(&self, id: &str) -> Result<Option<Subnet>, Error> {
         self.get("subnet", id).await
     }
@@ -122,7 +122,7 @@ impl Neutron {
         self.update("subnet", id, change, revision).await
     }
 
-    /// Deletes a subnet. Says whether it was there.
+    /// Deletes a subnet. Returns `true` if it existed.
     pub async fn delete_subnet(&self, id: &str) -> Result<bool, Error> {
         self.delete("subnet", id).await
     }
@@ -137,12 +137,12 @@ impl Neutron {
         self.create("port", new).await
     }
 
-    /// Deletes a port. Says whether it was there.
+    /// Deletes a port. Returns `true` if it existed.
     pub async fn delete_port(&self, id: &str) -> Result<bool, Error> {
         self.delete("port", id).await
     }
 
-    /// Every page of a list.
+    /// All pages of a list.
     async fn list<T: DeserializeOwned>(&self, kind: &str, filter: &[(&str, Option<&str>)]) -> Result<Vec<T>, Error> {
         let mut query = query_of(filter);
         let mut found = Vec::new();
@@ -198,7 +198,7 @@ impl Neutron {
         if refusal.is_not_found() { Ok(false) } else { Err(refusal) }
     }
 
-    /// Sends a request with a token; if the token is refused, once more with a new one.
+    /// Sends a request with a token. If the token is refused, sends it once more with a new one.
     async fn send(
         &self,
         method: Method,
@@ -236,8 +236,7 @@ struct Link {
     href: String,
 }
 
-/// An id may have come through somebody's hands: it must not lead elsewhere, and least of all to
-/// everything.
+/// An id may come from another client: it must not change the path of the request.
 fn path_of(kind: &str, id: &str) -> Result<String, Error> {
     if id.is_empty() || !id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
         return Err(Error::Config(format!("{id:?} is not the id of a {kind}")));
@@ -276,8 +275,8 @@ impl SubnetFilter {
     }
 }
 
-/// A filter as a query. On its own, because what builds it must not be kept across an await: it is
-/// not `Sync`.
+/// A filter as a query. A separate function, because the builder is not `Sync` and must not be held
+/// across an await.
 fn query_of(filter: &[(&str, Option<&str>)]) -> String {
     let mut query = Serializer::new(String::new());
     for (name, value) in filter {

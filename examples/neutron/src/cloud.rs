@@ -5,16 +5,17 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// Which Neutron, and who we are there: what the variables `OS_*` and the file `clouds.yaml` say.
+/// The address and the credentials of a Neutron, from the variables `OS_*` or the file
+/// `clouds.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cloud {
-    /// Who we are.
+    /// The credentials.
     pub auth: Auth,
     /// Neutron's address. Without one it is taken from Keystone's catalogue.
     pub endpoint: Option<String>,
     /// The region to take from the catalogue; without one, the first.
     pub region: Option<String>,
-    /// Which of its endpoints: `public`, `internal` or `admin`.
+    /// The interface of the endpoint: `public`, `internal` or `admin`.
     pub interface: String,
     /// Certificates (PEM) to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
@@ -22,10 +23,10 @@ pub struct Cloud {
     pub timeout: Duration,
 }
 
-/// Who we are.
+/// The credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Auth {
-    /// A Neutron that asks nobody who they are.
+    /// A Neutron without authentication.
     None,
     /// A user of Keystone, version 3.
     Password {
@@ -37,12 +38,12 @@ pub enum Auth {
         password: String,
         /// The user's domain.
         user_domain: IdOrName,
-        /// The project that networks are made in.
+        /// The project to create networks in.
         project: IdOrName,
         /// The project's domain; an id of a project needs none.
         project_domain: IdOrName,
     },
-    /// A credential that a user of Keystone made for a program. It is of one project.
+    /// A credential that a user of Keystone created for a program. It belongs to one project.
     ApplicationCredential {
         /// Keystone's address.
         auth_url: String,
@@ -63,14 +64,14 @@ pub enum IdOrName {
 }
 
 impl Cloud {
-    /// What is usual: public endpoint, any region, 10 s.
+    /// The defaults: public endpoint, any region, 10 s.
     pub fn new(auth: Auth) -> Self {
         let interface = "public".to_owned();
         Self { auth, endpoint: None, region: None, interface, ca_file: None, timeout: Duration::from_secs(10) }
     }
 
-    /// From the variables `OS_*`, as the OpenStack command line has them. If `OS_CLOUD` is set it
-    /// names a cloud of `clouds.yaml`, and the others are not looked at.
+    /// From the variables `OS_*`, as the OpenStack command line uses them. If `OS_CLOUD` is set, it
+    /// names a cloud of `clouds.yaml`, and the other variables are ignored.
     pub fn from_env() -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         match variable("OS_CLOUD") {
@@ -79,9 +80,9 @@ impl Cloud {
         }
     }
 
-    /// The cloud `name` of `clouds.yaml`, which is looked for where openstacksdk does: the file
-    /// that `OS_CLIENT_CONFIG_FILE` names, then this folder, `~/.config/openstack` and
-    /// `/etc/openstack`. What is in a `secure.yaml` there is added.
+    /// The cloud `name` of `clouds.yaml`. The file is searched as in openstacksdk: the file that
+    /// `OS_CLIENT_CONFIG_FILE` names, then this folder, `~/.config/openstack` and `/etc/openstack`.
+    /// The content of a `secure.yaml` there is added.
     pub fn from_clouds_yaml(name: &str) -> Result<Self, Error> {
         let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
         let folders = config_folders();
@@ -145,11 +146,11 @@ impl Cloud {
     }
 }
 
-/// Where a setting comes from. Names are those of `clouds.yaml`; as a variable `auth_url` is
+/// The source of a setting. Names are those of `clouds.yaml`; as a variable, `auth_url` is
 /// `OS_AUTH_URL`.
 trait Settings {
     fn get(&self, name: &str) -> Option<String>;
-    /// The setting as the user knows it.
+    /// The name of the setting for the user.
     fn shown(&self, name: &str) -> String;
 }
 
@@ -172,7 +173,7 @@ impl Settings for CloudsYaml<'_> {
         let value = self.0.get("auth").and_then(|auth| auth.get(name)).or_else(|| self.0.get(name))?;
         match value {
             Value::String(text) => Some(text.clone()),
-            // A password of digits that nobody put in quotes.
+            // A password of digits without quotes.
             Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
             _ => None,
         }
@@ -207,7 +208,7 @@ fn read_auth(settings: &dyn Settings) -> Result<Auth, Error> {
             let project = project.ok_or_else(|| missing(settings, &["project_name"]))?;
             let domain = |name: &str| {
                 let domain = id_or_name(settings, name).or_else(|| get("default_domain").map(IdOrName::Id));
-                // The one domain of a Keystone that has had none made.
+                // The domain of a Keystone without other domains.
                 domain.unwrap_or_else(|| IdOrName::Id("default".to_owned()))
             };
             let (user_domain, project_domain) = (domain("user_domain"), domain("project_domain"));
@@ -241,7 +242,7 @@ fn find(stem: &str, named: Option<PathBuf>, folders: &[PathBuf]) -> Option<PathB
     named.into_iter().chain(folders.iter().flat_map(in_folder)).find(|path| path.is_file())
 }
 
-/// What a file says of clouds, by name.
+/// The clouds in a file, by name.
 fn read_clouds(path: &Path) -> Result<Value, Error> {
     let bad = |reason: String| Error::File { path: path.to_owned(), reason };
     let text = std::fs::read_to_string(path).map_err(|reason| bad(reason.to_string()))?;
@@ -252,7 +253,7 @@ fn read_clouds(path: &Path) -> Result<Value, Error> {
     }
 }
 
-/// Adds what `more` has to `value`, and lets it win.
+/// Merges `more` into `value`. `more` takes precedence.
 fn merge(value: &mut Value, more: Value) {
     match (value, more) {
         (Value::Object(value), Value::Object(more)) => {

@@ -1,14 +1,13 @@
-//! A Neutron in a library: networks, subnets and ports over HTTP on a loopback port, kept in
+//! A Neutron in a library: networks, subnets and ports over HTTP on a loopback port, stored in
 //! memory.
 //!
-//! It has the part of the API that the client uses, with Neutron's rules and Neutron's words; what
-//! it does not know it refuses. It asks nobody who they are, as a real Neutron does that runs
-//! without Keystone. That it answers as a real one is checked by `tests/real_neutron.rs`, which
-//! asks both the same questions.
+//! It has the part of the API that the client uses, with Neutron's rules and messages, and refuses
+//! everything else. It has no authentication, like a real Neutron without Keystone.
+//! `tests/real_neutron.rs` sends the same requests to a real one and checks that both respond
+//! alike.
 //!
-//! The way of a request: [`EmbeddedNeutron`] reads it from the socket, `api` finds out what it is
-//! about and checks its form by the tables of `attributes`, `store` has the rules about what there
-//! is.
+//! The path of a request: [`EmbeddedNeutron`] reads it from the socket, `api` routes it and checks
+//! its form by the tables of `attributes`, and `store` has the rules about existing resources.
 
 mod addresses;
 mod api;
@@ -38,11 +37,11 @@ use self::api::Question;
 use self::store::Store;
 use crate::{Auth, Neutron};
 
-/// Far more than any request of the API has.
+/// Far more than any request of the API needs.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// How long to wait after a connection could not be accepted.
+/// How long to wait after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-/// The page that stands for a Neutron which is down behind its proxy.
+/// The page of a proxy in front of a Neutron that is down.
 const UNAVAILABLE_PAGE: &str = "<html><head><title>503 Service Unavailable</title></head><body>\
      <h1>503 Service Unavailable</h1>No server is available to handle this request.</body></html>";
 
@@ -55,25 +54,25 @@ pub struct EmbeddedNeutron {
     serving: Option<JoinSet<()>>,
 }
 
-/// A request that was carried out.
+/// A request that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// `GET`, `POST`, `PUT` or `DELETE`.
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
 }
 
-/// How an embedded Neutron misbehaves.
+/// A fault of an embedded Neutron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Requests wait until the fault is over or the client gives up.
+    /// Requests wait until the fault ends or the client gives up.
     Hang,
-    /// Requests are answered as a proxy does when what is behind it is down: 503 in HTML.
+    /// Requests get the response of a proxy whose backend is down: 503 in HTML.
     Unavailable,
-    /// Requests are carried out, and then the connection breaks: the client cannot know.
+    /// Requests are executed, and then the connection breaks: the client cannot know.
     LoseAnswers,
 }
 
@@ -95,7 +94,7 @@ impl EmbeddedNeutron {
         Ok(neutron)
     }
 
-    /// Where it listens: `http://127.0.0.1:PORT`.
+    /// Its address: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -110,18 +109,17 @@ impl EmbeddedNeutron {
         std::mem::take(&mut *lock(&self.shared.log))
     }
 
-    /// Misbehaves from now on, or no longer.
+    /// Sets or clears a fault.
     pub fn set_fault(&self, fault: Option<Fault>) {
         self.shared.fault.send_replace(fault);
     }
 
-    /// Sets how many a project may have of a `resource` (`network`, `subnet` or `port`); -1: any
-    /// number.
+    /// Sets the quota of a project for a `resource` (`network`, `subnet` or `port`); -1: no limit.
     pub fn set_quota(&self, resource: &str, limit: i64) {
         lock(&self.shared.store).set_quota(None, resource, limit);
     }
 
-    /// Stops listening and cuts every connection. What was created is kept.
+    /// Stops listening and cuts every connection. The data stays.
     pub async fn stop(&mut self) {
         if let Some(mut serving) = self.serving.take() {
             serving.shutdown().await;
@@ -143,7 +141,7 @@ impl EmbeddedNeutron {
     }
 }
 
-/// A socket that can be opened again while connections to its predecessor are still winding up.
+/// A socket that can be opened again while connections to its predecessor are still closing.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -158,8 +156,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, url: String) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // A connection that broke before it was accepted is its client's concern; too many of
-            // them are not.
+            // A connection that broke before it was accepted is ignored. Too many open files are
+            // not.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
@@ -169,7 +167,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, url: String) {
                 let (shared, url) = (Arc::clone(&shared), url.clone());
                 async move { shared.respond(request, &url).await }
             });
-            // So is one that breaks later.
+            // A connection that breaks later is ignored, too.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
         while connections.try_join_next().is_some() {}
@@ -177,7 +175,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, url: String) {
 }
 
 impl Shared {
-    /// The answer; an error breaks the connection.
+    /// The response. An error breaks the connection.
     async fn respond(&self, request: Request<Incoming>, url: &str) -> io::Result<Response<Full<Bytes>>> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
@@ -195,7 +193,7 @@ impl Shared {
 
     async fn respond_whole(&self, parts: &http::request::Parts, body: &[u8], url: &str) -> Response<Full<Bytes>> {
         let mut fault = self.fault.subscribe();
-        // It fails only when the sender is gone, and we hold that.
+        // It fails only after the sender was dropped, and we hold the sender.
         let _ = fault.wait_for(|fault| *fault != Some(Fault::Hang)).await;
         if *fault.borrow() == Some(Fault::Unavailable) {
             return plain(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE_PAGE, "text/html");

@@ -1,48 +1,46 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a request did not do what it was sent for.
+/// Why a request failed.
 ///
-/// What is shown holds what was tried and the server's own words. What to do about it is told by
-/// [`Error::kind`] or the methods beside it.
+/// The message has the request and the message of the server. [`Error::kind`] and the methods
+/// beside it show how to react.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Neutron or Keystone answered, and the answer is no.
+    /// Neutron or Keystone refused the request.
     #[error("{request}: {status} {type_}: {message}")]
     Refused {
         /// The method and the address.
         request: String,
         /// The HTTP status.
         status: u16,
-        /// What Neutron calls this kind of error (`NetworkInUse`), or else the reason that goes
-        /// with the status.
+        /// Neutron's name for this error (`NetworkInUse`), or else the reason phrase of the status.
         type_: String,
-        /// The server's own words.
+        /// The message of the server.
         message: String,
     },
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     #[error("{request}: no answer: {reason}")]
     Unreachable {
         /// The method and the address.
         request: String,
-        /// What went wrong on the way.
+        /// The cause.
         reason: String,
     },
-    /// There was no answer in time. What the request asks for may be done all the same.
+    /// There was no response in time. The request may have been executed anyway.
     #[error("{request}: no answer within {after:?}")]
     TimedOut {
         /// The method and the address.
         request: String,
-        /// How long was waited.
+        /// The time limit.
         after: Duration,
     },
-    /// An answer that cannot be understood: whatever answers there, it does not speak as Neutron or
-    /// Keystone.
+    /// A response that cannot be parsed: the server is neither Neutron nor Keystone.
     #[error("{request}: not an answer of OpenStack: {reason}")]
     Unreadable {
         /// The method and the address.
         request: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Keystone's catalogue has no such endpoint.
@@ -50,10 +48,10 @@ pub enum Error {
     NoEndpoint {
         /// `public`, `internal` or `admin`.
         interface: String,
-        /// The region that was asked for.
+        /// The requested region.
         region: Option<String>,
     },
-    /// What was configured makes no sense.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(String),
     /// A file of the configuration cannot be read.
@@ -61,41 +59,42 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
 
-/// What to do about an [`Error`].
+/// The class of an [`Error`], which shows how to react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The request is wrong and stays wrong: trying again is of no use.
+    /// The request is invalid: a retry does not help.
     BadInput,
-    /// Something uses the network or subnet. It can be deleted when that is gone.
+    /// The network or subnet is in use. It can be deleted when it no longer is.
     InUse,
-    /// The project has as many as it may.
+    /// The quota of the project is exhausted.
     OverQuota,
-    /// It was changed by somebody else: read it again and decide anew.
+    /// Another client has changed it: read it again and retry.
     Stale,
-    /// There is no such thing, or it is not shown to us.
+    /// It does not exist, or is not visible to us.
     NotFound,
-    /// Who we are is not believed, or we may not do this.
+    /// The credentials are not valid, or the permission is missing.
     Unauthorized,
-    /// Another conflict with what is there, such as a gateway inside an allocation pool.
+    /// Another conflict with existing resources, such as a gateway inside an allocation pool.
     Conflict,
-    /// Neutron, Keystone or something on the way does not work: try later.
+    /// Neutron, Keystone or the network does not work: retry later.
     Unavailable,
-    /// What was configured makes no sense.
+    /// The configuration is invalid.
     Config,
 }
 
 impl Error {
-    /// What to do about it.
+    /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Refused { status, type_, .. } => match (*status, type_.as_str()) {
                 (401 | 403, _) => ErrorKind::Unauthorized,
-                // A 404 in other words is not Neutron's: the address is wrong, or a proxy is.
+                // A 404 with another body is not Neutron's: the address is wrong, or a proxy
+                // responded.
                 (404, of) if of.ends_with("NotFound") => ErrorKind::NotFound,
                 (404, _) => ErrorKind::Unavailable,
                 (409, "OverQuota") => ErrorKind::OverQuota,
@@ -111,7 +110,7 @@ impl Error {
         }
     }
 
-    /// The request is wrong and stays wrong, whatever is tried (400 and the like).
+    /// The request is invalid: a retry does not help (400 and the like).
     pub fn is_bad_input(&self) -> bool {
         self.kind() == ErrorKind::BadInput
     }
@@ -121,27 +120,27 @@ impl Error {
         self.kind() == ErrorKind::InUse
     }
 
-    /// The project has as many as it may.
+    /// The quota of the project is exhausted.
     pub fn is_over_quota(&self) -> bool {
         self.kind() == ErrorKind::OverQuota
     }
 
-    /// The revision that was named is not the newest.
+    /// The given revision is not the newest.
     pub fn is_stale(&self) -> bool {
         self.kind() == ErrorKind::Stale
     }
 
-    /// There is no such thing, or it is not shown to us.
+    /// It does not exist, or is not visible to us.
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Who we are is not believed, or we may not do this.
+    /// The credentials are not valid, or the permission is missing.
     pub fn is_unauthorized(&self) -> bool {
         self.kind() == ErrorKind::Unauthorized
     }
 
-    /// Neutron, Keystone or something on the way does not work.
+    /// Neutron, Keystone or the network does not work.
     pub fn is_unavailable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
     }

@@ -1,14 +1,13 @@
-//! A client of OpenStack Neutron, as far as an operator of networks needs one: networks, subnets,
-//! ports.
+//! A client of OpenStack Neutron with the parts that an operator of networks needs: networks,
+//! subnets, ports.
 //!
-//! [`Neutron`] is the client. It is made of a [`Cloud`], which says where Neutron is and who we are
-//! there, as the variables `OS_*` and `clouds.yaml` do. Requests are typed: [`NewNetwork`] is what
-//! can be set when a network is created, [`NetworkChange`] what can be changed, [`Network`] what
-//! comes back. When something goes wrong, an [`Error`] holds the server's own words and says what
-//! to do ([`ErrorKind`]).
+//! [`Neutron`] is the client. It is created from a [`Cloud`], which has the address and the
+//! credentials, as in the variables `OS_*` and `clouds.yaml`. Requests are typed: [`NewNetwork`]
+//! has the attributes of a new network, [`NetworkChange`] those that can change, [`Network`] those
+//! of a response. An [`Error`] has the message of the server and its class ([`ErrorKind`]).
 //!
-//! For tests there are two Neutrons: [`embedded`] is one in this process, [`real`] runs the real
-//! one. They agree: one suite of requests is sent to both (`tests/real_neutron.rs`).
+//! There are two Neutrons for tests: [`embedded`] runs in this process, [`real`] runs the real one.
+//! One suite of requests is sent to both (`tests/real_neutron.rs`).
 //!
 //! ```
 //! use neutron::embedded::EmbeddedNeutron;

@@ -1,8 +1,8 @@
 //! A real Neutron for tests, and a real Keystone with it. `cargo xtask servers` installs them.
 //!
-//! They run as they are released, on SQLite and with no agents: everything that the API does, and
-//! no network that carries a packet. A start takes about four seconds, because the tables are a
-//! copy of those that were made at installation.
+//! They are the released versions, on SQLite and without agents: the whole API, but no network that
+//! carries packets. A start takes about four seconds, because the tables are a copy of those from
+//! the installation.
 
 mod home;
 
@@ -22,24 +22,24 @@ pub use self::home::{KEYSTONE_VERSION, NEUTRON_VERSION};
 use crate::transport::Transport;
 use crate::{Auth, IdOrName};
 
-/// How long a start may take before it is an error. On two busy cores it takes about ten seconds.
+/// How long a start may take. On two busy cores it takes about ten seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
-/// How often a server that is starting is asked whether it is ready.
+/// The interval of readiness checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const LOG_LINES_SHOWN: usize = 20;
 
-/// Whether the Neutron asks who somebody is.
+/// Whether the Neutron has authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Everybody is administrator.
+    /// Every client is an administrator.
     NoAuth,
     /// A Keystone with an administrator (`admin`) and the projects `p1` and `p2`, each with one
     /// user of the same name.
     Keystone,
 }
 
-/// A Neutron in a process of its own, with its data in a temporary folder. Both go when this is
-/// dropped, and also when the process that holds it ends in whatever way.
+/// A Neutron in a process of its own, with its data in a temporary folder. Both end when this is
+/// dropped, and also when the process that holds it ends in any way.
 #[derive(Debug)]
 pub struct RealNeutron {
     neutron: Server,
@@ -48,16 +48,16 @@ pub struct RealNeutron {
 }
 
 impl RealNeutron {
-    /// Starts it and waits until it answers.
+    /// Starts it and waits until it responds.
     pub async fn start(mode: Mode) -> io::Result<Self> {
         Self::start_with_tokens_for(mode, Duration::from_secs(3600)).await
     }
 
-    /// The same with tokens that expire so soon. Neutron takes a token for good for a twentieth of
-    /// the time before it asks Keystone again.
+    /// The same with tokens that expire after this time. Neutron caches the validity of a token for
+    /// a twentieth of that time.
     pub async fn start_with_tokens_for(mode: Mode, lifetime: Duration) -> io::Result<Self> {
         let home = installed()?;
-        // There are keys and tokens in it: only its owner enters it.
+        // It contains keys and tokens: only the owner has access.
         let folder = tempfile::Builder::new()
             .prefix("steersman-neutron-")
             .permissions(fs::Permissions::from_mode(0o700))
@@ -98,18 +98,18 @@ impl RealNeutron {
         Ok(Self { neutron, keystone, folder })
     }
 
-    /// Where Neutron listens.
+    /// The address of Neutron.
     pub fn url(&self) -> &str {
         &self.neutron.url
     }
 
-    /// Where Keystone listens, if there is one.
+    /// The address of Keystone, if there is one.
     pub fn keystone_url(&self) -> Option<&str> {
         self.keystone.as_ref().map(|keystone| keystone.url.as_str())
     }
 
-    /// How to log in as the user of the project `p1` or `p2`, or as `admin`; [`Auth::None`] without
-    /// Keystone.
+    /// The credentials of the user of the project `p1` or `p2`, or of `admin`; [`Auth::None`]
+    /// without Keystone.
     pub fn auth(&self, project: &str) -> Auth {
         let Some(keystone) = &self.keystone else { return Auth::None };
         let domain = IdOrName::Id("default".to_owned());
@@ -158,12 +158,12 @@ impl RealNeutron {
 #[derive(Debug)]
 struct Server {
     name: &'static str,
-    /// What it answers when it is ready.
+    /// The response when it is ready.
     ready_path: &'static str,
     python: PathBuf,
     folder: PathBuf,
     url: String,
-    /// Keeps the port for us: it never listens, and the server binds with `SO_REUSEPORT`.
+    /// Reserves the port: it never listens, and the server binds with `SO_REUSEPORT`.
     reserved: Socket,
     child: Option<Child>,
 }
@@ -243,7 +243,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// A test that fails shows what its servers last said.
+    /// A test that fails shows the last log lines of its servers.
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
@@ -266,7 +266,7 @@ fn python(home: &Path) -> PathBuf {
     home.join("venv/bin/python")
 }
 
-/// Where the endpoints of a service in Keystone's catalogue lead from now on.
+/// Sets the endpoints of a service in Keystone's catalogue.
 const SET_ENDPOINT: &str = "
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as data:

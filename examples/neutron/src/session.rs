@@ -1,4 +1,4 @@
-//! Who we are to Neutron, and where it is: the token of Keystone and the endpoint of its catalogue.
+//! The token of Keystone and the endpoint of its catalogue.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tokio::time::Instant;
 use crate::transport::Transport;
 use crate::{Auth, Cloud, Error, IdOrName};
 
-/// A token is replaced this long before it expires, or when a quarter of its life is left:
+/// A token is replaced this long before it expires, or when a quarter of its life is left,
 /// whichever is later. A request takes time, and Neutron checks the token when the request arrives.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
-/// What a request needs.
+/// The token and the endpoint for a request.
 #[derive(Debug)]
 pub(crate) struct Access {
     /// The base of all addresses, with the version of the API.
@@ -27,7 +27,7 @@ pub(crate) struct Access {
     lease: Option<Lease>,
 }
 
-/// How long a token is good for.
+/// The lifetime of a token.
 #[derive(Clone, Copy, Debug)]
 struct Lease {
     renew_at: Instant,
@@ -40,23 +40,23 @@ pub(crate) struct Session {
     state: Mutex<State>,
 }
 
-/// All who wait for a login get the same answer.
+/// All requests that wait for a login get the same result.
 type Login = BoxFuture<'static, Result<Arc<Access>, Error>>;
 
 struct State {
     access: Option<Arc<Access>>,
-    /// The login that is under way, for as long as somebody waits for it.
+    /// The pending login, as long as a request waits for it.
     login: Option<WeakShared<Login>>,
 }
 
 impl State {
-    /// What there is, if it need not be renewed.
+    /// The present token, if it need not be renewed.
     fn usable(&self, refused: Option<&Arc<Access>>) -> Option<Arc<Access>> {
         let fresh = |access: &&Arc<Access>| access.lease.is_none_or(|lease| Instant::now() < lease.renew_at);
         self.not_refused(refused).filter(fresh).cloned()
     }
 
-    /// What there is, if it still works.
+    /// The present token, if it has not expired.
     fn not_expired(&self, refused: Option<&Arc<Access>>) -> Option<Arc<Access>> {
         let good = |access: &&Arc<Access>| access.lease.is_none_or(|lease| Instant::now() < lease.ends_at);
         self.not_refused(refused).filter(good).cloned()
@@ -90,17 +90,17 @@ impl Session {
         Ok(Self { cloud, state: Mutex::new(State { access, login: None }) })
     }
 
-    /// Whether a 401 may be cured by logging in again.
+    /// Whether a new login may resolve a 401.
     pub(crate) fn can_log_in(&self) -> bool {
         !matches!(self.cloud.auth, Auth::None)
     }
 
-    /// What a request needs now; logs in if there is no token or it expires soon.
+    /// The token and the endpoint for a request. Logs in if there is no token or it expires soon.
     pub(crate) async fn access(&self, transport: &Arc<Transport>) -> Result<Arc<Access>, Error> {
         self.access_other_than(None, transport).await
     }
 
-    /// The same after Neutron has refused `refused`: logs in, unless somebody else has done so
+    /// The same after Neutron has refused `refused`: logs in, unless another request has done so
     /// since.
     pub(crate) async fn renewed(
         &self,
@@ -128,8 +128,7 @@ impl Session {
         };
         let result = login.clone().await;
         let mut state = self.lock();
-        // The first of those who waited puts the answer down; by now the next login may be under
-        // way.
+        // The first request that waited stores the result; by now the next login may be pending.
         if state.login.as_ref().and_then(WeakShared::upgrade).is_some_and(|current| current.ptr_eq(&login)) {
             state.login = None;
             if let Ok(access) = &result {
@@ -149,7 +148,7 @@ impl Session {
     }
 }
 
-/// Asks Keystone for a token.
+/// Requests a token from Keystone.
 async fn log_in(cloud: Cloud, transport: Arc<Transport>) -> Result<Arc<Access>, Error> {
     let (Some(auth_url), Some(body)) = (cloud.auth.url(), login_request(&cloud.auth)) else {
         return Err(Error::Config("there is no Keystone to log in to".to_owned()));
@@ -232,7 +231,7 @@ struct Endpoint {
 }
 
 impl Token {
-    /// How long it is good for. Both times are Keystone's: our clock may be wrong.
+    /// The lifetime. Both times are Keystone's: our clock may be wrong.
     fn lifetime(&self) -> Duration {
         Duration::try_from(self.expires_at.duration_since(self.issued_at)).unwrap_or_default()
     }
@@ -247,7 +246,7 @@ impl Token {
     }
 }
 
-/// Keystone's address with its version, which users leave out as often as not.
+/// Keystone's address with its version, which users often leave out.
 fn keystone_base(url: &str) -> String {
     let url = url.trim_end_matches('/');
     if url.ends_with("/v3") { url.to_owned() } else { format!("{url}/v3") }
@@ -311,8 +310,8 @@ mod tests {
         assert!(Session::new(Cloud::new(Auth::None)).is_err(), "neither Keystone nor an endpoint");
     }
 
-    /// A session with a token that is to be renewed and expires in `left`, and a Keystone that
-    /// nobody listens for.
+    /// A session with a token that is due for renewal and expires in `left`, and a Keystone whose
+    /// port is closed.
     async fn session_without_keystone(left: Duration) -> Session {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let auth_url = format!("http://{}", listener.local_addr().unwrap());

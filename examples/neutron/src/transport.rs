@@ -1,5 +1,5 @@
-//! One HTTP request and its answer: connections, TLS, time limits, and what went wrong in the
-//! server's own words.
+//! One HTTP request and its response: connections, TLS, time limits, and the error messages of the
+//! server.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -20,24 +20,25 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// More than any list of networks; what is longer is not an answer of OpenStack.
+/// More than any list of networks. A longer body is no response of OpenStack.
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// Enough of an error page to know what answers.
+/// Enough of an error page to identify the server.
 const MESSAGE_CHARS_MAX: usize = 500;
-/// Servers behind a proxy close idle connections after a minute or so; we do it first.
+/// Servers behind a proxy close idle connections after about a minute; the client closes them
+/// first.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// Sends requests. Connections are kept.
+/// Sends requests. Connections are reused.
 #[derive(Debug)]
 pub(crate) struct Transport {
     plain: Client<HttpConnector, Full<Bytes>>,
-    /// Made when it is first needed, because reading the system's certificates takes time.
+    /// Created on first use, because reading the system's certificates takes time.
     tls: OnceLock<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>,
     ca_file: Option<PathBuf>,
     timeout: Duration,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     request: String,
@@ -53,7 +54,7 @@ impl Transport {
         Self { plain: client(connector), tls: OnceLock::new(), ca_file, timeout }
     }
 
-    /// Sends one request; every answer that arrives whole is `Ok`, whatever its status.
+    /// Sends one request. Every complete response is `Ok`, with any status.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -140,7 +141,7 @@ fn read_certificates(path: &Path) -> Result<rustls::RootCertStore, Error> {
 }
 
 impl Answer {
-    /// The body of an answer that says yes.
+    /// The body of a successful response.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         if !self.status.is_success() {
             return Err(self.refusal());
@@ -148,15 +149,15 @@ impl Answer {
         serde_json::from_slice(&self.body).map_err(|reason| self.unreadable(&reason.to_string()))
     }
 
-    /// That the answer makes no sense.
+    /// The error for a response that cannot be parsed.
     pub(crate) fn unreadable(&self, reason: &str) -> Error {
         Error::Unreadable { request: self.request.clone(), reason: reason.to_owned() }
     }
 
-    /// The error that an answer tells: Neutron's own form, Keystone's, or whatever a proxy writes.
+    /// The error in a response: in Neutron's format, in Keystone's, or in that of a proxy.
     pub(crate) fn refusal(&self) -> Error {
         let (type_, message) =
-            serde_json::from_slice(&self.body).ok().and_then(|body| said_in_json(&body)).unwrap_or_else(|| {
+            serde_json::from_slice(&self.body).ok().and_then(|body| json_error(&body)).unwrap_or_else(|| {
                 let text = String::from_utf8_lossy(&self.body);
                 (None, shortened(&without_tags(&text)))
             });
@@ -169,21 +170,21 @@ impl Answer {
     }
 }
 
-/// The type and the words of an error: `{"NeutronError": {type, message, detail}}`,
-/// `{"error": {title, message}}`, either of them as plain text, or `{"message": …}` as the
-/// middleware in front has it.
-fn said_in_json(body: &Value) -> Option<(Option<String>, String)> {
+/// The type and the message of an error: `{"NeutronError": {type, message, detail}}`,
+/// `{"error": {title, message}}`, either of them as plain text, or `{"message": …}` from the
+/// middleware in front.
+fn json_error(body: &Value) -> Option<(Option<String>, String)> {
     let said = body.get("NeutronError").or_else(|| body.get("error")).unwrap_or(body);
     let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let mut message = said.as_str().or_else(|| text("message"))?.trim().to_owned();
     if let Some(detail) = text("detail") {
         message = format!("{message} {detail}");
     }
-    // Keystone's title is the reason that goes with the status.
+    // Keystone's title is the reason phrase of the status.
     Some((text("type").or_else(|| text("title")).map(str::to_owned), shortened(&message)))
 }
 
-/// What a browser would show of an error page, on one line.
+/// The visible text of an error page, on one line.
 fn without_tags(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -191,7 +192,7 @@ fn without_tags(text: &str) -> String {
         shown += before;
         shown.push(' ');
         let Some((tag, after)) = tag.split_once('>') else { return shown };
-        // What is in the head is not shown, but for the title, which says the same as the headline.
+        // The head is not visible, except for the title, which repeats the headline.
         rest = if tag.eq_ignore_ascii_case("head") { skip_past(after, "</head>") } else { after };
     }
     shown + rest
@@ -209,7 +210,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// An error with its causes: hyper's own words say little ("client error (Connect)").
+/// An error with its causes: the message of hyper alone is short ("client error (Connect)").
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();

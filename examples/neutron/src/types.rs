@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// A network, as Neutron answers it. Neutron has more fields; these are the ones an operator of
-/// networks needs.
+/// A network in a response. Neutron has more fields; these are the ones an operator of networks
+/// needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Network {
     /// Chosen by Neutron.
@@ -9,8 +9,8 @@ pub struct Network {
     /// Not unique: two networks may have the same name.
     #[serde(default)]
     pub name: String,
-    /// Free text, and the place for a mark of one's own: unlike tags it can be set in the request
-    /// that creates.
+    /// Free text, and the place for a handle: unlike tags, it can be set in the request that
+    /// creates.
     #[serde(default)]
     pub description: String,
     /// The largest packet, in bytes.
@@ -46,16 +46,15 @@ pub struct NewNetwork {
     /// The largest packet; Neutron chooses it otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<i32>,
-    /// Whether other projects may use it. Only administrators may say yes.
+    /// Whether other projects may use it. Only administrators may set it to `true`.
     #[serde(skip_serializing_if = "is_false")]
     pub shared: bool,
-    /// The owner, where it is not the project of the token: without Keystone, or as an
-    /// administrator.
+    /// The owner, if it is not the project of the token: without Keystone, or as an administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
 }
 
-/// What to change of a network. What is `None` stays as it is.
+/// The changes of a network. A field that is `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkChange {
     /// A new name.
@@ -72,7 +71,7 @@ pub struct NetworkChange {
     pub shared: Option<bool>,
 }
 
-/// Which networks to list: those that agree with everything that is given.
+/// Which networks to list: those that match all given fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkFilter {
     /// This name.
@@ -85,7 +84,7 @@ pub struct NetworkFilter {
     pub tags: Vec<String>,
 }
 
-/// A subnet, as Neutron answers it.
+/// A subnet in a response.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Subnet {
     /// Chosen by Neutron.
@@ -98,19 +97,18 @@ pub struct Subnet {
     pub description: String,
     /// The network it is part of.
     pub network_id: String,
-    /// Its addresses, with host bits cleared: what was given as 10.9.0.5/24 comes back as
-    /// 10.9.0.0/24.
+    /// Its addresses, with host bits cleared: 10.9.0.5/24 becomes 10.9.0.0/24.
     pub cidr: String,
-    /// The way out; `None` if there is none.
+    /// The gateway; `None` if there is none.
     #[serde(default)]
     pub gateway_ip: Option<String>,
-    /// Whether addresses are given out by DHCP.
+    /// Whether DHCP assigns addresses.
     #[serde(default)]
     pub enable_dhcp: bool,
-    /// The DNS servers that DHCP tells.
+    /// The DNS servers that DHCP announces.
     #[serde(default)]
     pub dns_nameservers: Vec<String>,
-    /// The addresses that are given out.
+    /// The addresses that Neutron assigns.
     #[serde(default)]
     pub allocation_pools: Vec<AllocationPool>,
     /// 4 or 6.
@@ -123,7 +121,7 @@ pub struct Subnet {
     pub revision_number: i64,
 }
 
-/// A range of addresses that are given out, both ends included.
+/// A range of addresses that Neutron assigns, both ends included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationPool {
     /// The first.
@@ -132,13 +130,14 @@ pub struct AllocationPool {
     pub end: String,
 }
 
-/// What to say about a subnet's gateway.
+/// The gateway of a subnet in a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Gateway {
-    /// Nothing: a new subnet gets the first address of its CIDR, an existing one keeps what it has.
+    /// Not given: a new subnet gets the first address of its CIDR, an existing one keeps its
+    /// gateway.
     #[default]
     Unsaid,
-    /// There is none.
+    /// No gateway.
     Absent,
     /// This address.
     Address(String),
@@ -155,29 +154,27 @@ pub struct NewSubnet {
     pub description: String,
     /// Its addresses. They must not overlap with another subnet of the network.
     pub cidr: String,
-    /// 4 or 6; must agree with the CIDR.
+    /// 4 or 6; must match the CIDR.
     pub ip_version: u8,
-    /// The way out.
-    #[serde(skip_serializing_if = "Gateway::is_unsaid")]
+    /// The gateway.
+    #[serde(skip_serializing_if = "Gateway::is_unset")]
     pub gateway_ip: Gateway,
-    /// Whether addresses are given out by DHCP; Neutron takes it as yes.
+    /// Whether DHCP assigns addresses. Neutron's default is `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_dhcp: Option<bool>,
-    /// The DNS servers that DHCP tells.
+    /// The DNS servers that DHCP announces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dns_nameservers: Vec<String>,
-    /// The addresses that are given out; Neutron takes all but the gateway.
+    /// The addresses that Neutron assigns. Neutron's default is all but the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocation_pools: Option<Vec<AllocationPool>>,
-    /// The owner, where it is not the project of the token: without Keystone, or as an
-    /// administrator.
+    /// The owner, if it is not the project of the token: without Keystone, or as an administrator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
 }
 
 impl NewSubnet {
-    /// A subnet of `network_id` with the addresses of `cidr`, and everything else as Neutron has
-    /// it.
+    /// A subnet of `network_id` with the addresses of `cidr`, and Neutron's defaults.
     pub fn new(network_id: impl Into<String>, cidr: impl Into<String>) -> Self {
         let cidr = cidr.into();
         Self {
@@ -195,7 +192,7 @@ impl NewSubnet {
     }
 }
 
-/// What to change of a subnet. The CIDR cannot be changed: that takes a new subnet.
+/// The changes of a subnet. The CIDR cannot be changed: that takes a new subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SubnetChange {
     /// A new name.
@@ -204,22 +201,22 @@ pub struct SubnetChange {
     /// A new description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Another way out. One inside the allocation pools is refused, unless new pools without it are
-    /// part of the same change.
-    #[serde(skip_serializing_if = "Gateway::is_unsaid")]
+    /// Another gateway. One inside the allocation pools is refused, unless the same change has new
+    /// pools without it.
+    #[serde(skip_serializing_if = "Gateway::is_unset")]
     pub gateway_ip: Gateway,
-    /// Whether addresses are given out by DHCP.
+    /// Whether DHCP assigns addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_dhcp: Option<bool>,
     /// Other DNS servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns_nameservers: Option<Vec<String>>,
-    /// Other addresses to give out.
+    /// Other addresses to assign.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocation_pools: Option<Vec<AllocationPool>>,
 }
 
-/// Which subnets to list: those that agree with everything that is given.
+/// Which subnets to list: those that match all given fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubnetFilter {
     /// Subnets of this network.
@@ -228,7 +225,7 @@ pub struct SubnetFilter {
     pub description: Option<String>,
 }
 
-/// A port: something that uses a network, and keeps it from being deleted.
+/// A port: it uses a network, and prevents its deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Port {
     /// Chosen by Neutron.
@@ -241,7 +238,7 @@ pub struct Port {
     /// Its addresses.
     #[serde(default)]
     pub fixed_ips: Vec<FixedIp>,
-    /// Who uses it: `compute:nova`, `network:dhcp`, …
+    /// The owner: `compute:nova`, `network:dhcp`, …
     #[serde(default)]
     pub device_owner: String,
 }
@@ -249,7 +246,7 @@ pub struct Port {
 /// An address of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixedIp {
-    /// The subnet that it is of.
+    /// The subnet that the address belongs to.
     pub subnet_id: String,
     /// The address.
     pub ip_address: String,
@@ -262,13 +259,13 @@ pub struct NewPort {
     pub network_id: String,
     /// At most 255 characters.
     pub name: String,
-    /// The owner, where it is not the project of the token.
+    /// The owner, if it is not the project of the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
 }
 
 impl Gateway {
-    fn is_unsaid(&self) -> bool {
+    fn is_unset(&self) -> bool {
         *self == Self::Unsaid
     }
 }

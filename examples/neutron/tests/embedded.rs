@@ -1,4 +1,4 @@
-//! The client with the Neutron in process, and what only that can do.
+//! The client with the embedded Neutron, and its faults.
 
 mod support;
 
@@ -85,7 +85,7 @@ async fn a_quota_for_all_projects_can_be_set() {
 }
 
 #[tokio::test]
-async fn a_connection_that_sends_no_sense_harms_nobody() {
+async fn an_invalid_request_harms_no_other_connection() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = EmbeddedNeutron::start().await.unwrap();
     let address = server.url().trim_start_matches("http://").to_owned();
@@ -98,7 +98,7 @@ async fn a_connection_that_sends_no_sense_harms_nobody() {
         stream.write_all(bytes).await.unwrap();
         stream.shutdown().await.unwrap();
         let mut answer = Vec::new();
-        // A reset is as good an answer as any.
+        // A reset is a valid end as well.
         let _ = stream.read_to_end(&mut answer).await;
     }
     assert_eq!(server.client().networks(&NetworkFilter::default()).await.unwrap(), []);

@@ -1,4 +1,4 @@
-//! Servers that do not answer as they should, and answers that lead astray.
+//! Servers with faults, and invalid responses.
 
 mod support;
 
@@ -18,8 +18,8 @@ async fn list(neutron: &Neutron) -> Result<usize, Error> {
     Ok(neutron.networks(&NetworkFilter::default()).await?.len())
 }
 
-/// What the client says of a server that writes `bytes` to every connection, and then closes it or
-/// keeps it open.
+/// The error of the client for a server that writes `bytes` to every connection, and then closes it
+/// or keeps it open.
 async fn error_of_server_that_writes(bytes: &'static [u8], closes: bool, timeout: Duration) -> Error {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -27,7 +27,7 @@ async fn error_of_server_that_writes(bytes: &'static [u8], closes: bool, timeout
         let mut open = Vec::new();
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            // The request fits into one read; were it cut, the answer would only come sooner.
+            // The request fits into one read. If it was cut, the response would only come sooner.
             let _ = stream.read(&mut [0; 4096]).await;
             let _ = stream.write_all(bytes).await;
             if !closes {
@@ -68,7 +68,7 @@ async fn an_answer_that_breaks_off_is_no_answer() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unavailable() {
+async fn a_closed_port_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -179,7 +179,7 @@ async fn equality_is_checked_here_because_mariadb_takes_no_notice_of_case() {
 }
 
 #[tokio::test]
-async fn a_revision_goes_with_the_request_and_only_what_is_said_is_changed() {
+async fn a_revision_goes_with_the_request_and_only_the_given_fields_change() {
     let stub = Stub::start(|_, _| async { json_answer(200, &json!({"network": {"id": "x"}})) }).await;
     let neutron = client(&format!("{}/networking/", stub.url()), PATIENT);
     let change = neutron::NetworkChange { name: Some("web".to_owned()), ..Default::default() };

@@ -1,4 +1,4 @@
-//! Keystone: tokens, their renewal, the catalogue. A stub answers as Keystone and as Neutron.
+//! Keystone: tokens, their renewal, the catalogue. A stub plays Keystone and Neutron.
 
 mod support;
 
@@ -42,8 +42,8 @@ fn unauthorized() -> Answer {
     json_answer(401, &json!({"error": {"code": 401, "title": "Unauthorized", "message": message}}))
 }
 
-/// A Keystone whose tokens are `token-1`, `token-2`, …, good for `seconds`; Neutron refuses those
-/// that `refused` says.
+/// A Keystone whose tokens are `token-1`, `token-2`, …, valid for `seconds`. Neutron refuses those
+/// for which `refused` returns `true`.
 async fn keystone(seconds: u32, refused: fn(&str) -> bool) -> Stub {
     let logins = AtomicUsize::new(0);
     Stub::start(move |seen: Seen, url| {
@@ -99,7 +99,7 @@ async fn a_token_is_used_until_shortly_before_it_expires() {
     }
     assert_eq!(tokens_used(&stub), ["token-1"; 3]);
 
-    // One that has expired on arrival is good for the request it was fetched for and no other.
+    // A token that has expired on arrival is valid only for the request it was fetched for.
     let stub = keystone(0, |_| false).await;
     let neutron = client(&stub);
     for _ in 0..3 {
@@ -143,8 +143,8 @@ async fn requests_at_once_share_one_login() {
         asked.notified().await;
         released.notify_one();
     };
-    // All ten have asked for a token when the stub is first heard of: they are polled before the
-    // other branch.
+    // All ten have requested a token before the stub gets the first request: they are polled before
+    // the other branch.
     let (answers, ()) = tokio::join!(requests, release);
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(stub.logins(), 1);
@@ -160,7 +160,7 @@ async fn requests_at_once_share_one_renewal() {
 }
 
 #[tokio::test]
-async fn a_login_that_nobody_waits_for_any_more_is_begun_anew() {
+async fn an_abandoned_login_is_started_again() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let asked = Arc::new(Notify::new());
@@ -187,7 +187,7 @@ async fn a_login_that_nobody_waits_for_any_more_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_in_keystone_s_words() {
+async fn a_wrong_password_shows_keystone_s_message() {
     let stub = Stub::start(|_, _| async { unauthorized() }).await;
     let error = list(&client(&stub)).await.unwrap_err();
     assert!(error.is_unauthorized(), "{error}");

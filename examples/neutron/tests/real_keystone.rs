@@ -1,4 +1,4 @@
-//! The client with a real Neutron that asks a real Keystone who somebody is.
+//! The client with a real Neutron and a real Keystone.
 
 mod support;
 
@@ -16,7 +16,7 @@ async fn shared() -> &'static RealNeutron {
     SHARED.get_or_init(|| async { RealNeutron::start(Mode::Keystone).await.unwrap() }).await
 }
 
-/// A client that finds Neutron through the catalogue, and has time on a busy machine.
+/// A client that finds Neutron through the catalogue, with a long limit for busy machines.
 fn client(real: &RealNeutron, user: &str) -> Neutron {
     let (region, timeout) = (Some("RegionOne".to_owned()), Duration::from_secs(60));
     Neutron::of(Cloud { region, timeout, ..Cloud::new(real.auth(user)) }).unwrap()

@@ -12,7 +12,7 @@ use neutron::real::{Mode, RealNeutron};
 use neutron::{Auth, Cloud, Neutron};
 use tokio::sync::OnceCell;
 
-/// Set in a process of this test binary that is there to be killed.
+/// Set in a process of this test binary that the test kills.
 const VICTIM: &str = "NEUTRON_TEST_VICTIM";
 
 /// The server without Keystone that the tests here share.

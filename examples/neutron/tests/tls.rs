@@ -11,8 +11,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
-/// Asks a server with a certificate of its own for its networks; its certificate is trusted if that
-/// is `trusted`.
+/// Lists networks from a server with a certificate of its own, which the client trusts if it is
+/// `trusted`.
 async fn list(trusted: bool) -> Result<usize, Error> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ async fn a_certificate_of_the_authority_that_was_named_is_trusted() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_not_trusted() {
+async fn a_certificate_without_a_known_issuer_is_not_trusted() {
     let error = list(false).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
 }

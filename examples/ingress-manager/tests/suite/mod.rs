@@ -1,5 +1,5 @@
-//! The behaviour of the ingress manager, each line of it a function. `embedded.rs` and
-//! `real_server.rs` run them all, on their servers.
+//! The behaviour of the ingress manager, one function each. `embedded.rs` and `real_server.rs` run
+//! them all, on their servers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use steersman::{Client, Error, Manager, Patch};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A test for each behaviour. `$server` gives the [`Clients`] and the namespace of a test.
+/// A test for each behaviour. `$server` returns the [`Clients`] and the namespace of a test.
 macro_rules! behaviours {
     ($test:meta, $server:path) => {
         behaviours! { $test, $server:
@@ -27,11 +27,11 @@ macro_rules! behaviours {
             the_ingress_goes_with_its_service,
             a_service_that_is_about_to_go_gets_no_ingress_back,
             a_service_that_comes_again_gets_its_ingress,
-            the_ingress_of_somebody_else_is_never_touched,
-            wrong_annotations_are_told_and_the_ingress_stays,
-            a_service_without_a_port_is_told,
+            a_foreign_ingress_is_never_touched,
+            wrong_annotations_are_reported_and_the_ingress_stays,
+            a_service_without_a_port_is_reported,
             a_problem_is_one_event_however_often_it_is_seen,
-            what_happened_while_nobody_looked_is_made_up_for,
+            changes_during_downtime_are_reconciled,
         }
     };
     ($test:meta, $server:path: $($name:ident,)*) => {
@@ -46,22 +46,22 @@ macro_rules! behaviours {
 }
 pub(crate) use behaviours;
 
-/// Who asks.
+/// The clients of a test.
 pub(crate) struct Clients {
     /// The ingress manager.
     pub(crate) manager: Client,
-    /// The people of the cluster.
+    /// The users of the cluster.
     pub(crate) people: Client,
 }
 
-/// A manager at work in a namespace of its own.
+/// A running manager in a namespace of its own.
 pub(crate) struct World {
     clients: Clients,
     namespace: String,
     services: Api<Service>,
     ingresses: Api<Ingress>,
     events: Api<Event>,
-    /// None while there is no manager.
+    /// None while no manager runs.
     running: Option<Running>,
     canaries: AtomicUsize,
 }
@@ -124,7 +124,7 @@ impl World {
         Self { clients, namespace, services, ingresses, events, running, canaries: AtomicUsize::new(0) }
     }
 
-    /// A manager that is at work.
+    /// A manager that is ready.
     pub(crate) async fn start(clients: Clients, namespace: String) -> Self {
         let world = Self::new(clients, namespace);
         world.everything_is_seen().await;
@@ -154,22 +154,22 @@ impl World {
         eventually(&what, async || self.ingresses.get_opt(name).await.unwrap().is_none().then_some(())).await;
     }
 
-    /// Waits until the manager has seen everything that was done to Services before: it takes them
-    /// one after the other.
+    /// Waits until the manager has handled all earlier changes of Services: it handles them one
+    /// after the other.
     async fn everything_is_seen(&self) {
         let canary = format!("canary-{}", self.canaries.fetch_add(1, Ordering::Relaxed));
         self.create(&canary, json!({HTTP: "true"})).await;
         self.ingress(&canary, |_| true).await;
     }
 
-    /// Waits until the manager has seen everything that was done to Ingresses before.
+    /// Waits until the manager has handled all earlier changes of Ingresses.
     async fn every_ingress_is_seen(&self) {
         let first = self.ingress("canary-0", |_| true).await;
         self.ingresses.delete("canary-0", &DeleteParams::default()).await.unwrap();
         self.ingress("canary-0", |ingress| ingress.metadata.uid != first.metadata.uid).await;
     }
 
-    /// The Events that the manager has put on a Service. Others do so too.
+    /// The Events of the manager on a Service. Other components add Events, too.
     async fn events(&self, service: &str) -> Vec<Event> {
         let events = self.events.list(&ListParams::default()).await.unwrap().items;
         let is_ours = |event: &Event| {
@@ -179,12 +179,12 @@ impl World {
         events.into_iter().filter(is_ours).collect()
     }
 
-    /// What they say.
-    async fn told(&self, service: &str) -> Vec<String> {
+    /// Their messages.
+    async fn messages(&self, service: &str) -> Vec<String> {
         self.events(service).await.into_iter().filter_map(|event| event.message).collect()
     }
 
-    /// Waits for an Event on a Service that says this.
+    /// Waits for an Event on a Service that contains this text.
     pub(crate) async fn event(&self, service: &str, words: &str) -> Event {
         let says = |event: &Event| event.message.as_deref().is_some_and(|message| message.contains(words));
         let what = format!("an Event says {words:?}");
@@ -212,7 +212,7 @@ pub(crate) async fn an_annotated_service_gets_an_ingress_that_it_owns(world: Wor
     let [owner] = ingress.metadata.owner_references.as_deref().unwrap() else { panic!("it has one owner") };
     assert_eq!((&*owner.api_version, &*owner.kind, &*owner.name), ("v1", "Service", "web"));
     assert_eq!((Some(&owner.uid), owner.controller), (web.metadata.uid.as_ref(), Some(true)));
-    assert_eq!(world.told("web").await, [""; 0]);
+    assert_eq!(world.messages("web").await, [""; 0]);
     world.stop().await;
 }
 
@@ -229,7 +229,7 @@ pub(crate) async fn a_service_that_is_not_annotated_gets_none(world: World) {
     world.everything_is_seen().await;
     for name in ["plain", "refusing"] {
         assert_eq!(world.ingresses.get_opt(name).await.unwrap(), None);
-        assert_eq!(world.told(name).await, [""; 0]);
+        assert_eq!(world.messages(name).await, [""; 0]);
     }
     world.stop().await;
 }
@@ -319,11 +319,11 @@ pub(crate) async fn a_service_that_comes_again_gets_its_ingress(world: World) {
         owners.iter().any(|owner| Some(&owner.uid) == again.metadata.uid.as_ref())
     };
     world.ingress("web", is_its).await;
-    assert_eq!(world.told("web").await, [""; 0]);
+    assert_eq!(world.messages("web").await, [""; 0]);
     world.stop().await;
 }
 
-pub(crate) async fn the_ingress_of_somebody_else_is_never_touched(world: World) {
+pub(crate) async fn a_foreign_ingress_is_never_touched(world: World) {
     let theirs = json!({
         "metadata": {"name": "web"},
         "spec": {"defaultBackend": {"service": {"name": "theirs", "port": {"number": 80}}}},
@@ -340,7 +340,7 @@ pub(crate) async fn the_ingress_of_somebody_else_is_never_touched(world: World) 
     world.everything_is_seen().await;
     assert_eq!(world.ingresses.get("web").await.unwrap(), theirs);
 
-    // When it goes, the way is free.
+    // When it is deleted, the name is free.
     world.annotate("web", json!({HTTP: "true"})).await;
     world.everything_is_seen().await;
     world.ingresses.delete("web", &DeleteParams::default()).await.unwrap();
@@ -348,11 +348,11 @@ pub(crate) async fn the_ingress_of_somebody_else_is_never_touched(world: World) 
     world.stop().await;
 }
 
-pub(crate) async fn wrong_annotations_are_told_and_the_ingress_stays(world: World) {
+pub(crate) async fn wrong_annotations_are_reported_and_the_ingress_stays(world: World) {
     world.create("web", json!({HTTP: "true"})).await;
     let right = world.ingress("web", |_| true).await;
     let cases = [
-        (json!({HTTP: "yes"}), "ingress/http is \"yes\": it has to be \"true\" or \"false\""),
+        (json!({HTTP: "yes"}), "ingress/http is \"yes\": use \"true\" or \"false\""),
         (json!({HTTP: "true", HOST: "no_host"}), "correct the annotation ingress/host"),
         (json!({HTTP: "true", HOST: null, PATH: "cart"}), "correct the annotation ingress/path"),
     ];
@@ -369,7 +369,7 @@ pub(crate) async fn wrong_annotations_are_told_and_the_ingress_stays(world: Worl
     world.stop().await;
 }
 
-pub(crate) async fn a_service_without_a_port_is_told(world: World) {
+pub(crate) async fn a_service_without_a_port_is_reported(world: World) {
     let external = json!({
         "metadata": {"name": "web", "annotations": {HTTP: "true"}},
         "spec": {"type": "ExternalName", "externalName": "elsewhere.test"},
@@ -405,7 +405,7 @@ pub(crate) async fn a_problem_is_one_event_however_often_it_is_seen(mut world: W
     world.stop().await;
 }
 
-pub(crate) async fn what_happened_while_nobody_looked_is_made_up_for(mut world: World) {
+pub(crate) async fn changes_during_downtime_are_reconciled(mut world: World) {
     for name in ["edited", "deleted", "renounced"] {
         world.create(name, json!({HTTP: "true"})).await;
         world.ingress(name, |_| true).await;

@@ -1,5 +1,5 @@
-//! The API server goes away: reads from the cache go on, and when it is back the cache catches up
-//! with what happened meanwhile.
+//! The API server goes away: cached reads continue, and when the server is back, the cache catches
+//! up.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,8 +25,8 @@ async fn main() -> Result<()> {
     }
 }
 
-/// Says what the cache has and what the informer is doing. Take the API server down meanwhile, or
-/// the network.
+/// Prints the content of the cache and the status of the informer. Stop the API server or the
+/// network while it runs.
 async fn a_cluster(client: &Client) -> Result<()> {
     let (factory, informer) = start(client).await?;
     println!("(Ctrl-C ends this)");
@@ -45,7 +45,7 @@ async fn a_cluster(client: &Client) -> Result<()> {
 }
 
 async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
-    // On a socket, behind a road that can be closed.
+    // On a socket, behind a proxy that can be closed.
     let serving = embedded.server().serve().start().await?;
     let server = serving.url().trim_start_matches("https://").parse()?;
     let road = Road::open(server, SocketAddr::from(([127, 0, 0, 1], 0))).await?;
@@ -59,18 +59,18 @@ async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
     let pods = informer.lister();
     println!("cache:  {} Pods in default", pods.namespace("default").len());
 
-    println!("the API server goes away");
+    println!("the API server becomes unavailable");
     road.close().await;
     let asked = client.namespaced::<Pod>("default").list(&ListParams::default()).await;
-    println!("server: {}", if asked.is_ok() { "it answers" } else { "it does not answer" });
+    println!("server: {}", if asked.is_ok() { "responds" } else { "does not respond" });
     println!("cache:  {} Pods in default", pods.namespace("default").len());
 
-    println!("meanwhile demo is created and web-0 deleted");
+    println!("demo is created and web-0 deleted");
     let api = behind.namespaced::<Pod>("default");
     let demo = json!({"metadata": {"name": "demo"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}});
     api.create(&PostParams::default(), &serde_json::from_value(demo)?).await?;
     api.delete("web-0", &DeleteParams::default().grace_period(0)).await?;
-    println!("cache:  it has web-0: {}", pods.get("default", "web-0").is_some());
+    println!("cache:  has web-0: {}", pods.get("default", "web-0").is_some());
 
     let print = handler(|event: &Event<Pod>| match event {
         Event::Add { object, initial: false } => println!("add     {}", object.key()),
@@ -83,7 +83,7 @@ async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
     let is_there = |name| pods.get("default", name).is_some();
     pods.wait_until(PATIENCE, || is_there("demo") && !is_there("web-0")).await;
     factory.shutdown().await?;
-    println!("cache:  it has web-0: {}", is_there("web-0"));
+    println!("cache:  has web-0: {}", is_there("web-0"));
     road.close().await;
     serving.stop().await;
     Ok(())
@@ -97,8 +97,8 @@ async fn start(client: &Client) -> Result<(SharedInformerFactory, Informer<Pod>)
     Ok((factory, informer))
 }
 
-/// A way to a server. When it is closed, connections are cut off and new ones are refused, as when
-/// the server is away.
+/// A proxy in front of a server. When it is closed, it cuts connections and refuses new ones, as if
+/// the server was down.
 struct Road {
     address: SocketAddr,
     traffic: JoinHandle<()>,
@@ -109,7 +109,7 @@ impl Road {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let traffic = tokio::spawn(async move {
-            // They are cut off when this is dropped.
+            // They are cut when this is dropped.
             let mut connections = JoinSet::new();
             while let Ok((mut near, _)) = listener.accept().await {
                 connections.spawn(async move {

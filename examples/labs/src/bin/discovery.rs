@@ -1,5 +1,5 @@
-//! The discovery client: what the server serves. `kubectl api-versions` and `kubectl api-resources`
-//! show the same.
+//! The discovery client: the kinds that the server serves. `kubectl api-versions` and
+//! `kubectl api-resources` show the same.
 
 use anyhow::Result;
 use labs::Lab;
@@ -29,7 +29,7 @@ async fn main() -> Result<()> {
         let (plural, version, namespaced) = (&resource.plural, &resource.api_version, found.namespaced);
         println!("{plural:<36} {short:<12} {version:<34} {namespaced:<11} {}", resource.kind);
     }
-    // A group whose own server is down takes nothing from the others.
+    // A group whose own server is down does not affect the others.
     served.failures().for_each(|failure| println!("not known: {failure}"));
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The dynamic client: objects of a kind that no Rust type knows, such as a custom resource.
+//! The dynamic client: objects of a kind without a Rust type, such as a custom resource.
 //!
-//! What goes in and comes out is JSON with metadata. Where the kind is found, discovery says.
+//! Its objects are JSON with metadata. Discovery finds the path of the kind.
 
 use anyhow::Result;
 use labs::{Lab, NetworkSpec};
@@ -28,7 +28,7 @@ async fn main() -> Result<()> {
     println!("created  {}", created.data["spec"]);
     let patch = Patch::Merge(json!({"spec": {"gateway": "10.0.3.254"}}));
     let patched = networks.patch("net-3", &PatchParams::default(), &patch).await?;
-    // From here on a type may know it after all.
+    // From here on, a Rust type is used.
     let spec: NetworkSpec = serde_json::from_value(patched.data["spec"].clone())?;
     println!("patched  {spec:?}");
     networks.delete("net-3", &DeleteParams::default()).await?;

@@ -1,8 +1,8 @@
-//! Indexes: find cached objects by something else than their key, here Pods by namespace and by
+//! Indexes: find cached objects by another value than their key, here Pods by namespace and by
 //! Node.
 //!
-//! An index is kept up to date as objects come, change and go. A look-up reads no object that it
-//! does not give.
+//! The cache updates an index when objects are added, changed and deleted. A look-up reads only the
+//! objects that it returns.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;

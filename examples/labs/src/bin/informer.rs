@@ -1,4 +1,4 @@
-//! An informer: a cache that follows the server, and handlers that are told what changes.
+//! An informer: a cache that follows the server, and handlers that receive the changes.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,12 +9,12 @@ use steersman::cache::{Cached, EventHandler, InformerOptions, SharedInformerFact
 use steersman::client::{DeleteParams, PatchParams, PostParams};
 
 /// The three callbacks. They are called one after the other and must not block: here they print, in
-/// a controller they put keys into a work queue.
+/// a controller they add keys to a work queue.
 struct Print;
 
 impl EventHandler<Pod> for Print {
     fn on_add(&mut self, pod: &Cached<Pod>, initial: bool) {
-        println!("add     {}{}", pod.key(), if initial { " (was there)" } else { "" });
+        println!("add     {}{}", pod.key(), if initial { " (initial)" } else { "" });
     }
 
     fn on_update(&mut self, old: &Cached<Pod>, new: &Cached<Pod>) {
@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
         pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
         let label = Patch::Merge(json!({"metadata": {"labels": {"step": "two"}}}));
         let labelled = pods.patch("demo", &PatchParams::default(), &label).await?;
-        // Reads come from the cache, which follows the server by a moment.
+        // Reads come from the cache, which is a moment behind the server.
         let version = labelled.metadata.resource_version.unwrap_or_default();
         informer.lister().wait_for_version(&version, PATIENCE).await?;
         pods.delete("demo", &DeleteParams::default()).await?;

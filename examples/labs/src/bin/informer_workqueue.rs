@@ -1,8 +1,8 @@
-//! An informer with a work queue: handlers put keys in, workers take them out and look the objects
-//! up in the cache.
+//! An informer with a work queue: handlers add keys, workers take them and read the objects from
+//! the cache.
 //!
-//! The queue keeps the two apart: a slow worker holds up no event, a key that changes often is
-//! worked on once, and one that fails comes back later.
+//! The queue decouples the two: a slow worker delays no event, a key that changes often is
+//! processed once, and a key that fails is retried later.
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::Pod;
@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
     let informer = factory.informer::<Pod>(InformerOptions::all().namespace("default"))?;
     let queue = WorkQueue::new();
     let keys = queue.clone();
-    // Only the key: the object may have changed again by the time a worker comes to it.
+    // Only the key: the object may have changed again when a worker gets to it.
     informer.add_event_handler(handler(move |event: &Event<Pod>| keys.add(event.object().key())))?;
     factory.start()?;
     factory.wait_for_cache_sync(PATIENCE).await?;
@@ -61,17 +61,17 @@ async fn work(number: usize, queue: WorkQueue<ObjectKey>, pods: Lister<Pod>) {
                 item.done();
             }
             Err(error) => {
-                println!("worker {number}: {error}; it is tried again later");
+                println!("worker {number}: {error}; it will be retried");
                 item.retry();
             }
         }
     }
 }
 
-/// Compares what should be with what is: all of it, whatever has changed. Here it only says what it
-/// sees.
+/// Compares the desired state with the actual one, independent of what has changed. Here it only
+/// prints the object.
 fn sync(key: &ObjectKey, pods: &Lister<Pod>, failures: u32) -> Result<String> {
-    let Some(pod) = pods.get_by_key(key) else { return Ok(format!("{key} is gone")) };
+    let Some(pod) = pods.get_by_key(key) else { return Ok(format!("{key} is deleted")) };
     let pod = pod.get()?;
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     if key.name() == "web-1" && failures == 0 {

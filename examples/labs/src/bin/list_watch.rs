@@ -1,8 +1,8 @@
-//! List and watch by hand: all Pods as they are, and then, from the version of that list on, every
-//! change.
+//! List and watch without an informer: all Pods, and then every change from the version of that
+//! list on.
 //!
-//! An informer does this, and also what is left out here: it starts again when the connection is
-//! lost, and lists anew when the server no longer knows the version.
+//! An informer does this, and also what is left out here: it reconnects when the connection is
+//! lost, and lists again when the server no longer has the version.
 
 use anyhow::Result;
 use futures::{StreamExt, pin_mut};
@@ -29,8 +29,8 @@ async fn main() -> Result<()> {
             () = shutdown_signal() => Ok(()),
         };
     }
-    // Nothing happens by itself on a server of our own. What is done now, the watch that begins
-    // afterwards has to tell.
+    // Nothing happens by itself on a server of our own. The watch that begins afterwards has to
+    // deliver these changes.
     change(&pods).await?;
     watch(&pods, &mut version, 3).await
 }
@@ -52,10 +52,10 @@ async fn watch_on(pods: &Api<Pod>, version: &mut String) -> Result<()> {
     }
 }
 
-/// Prints what happens until the server ends the watch, which it is asked to do after `seconds`.
+/// Prints events until the server ends the watch, which the request asks for after `seconds`.
 async fn watch(pods: &Api<Pod>, version: &mut String, seconds: u32) -> Result<()> {
-    // A bookmark tells how far the watch is, also when nothing happens: a minute apart, and shortly
-    // before the end.
+    // A bookmark has the version that the watch has reached, also when nothing happens: once a
+    // minute, and shortly before the end.
     let params = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
     let events = pods.watch(&params, version).await?;
     pin_mut!(events);

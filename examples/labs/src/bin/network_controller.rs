@@ -1,6 +1,6 @@
-//! A controller written by hand, as the tutorials write it: no Manager, but an informer whose
-//! handlers put keys into a work queue, and workers that take them out. What it would do in Neutron
-//! it only says.
+//! A controller made of its parts, as in the tutorials: no Manager, but an informer whose handlers
+//! add keys to a work queue, and workers that take them. It only prints what it would do in
+//! Neutron.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use steersman::client::{DeleteParams, PatchParams, PostParams};
 use steersman::workqueue::WorkQueue;
 use tokio::task::JoinSet;
 
-/// How often every Network is told of again.
+/// The resync period.
 const RESYNC: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -34,7 +34,7 @@ struct Controller {
     queue: WorkQueue<ObjectKey>,
 }
 
-/// Puts the keys of Networks into the queue.
+/// Adds the keys of Networks to the queue.
 struct Enqueue(WorkQueue<ObjectKey>);
 
 impl EventHandler<Network> for Enqueue {
@@ -43,7 +43,7 @@ impl EventHandler<Network> for Enqueue {
     }
 
     fn on_update(&mut self, old: &Cached<Network>, new: &Cached<Network>) {
-        // A resync tells of Networks that have not changed.
+        // A resync delivers Networks that have not changed.
         if old.meta().resource_version() != new.meta().resource_version() {
             self.0.add(new.key());
         }
@@ -61,7 +61,7 @@ impl Controller {
         Ok(Arc::new(Self { networks: informer.lister(), informer, queue }))
     }
 
-    /// Waits for the cache, then works until `stop` ends.
+    /// Waits for the cache, then runs until `stop` completes.
     async fn run(self: &Arc<Self>, workers: usize, stop: impl Future<Output = Result<()>>) -> Result<()> {
         self.informer.wait_for_sync(PATIENCE).await.context("waiting for the cache")?;
         let mut running = JoinSet::new();
@@ -75,7 +75,7 @@ impl Controller {
         stopped
     }
 
-    /// Works on one key. Says whether there may be more.
+    /// Processes one key. Returns `false` when the queue is shut down.
     async fn process_next_work_item(&self) -> bool {
         let Some(item) = self.queue.get().await else { return false };
         match self.sync_handler(&item) {
@@ -88,19 +88,19 @@ impl Controller {
         true
     }
 
-    /// Compares what should be with what is.
+    /// Compares the desired state with the actual one.
     fn sync_handler(&self, key: &ObjectKey) -> Result<()> {
         let Some(network) = self.networks.get_by_key(key) else {
-            println!("[Neutron] {key} is not in the cache: it would be deleted there");
+            println!("[Neutron] {key} is not in the cache: would be deleted");
             return Ok(());
         };
         let NetworkSpec { cidr, gateway } = &network.get()?.spec;
-        println!("[Neutron] {key} would be made or changed there: cidr {cidr}, gateway {gateway}");
+        println!("[Neutron] {key} would be created or updated: cidr {cidr}, gateway {gateway}");
         Ok(())
     }
 }
 
-/// What happens on a server of our own: a Network is made, changed and deleted.
+/// The changes on a server of our own: a Network is created, changed and deleted.
 async fn change_networks(lab: &Lab, controller: &Controller) -> Result<()> {
     let seen = async |network: &Network| -> Result<()> {
         let version = network.metadata.resource_version.as_deref().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The REST client: any path and verb. All other clients are built on it.
 //!
-//! The client is told the group and version; the request is put together part by part, sent, and
-//! its answer decoded into a type.
+//! The client has a group and version. A request is built part by part and sent, and its response
+//! is decoded into a type.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;

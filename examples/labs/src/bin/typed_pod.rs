@@ -1,4 +1,4 @@
-//! The typed client: one Pod. The type says which group, version and resource it is.
+//! The typed client: one Pod. The type determines group, version and resource.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,7 +9,7 @@ async fn main() -> Result<()> {
     let lab = Lab::connect().await?;
     let pods = lab.client().namespaced::<Pod>("default");
     let Some(pod) = pods.get_opt("test").await? else {
-        println!("there is no Pod default/test; make one: kubectl run test --image=nginx");
+        println!("Pod default/test not found; create one: kubectl run test --image=nginx");
         return Ok(());
     };
     let (spec, status) = (pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());

@@ -12,7 +12,7 @@ async fn main() -> Result<()> {
     for node in nodes {
         let name = node.metadata.name.clone().unwrap_or_default();
         println!("{name}: {}", describe(&node));
-        // The server chooses, so that only these Pods are sent.
+        // The server filters, so that only these Pods are sent.
         let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
         for pod in lab.client().all_namespaces::<Pod>().list(&on_node).await?.items {
             let (metadata, status) = (pod.metadata, pod.status.unwrap_or_default());

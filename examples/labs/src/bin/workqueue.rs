@@ -1,6 +1,6 @@
-//! The work queue at work: events add keys, two workers take them out. One key fails twice, one
-//! worker panics, one key is added while it is worked on, one is asked for later, and one jumps the
-//! queue. Every line is printed when it happens.
+//! The work queue: events add keys, two workers take them. One key fails twice, one worker panics,
+//! one key is added while it is processed, one is added with a delay, and one has a higher
+//! priority. Every line is printed when it happens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use steersman::workqueue::{AddOptions, ItemExponentialFailureRateLimiter, WorkQueue};
 
 const WORKERS: usize = 2;
-/// How long the pretended work on a key takes.
+/// How long the simulated work on a key takes.
 const WORK: Duration = Duration::from_millis(30);
 /// Whether default/web has been added once more.
 static ADDED_AGAIN: AtomicBool = AtomicBool::new(false);
@@ -49,11 +49,12 @@ async fn main() {
             let (queue, tries) = (queue.clone(), Arc::clone(&tries));
             tokio::spawn(async move {
                 let name = format!("worker {number}");
-                // A panic ends one try of one key: the key comes back, and the worker goes on.
+                // A panic ends one attempt of one key: the key comes back, and the worker
+                // continues.
                 while !matches!(tokio::spawn(work(queue.clone(), name.clone(), log)).await, Ok(None)) {
                     tries.fetch_add(1, Ordering::Relaxed);
                 }
-                log.line(&name, "is told to go");
+                log.line(&name, "stops");
             })
         })
         .collect();
@@ -66,11 +67,11 @@ async fn main() {
     }
     log.line(
         "main",
-        &format!("{} tries, drained: {drained}, keys left: {}", tries.load(Ordering::Relaxed), queue.len()),
+        &format!("{} attempts, drained: {drained}, keys left: {}", tries.load(Ordering::Relaxed), queue.len()),
     );
 }
 
-/// One try of one key. `None` when there is nothing left to do.
+/// One attempt of one key. `None` when the queue is empty.
 async fn work(queue: WorkQueue<&'static str>, name: String, log: Log) -> Option<()> {
     let item = queue.get().await?;
     let failures = queue.retries(&item);
@@ -82,11 +83,11 @@ async fn work(queue: WorkQueue<&'static str>, name: String, log: Log) -> Option<
             item.retry();
         }
         ("default/cache", 0) => {
-            log.line(&name, "panics on default/cache: it comes back all the same");
+            log.line(&name, "panics on default/cache: it is retried");
             panic!("as planned");
         }
         ("default/web", 0) if !ADDED_AGAIN.swap(true, Ordering::Relaxed) => {
-            log.line(&name, "is still on default/web when that is added again: it will be worked on once more");
+            log.line(&name, "still has default/web when it is added again: it will be processed once more");
             queue.add("default/web");
             tokio::time::sleep(WORK + Duration::from_millis(150)).await;
             item.done();

@@ -1,4 +1,4 @@
-//! What the tests of the operator share. Each test binary uses its own part of it.
+//! The common parts of the operator's tests. Each test binary uses some of them.
 #![allow(dead_code)]
 
 use std::future::Future;
@@ -16,19 +16,19 @@ use steersman_testing::Embedded;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How long something that must happen may take.
+/// How long a step may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A resync period that never comes.
 pub(crate) const NEVER: Duration = Duration::from_secs(24 * 3600);
 /// A resync period that comes soon.
 pub(crate) const OFTEN: Duration = Duration::from_millis(200);
 
-/// Looks again and again until it gives something; what it says instead is why not yet.
+/// Repeats a check until it returns a value. Its error is the reason why not yet.
 pub(crate) async fn eventually<T, F: Future<Output = Result<T, String>>>(what: &str, look: impl FnMut() -> F) -> T {
     eventually_within(PATIENCE, Duration::from_millis(20), what, look).await
 }
 
-/// The same with another patience, for what takes longer to look at as well.
+/// The same with another limit, for checks that take longer.
 pub(crate) async fn eventually_within<T, F: Future<Output = Result<T, String>>>(
     patience: Duration,
     every: Duration,
@@ -65,7 +65,7 @@ pub(crate) fn spec(cidr: &str, gateway: &str) -> NetworkSpec {
     NetworkSpec::new(cidr, gateway)
 }
 
-/// An operator that runs.
+/// A running operator.
 pub(crate) struct Running {
     pub(crate) operator: std::sync::Arc<Operator>,
     stop: Option<oneshot::Sender<()>>,
@@ -86,7 +86,7 @@ impl Running {
         self.task.await.unwrap().unwrap();
     }
 
-    /// Cuts it off, as a killed process would be.
+    /// Aborts it, like a killed process.
     pub(crate) fn abort(self) {
         self.task.abort();
     }
@@ -136,7 +136,7 @@ impl World {
         ready(&self.networks, name).await
     }
 
-    /// Waits until a Network's condition has this reason, and gives its message.
+    /// Waits until a Network's condition has this reason, and returns its message.
     pub(crate) async fn reason(&self, name: &str, reason: &str) -> String {
         eventually(reason, || async {
             let status = self.networks.get(name).await.map_err(|error| error.to_string())?.status.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! An operator that is killed at every one of its requests to the API server in turn, before it is
-//! sent and after the server has done it, and started again. What it asks of Neutron lies between
-//! those.
+//! An operator that is killed at each of its requests to the API server in turn, before the request
+//! is sent and after the server has handled it, and then started again. Its requests to Neutron lie
+//! between those.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ enum When {
     After,
 }
 
-/// A client on whose way the process is killed: at the request with this number that writes.
+/// A client that kills the process at the write with this number.
 fn deadly(world: &World, at: usize, when: When, killed: &Arc<Notify>) -> Client {
     let (server, writes, killed) = (world.server.server().clone(), Arc::new(AtomicUsize::new(0)), Arc::clone(killed));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -46,7 +46,7 @@ fn deadly(world: &World, at: usize, when: When, killed: &Arc<Notify>) -> Client 
     Client::builder(Config::new(http::Uri::from_static("http://server.test"))).build_over(service).unwrap()
 }
 
-/// Runs an operator that is killed there. Says whether it was, rather than getting all done.
+/// Runs an operator that is killed at that write. Returns `false` if it finished before.
 async fn killed_at(world: &World, at: usize, when: When, done: impl AsyncFn(&World)) -> bool {
     let killed = Arc::new(Notify::new());
     let operator = Running::start(deadly(world, at, when, &killed), world.neutron.clone(), options(NEVER));

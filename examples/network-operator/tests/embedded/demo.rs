@@ -48,7 +48,7 @@ impl Program {
         Some(line)
     }
 
-    /// Waits for a line that has all of these in it.
+    /// Waits for a line that contains all of these.
     async fn until(&mut self, parts: &[&str]) -> String {
         let is_it = |line: &String| parts.iter().all(|part| line.contains(part));
         if let Some(line) = self.seen.iter().find(|line| is_it(line)) {
@@ -76,7 +76,7 @@ impl Drop for Program {
     }
 }
 
-/// What the program prints with these flags and variables, to its end.
+/// The output of the program with these flags and variables.
 fn printed(flags: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_network-operator"));
     command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
@@ -108,7 +108,7 @@ fn colours_are_for_terminals_and_for_those_who_insist() {
 }
 
 #[tokio::test]
-async fn what_it_prints_is_what_the_server_says() {
+async fn it_prints_the_message_of_the_server() {
     let mut program = Program::start(&[]);
     let client = program.client().await;
     let networks = client.namespaced::<Network>("default");
@@ -136,7 +136,7 @@ async fn what_it_prints_is_what_the_server_says() {
     assert!(networks.get_opt("green").await.unwrap().is_none());
     program.until(&["changed the network in Neutron", "name renamed by hand → default/blue"]).await;
 
-    // Every object in a line exists, or has existed: nothing is made up.
+    // Every object in a line exists, or has existed.
     let left: Vec<_> = networks.list(&ListParams::default()).await.unwrap().items;
     let mut left: Vec<_> = left.into_iter().filter_map(|network| network.metadata.name).collect();
     left.sort();

@@ -16,7 +16,7 @@ use tower::ServiceExt;
 
 use crate::common::{NEVER, OFTEN, Running, World, eventually, options, spec};
 
-/// A Deployment, with the label that asks for a Network, or without.
+/// A Deployment, with or without the label that asks for a Network.
 fn deployment(name: &str, labelled: bool) -> Deployment {
     let labels = if labelled { json!({NETWORK_LABEL: "true"}) } else { json!({}) };
     serde_json::from_value(json!({
@@ -45,7 +45,7 @@ async fn cidr(world: &World, name: &str) -> String {
     world.networks.get(name).await.unwrap().spec.cidr
 }
 
-/// Waits for an Event, and gives its message and how often it was said.
+/// Waits for an Event, and returns its message and its count.
 async fn event(world: &World, reason: &str) -> (String, i32) {
     let events = world.client.namespaced::<Event>("default");
     eventually(reason, || async {
@@ -84,7 +84,7 @@ async fn with_all_deployments_each_gets_one() {
 #[tokio::test]
 async fn addresses_are_unique_and_overlap_with_no_other_network() {
     let world = World::new().await;
-    // The second of four blocks is taken in part.
+    // The second of four blocks is partly in use.
     world.create("mine", spec("10.100.1.128/25", "10.100.1.129")).await;
     let operator = world.operator(NEVER);
     for name in ["a", "b", "c"] {
@@ -130,9 +130,9 @@ async fn when_no_addresses_are_left_an_event_and_a_condition_say_so_until_some_a
     }
     apply(&world, "e", true).await;
     let (message, _) = event(&world, "CIDRPoolExhausted").await;
-    assert_eq!(message, "no addresses are left for its Network: all of 10.100.0.0/22 in blocks of /24 is taken");
+    assert_eq!(message, "no addresses left for a Network: all of 10.100.0.0/22 in blocks of /24 is in use");
     assert!(world.networks.get_opt("e").await.unwrap().is_none());
-    let told = |status: &'static str, reason: &'static str| {
+    let has_condition = |status: &'static str, reason: &'static str| {
         let deployments = deployments(&world);
         eventually("the condition says so", move || {
             let deployments = deployments.clone();
@@ -145,7 +145,7 @@ async fn when_no_addresses_are_left_an_event_and_a_condition_say_so_until_some_a
             }
         })
     };
-    told("False", "CIDRPoolExhausted").await;
+    has_condition("False", "CIDRPoolExhausted").await;
     eventually("it is tried again, and counted", || async {
         let (_, count) = event(&world, "CIDRPoolExhausted").await;
         if count > 1 { Ok(()) } else { Err(count.to_string()) }
@@ -153,7 +153,7 @@ async fn when_no_addresses_are_left_an_event_and_a_condition_say_so_until_some_a
     .await;
     deployments(&world).delete("b", &DeleteParams::default()).await.unwrap();
     assert_eq!(cidr(&world, "e").await, "10.100.1.0/24");
-    told("True", "Allocated").await;
+    has_condition("True", "Allocated").await;
     operator.stop().await;
 }
 
@@ -188,7 +188,7 @@ async fn an_operator_that_does_not_know_a_deployment_yet_leaves_its_network() {
     let operator = world.operator(NEVER);
     apply(&world, "known", true).await;
     let before = world.ready("known").await;
-    // The other one sees all Networks, and no Deployment.
+    // The other operator sees all Networks, and no Deployment.
     let server = world.server.server().clone();
     let ignorant = tower::service_fn(move |request: Request<Body>| {
         let server = server.clone();
@@ -214,7 +214,7 @@ async fn an_operator_that_does_not_know_a_deployment_yet_leaves_its_network() {
 }
 
 #[tokio::test]
-async fn a_network_that_is_deleted_by_hand_comes_back() {
+async fn a_network_that_is_deleted_in_neutron_is_created_again() {
     let world = World::new().await;
     let operator = world.operator(NEVER);
     apply(&world, "web", true).await;
@@ -230,13 +230,13 @@ async fn a_network_that_is_deleted_by_hand_comes_back() {
 }
 
 #[tokio::test]
-async fn somebody_else_s_network_of_that_name_is_not_touched() {
+async fn a_foreign_network_of_that_name_is_not_touched() {
     let world = World::new().await;
     let mine = world.create("web", spec("192.168.0.0/24", "192.168.0.1")).await;
     let operator = world.operator(NEVER);
     apply(&world, "web", true).await;
     let (message, _) = event(&world, "NetworkNameTaken").await;
-    assert_eq!(message, "there is a Network web already, which is not this Deployment's");
+    assert_eq!(message, "the Network web exists and does not belong to this Deployment");
     deployments(&world).delete("web", &DeleteParams::default()).await.unwrap();
     apply(&world, "other", true).await;
     world.ready("other").await;
@@ -246,13 +246,13 @@ async fn somebody_else_s_network_of_that_name_is_not_touched() {
 }
 
 #[tokio::test]
-async fn of_two_networks_that_were_given_the_same_block_one_is_made_anew() {
+async fn of_two_networks_with_the_same_block_one_is_created_again() {
     let world = World::new().await;
     for name in ["a", "b"] {
         let owner = apply(&world, name, true).await;
         let mut network = Network::new(name, spec("10.100.0.0/24", "10.100.0.1"));
         network.metadata.namespace = Some("default".to_owned());
-        // As an operator leaves it that has not seen the other one.
+        // The state that an operator leaves that has not seen the other one.
         network.metadata.annotations = Some([(ALLOCATED_ANNOTATION.to_owned(), "10.100.0.0/24".to_owned())].into());
         set_controller_reference(&owner, &mut network).unwrap();
         world.networks.create(&PostParams::default(), &network).await.unwrap();

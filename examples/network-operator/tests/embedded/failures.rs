@@ -1,4 +1,4 @@
-//! When something is wrong: what the condition says, and whether it is tried again.
+//! Failures: the message of the condition, and whether the operator retries.
 
 use network_operator::Phase;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::common::{NEVER, OFTEN, World, eventually, spec};
 
-/// Somebody who uses a network.
+/// A user of a network.
 async fn port(neutron: &Neutron, network_id: &str) -> String {
     let new = NewPort { network_id: network_id.to_owned(), ..NewPort::default() };
     neutron.create_port(&new).await.unwrap().id
@@ -51,7 +51,7 @@ async fn ports_in_use_hold_the_old_subnet_until_they_are_gone() {
 }
 
 #[tokio::test]
-async fn over_quota_is_told_and_tried_again() {
+async fn over_quota_is_reported_and_retried() {
     let world = World::new().await;
     world.embedded.set_quota("network", 1);
     let operator = world.operator(NEVER);
@@ -76,7 +76,7 @@ async fn a_spec_that_makes_no_sense_is_not_tried_again_before_it_changes() {
     let status = world.networks.get("blue").await.unwrap().status.unwrap();
     assert_eq!((status.phase, status.network_id), (Some(Phase::Failed), None));
 
-    // Others go on; this one is not looked at, resync or not.
+    // Other Networks continue; this one is not reconciled, not even by a resync.
     world.create("green", spec("10.2.0.0/24", "10.2.0.1")).await;
     world.ready("green").await;
     let errors = operator.operator.summary().errors;
@@ -94,7 +94,7 @@ async fn a_spec_that_makes_no_sense_is_not_tried_again_before_it_changes() {
 }
 
 #[tokio::test]
-async fn what_neutron_calls_wrong_is_told_in_its_words_and_not_tried_again() {
+async fn a_refusal_by_neutron_shows_its_message_and_is_not_retried() {
     let world = World::new().await;
     let operator = world.operator(NEVER);
     // The address of the network itself.
@@ -110,7 +110,7 @@ async fn what_neutron_calls_wrong_is_told_in_its_words_and_not_tried_again() {
 }
 
 #[tokio::test]
-async fn while_neutron_is_down_it_is_told_and_tried_again() {
+async fn an_outage_of_neutron_is_reported_and_retried() {
     let world = World::new().await;
     world.embedded.set_fault(Some(Fault::Unavailable));
     let operator = world.operator(NEVER);
@@ -138,7 +138,7 @@ async fn what_was_done_though_the_answer_was_lost_is_not_done_twice() {
     for number in 0..COUNT {
         world.create(&format!("net-{number}"), spec(&format!("10.{number}.0.0/24"), &format!("10.{number}.0.1"))).await;
     }
-    // Which answers get lost is left to chance; in the end none does.
+    // Which responses are lost is random; in the end none is.
     let mut moments = tokio::time::interval(Duration::from_millis(2));
     for moment in 0..200 {
         world.embedded.set_fault((moment % 2 == 0).then_some(Fault::LoseAnswers));

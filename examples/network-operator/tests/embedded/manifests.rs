@@ -1,4 +1,4 @@
-//! The files to deploy it with.
+//! The manifests of the deployment.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -9,7 +9,7 @@ use crate::common::{NEVER, OFTEN, Running, World, eventually, options, spec};
 use crate::sweep::blind;
 
 #[tokio::test]
-async fn a_network_is_created_in_neutron_with_its_subnet_and_told_in_the_status() {
+async fn a_network_is_created_in_neutron_with_its_subnet_and_shown_in_the_status() {
     let world = World::new().await;
     let operator = world.operator(NEVER);
     let wanted = NetworkSpec {
@@ -69,7 +69,7 @@ async fn another_cidr_is_another_subnet_of_the_same_network() {
     let operator = world.operator(NEVER);
     world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await;
     let before = world.ready("blue").await;
-    // It overlaps with the old one, and so the old one has to go first.
+    // It overlaps with the old one, so the old one has to be deleted first.
     world.patch("blue", json!({"spec": {"cidr": "10.1.0.0/16", "gateway": "10.1.0.1"}})).await;
     let after = world.ready("blue").await;
     assert_eq!(after.network_id, before.network_id);
@@ -158,7 +158,7 @@ async fn a_network_that_is_deleted_while_no_operator_runs_waits_for_one() {
 }
 
 #[tokio::test]
-async fn what_is_changed_by_hand_in_neutron_comes_back_within_the_resync_period() {
+async fn a_manual_change_in_neutron_is_reverted_within_the_resync_period() {
     let world = World::new().await;
     let operator = world.operator(OFTEN);
     let wanted = NetworkSpec { mtu: Some(1400), ..spec("10.1.0.0/24", "10.1.0.1") };
@@ -179,7 +179,7 @@ async fn what_is_changed_by_hand_in_neutron_comes_back_within_the_resync_period(
 }
 
 #[tokio::test]
-async fn what_is_deleted_by_hand_in_neutron_comes_back_within_the_resync_period() {
+async fn a_manual_deletion_in_neutron_is_reverted_within_the_resync_period() {
     let world = World::new().await;
     let operator = world.operator(OFTEN);
     world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await;
@@ -203,7 +203,7 @@ async fn what_is_deleted_by_hand_in_neutron_comes_back_within_the_resync_period(
 }
 
 #[tokio::test]
-async fn a_network_whose_handle_was_taken_away_by_hand_gets_it_back() {
+async fn a_network_whose_handle_was_removed_gets_it_back() {
     let world = World::new().await;
     let operator = world.operator(OFTEN);
     let created = world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await;

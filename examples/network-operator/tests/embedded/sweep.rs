@@ -1,4 +1,4 @@
-//! What nobody wants any more.
+//! Networks in Neutron without an owner.
 
 use http::Request;
 use kube_client::client::Body;
@@ -50,7 +50,7 @@ async fn a_network_whose_finalizer_was_removed_by_force_is_swept_on_resync() {
     world.patch("blue", json!({"metadata": {"finalizers": null}})).await;
     world.delete("blue").await;
     world.gone("blue").await;
-    // It has not been there at the start, so that it is a later sweep that finds it.
+    // It did not exist at the start, so that a later sweep finds it.
     let operator = world.operator(OFTEN);
     world.create("green", spec("10.2.0.0/24", "10.2.0.1")).await;
     removed(&world, &status.network_id.unwrap()).await;
@@ -61,7 +61,7 @@ async fn a_network_whose_finalizer_was_removed_by_force_is_swept_on_resync() {
     operator.stop().await;
 }
 
-/// A client for an operator that lists, and then sees nothing of what changes.
+/// A client for an operator that lists, and then gets no events.
 pub(crate) fn blind(world: &World) -> Client {
     let server = world.server.server().clone();
     let blind = tower::service_fn(move |request: Request<Body>| {
@@ -70,7 +70,7 @@ pub(crate) fn blind(world: &World) -> Client {
             let (mut head, body) = request.into_parts();
             let uri = head.uri.to_string();
             if uri.contains("sendInitialEvents=true") {
-                // The server refuses that, and so it is listed in the plain way.
+                // The server refuses a streaming list, so the reflector falls back to a plain list.
                 head.uri =
                     uri.replace("resourceVersionMatch=NotOlderThan", "resourceVersionMatch=Exact").parse().unwrap();
             } else if uri.contains("watch=true") {

@@ -1,4 +1,4 @@
-//! Two operators at once.
+//! Two operators at the same time.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ async fn duplicates_are_removed_and_the_one_in_the_status_is_kept() {
     let blue = world.create("blue", spec("10.1.0.0/24", "10.1.0.1")).await;
     let before = world.ready("blue").await;
     operator.stop().await;
-    // Without a status the one with the smallest id would be kept: at least one has a smaller one.
+    // Without a status, the one with the smallest id would be kept: at least one has a smaller one.
     let new = NewNetwork { description: world.handle(&blue), ..NewNetwork::default() };
     while Some(world.neutron.create_network(&new).await.unwrap().id) > before.network_id {}
     let operator = world.operator(NEVER);

@@ -1,4 +1,4 @@
-//! What only a real API server checks: rules in CEL, rights, the manifests.
+//! The parts that only a real API server checks: CEL rules, permissions, the manifests.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
@@ -14,8 +14,8 @@ use crate::common::{NEVER, Running, eventually, gone, options, ready, spec};
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:network-operator:network-operator";
 
-/// A server on which everything is deployed as the README says, and that asks for the right to
-/// block an owner's deletion.
+/// A server with everything deployed as in the README, which checks the permission to block an
+/// owner's deletion.
 async fn deployed() -> RealServer {
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let server = RealServer::builder().apiserver_flag(plugin).start().await.unwrap();
@@ -45,7 +45,7 @@ async fn with_the_rights_of_the_manifest_the_operator_can_do_all_it_does() {
     let groups = ["system:serviceaccounts", "system:serviceaccounts:network-operator"];
     let client = server.user(SERVICE_ACCOUNT, groups).await.unwrap();
     let neutron = EmbeddedNeutron::start().await.unwrap();
-    // It may find out the cluster's id as well.
+    // It may read the cluster's id as well.
     let cluster_id = network_operator::cluster_id(&client).await.unwrap();
     let one_block = network_operator::Pool::new("10.100.0.0/24".parse().unwrap(), 24).unwrap();
     let options = Options { cluster_id, pool: one_block, ..options(NEVER) };
@@ -100,7 +100,7 @@ async fn with_the_rights_of_the_manifest_the_operator_can_do_all_it_does() {
 }
 
 #[tokio::test]
-async fn the_api_server_refuses_what_makes_no_sense_and_says_why() {
+async fn the_api_server_refuses_invalid_input_with_a_reason() {
     let server = deployed().await;
     let client = Client::builder(server.config().await.unwrap()).build().unwrap();
     served(&client).await;
@@ -122,7 +122,7 @@ async fn the_api_server_refuses_what_makes_no_sense_and_says_why() {
     for (name, spec) in [("four", good()), ("six", spec("2001:db8::/64", "2001:db8::1"))] {
         networks.create(&PostParams::default(), &Network::new(name, spec)).await.unwrap();
     }
-    // What is not said has its usual value.
+    // Fields that are not set have their defaults.
     let bare = json!({
         "apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "bare"},
         "spec": {"cidr": "10.1.0.0/24", "gateway": "10.1.0.1"},

@@ -1,5 +1,6 @@
-//! Everything at once: Networks come, change and go while the operator is killed and Neutron is
-//! away. In the end a script that knows nothing of the operator asks both sides whether they agree.
+//! Everything at once: Networks are created, changed and deleted while the operator is killed and
+//! Neutron is unavailable. In the end, a script that does not use the operator's code checks that
+//! both sides agree.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,22 +17,22 @@ use steersman_testing::RealServer;
 use crate::common::{eventually_within, install_crd, spec};
 use crate::process::Process;
 
-/// Set it to play a run again, as far as the machine allows.
+/// Set it to repeat a run, as far as the machine allows.
 const SEED_VARIABLE: &str = "END_TO_END_SEED";
 const CLUSTER_ID: &str = "end-to-end";
-/// How long the two may take to agree after everything has calmed down.
+/// How long the two sides may take to agree after the last change.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What happens in a run.
+/// The shape of a run.
 struct Plan {
     mode: Mode,
-    /// How many operators there are at once.
+    /// The number of operators at the same time.
     operators: usize,
     networks: usize,
     kills: usize,
 }
 
-/// A run: both servers, the operators between them, and somebody who uses them.
+/// A run: both servers, the operators between them, and their user.
 struct Run {
     server: RealServer,
     neutron: RealNeutron,
@@ -88,7 +89,7 @@ impl Run {
         (0..self.rng.usize(..3)).map(|number| format!("9.9.9.{number}")).collect()
     }
 
-    /// Changes what Neutron can change, or the addresses.
+    /// Changes a field that Neutron can change, or the addresses.
     async fn change(&mut self, number: usize) {
         let spec = if self.rng.bool() {
             json!({"gateway": format!("10.{number}.0.254"), "dnsServers": self.dns_servers(), "mtu": 1300})
@@ -106,11 +107,11 @@ impl Run {
         self.networks.delete(&name(number), &DeleteParams::default()).await.unwrap();
     }
 
-    /// Deletes a Network and does not let the operator see to it.
+    /// Deletes a Network without its finalizer.
     async fn delete_by_force(&self, number: usize) {
         self.delete(number).await;
         let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        // It is gone already if it had none, or if the operator was faster.
+        // It is deleted already if it had no finalizer, or if the operator was faster.
         if let Err(error) = self.networks.patch(&name(number), &PatchParams::default(), &patch).await {
             assert!(error.is_not_found(), "{error}");
         }
@@ -127,13 +128,13 @@ impl Run {
     /// Lets some time pass in which the operator works.
     async fn pass(&mut self, least: u64, most: u64) {
         let milliseconds = self.rng.u64(least..most);
-        // No condition is waited for: when the next thing happens is left to chance.
+        // Waits for no condition: the time of the next step is random.
         let mut tick = tokio::time::interval(Duration::from_millis(milliseconds));
         tick.tick().await;
         tick.tick().await;
     }
 
-    /// Has the script ask both sides: what they agree on, or where they differ.
+    /// Runs the script on both sides: what they agree on, or where they differ.
     fn ask(&self) -> Result<String, String> {
         let output = Command::new("python3")
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real_servers/agree.py"))
@@ -156,7 +157,7 @@ impl Run {
         assert_eq!(said, format!("they agree on {count} networks"));
     }
 
-    /// The script would have said so if a network were left over.
+    /// The script would have reported a network that is left over.
     async fn a_stranger_is_found(&self) {
         let neutron = Neutron::new(self.neutron.url(), self.neutron.auth("p1")).unwrap();
         let project_id = self.neutron.keystone_url().is_none().then(|| "kubernetes".to_owned());
@@ -168,7 +169,7 @@ impl Run {
     }
 }
 
-/// What the operator and the script need to log in.
+/// The credentials of the operator and the script.
 fn variables(neutron: &RealNeutron) -> Vec<(&'static str, String)> {
     let Some(url) = neutron.keystone_url() else { return Vec::new() };
     let pairs = [

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// The program, started again and again with the same flags. It is killed when this is dropped; if
-/// the test is killed, it ends by itself after some minutes.
+/// The program, started repeatedly with the same flags. It is killed when this is dropped. If the
+/// test is killed, it ends by itself after some minutes.
 pub(crate) struct Process {
     flags: Vec<String>,
     variables: Vec<(&'static str, String)>,
@@ -14,7 +14,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Not started yet. What it prints goes to the file `log`.
+    /// Not started yet. Its output goes to the file `log`.
     pub(crate) fn new(flags: Vec<String>, variables: Vec<(&'static str, String)>, log: PathBuf) -> Self {
         Self { flags, variables, log, child: None }
     }
@@ -31,7 +31,7 @@ impl Process {
         self.child = Some(child.unwrap());
     }
 
-    /// `SIGKILL`: it cannot tidy up.
+    /// `SIGKILL`: it cannot clean up.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             assert_eq!(child.try_wait().unwrap(), None, "it has ended by itself: {}", tail(&self.log));

@@ -1,4 +1,4 @@
-//! Ranges of IP addresses. An address is a number; which kind it is of is kept beside it.
+//! Ranges of IP addresses. An address is a number, with its version beside it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

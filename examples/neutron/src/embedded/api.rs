@@ -1,4 +1,4 @@
-//! From a request to an answer, without a network.
+//! From a request to a response, without a network.
 
 use serde_json::{Map, Value, json};
 
@@ -13,10 +13,10 @@ const NOT_FILTERS: [&str; 6] = ["fields", "sort_key", "sort_dir", "limit", "mark
 
 const MALFORMED: &str =
     "The server could not comply with the request since it is either malformed or otherwise incorrect.";
-/// What is not below a version of the API has no form of its own for errors.
+/// Paths outside a version of the API have no error format of their own.
 const NO_SUCH_PAGE: &str = "404 Not Found\n\nThe resource could not be found.\n\n   ";
 
-/// A request as far as it matters.
+/// The relevant parts of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Question<'a> {
     pub(super) method: &'a str,
@@ -24,14 +24,14 @@ pub(super) struct Question<'a> {
     pub(super) query: &'a str,
     pub(super) if_match: Option<&'a str>,
     pub(super) body: &'a [u8],
-    /// Where this server listens, for links.
+    /// The address of this server, for links.
     pub(super) host: &'a str,
 }
 
-/// The status and the body, which a deletion has none of.
+/// The status and the body. A deletion has no body.
 pub(super) type Reply = (u16, Option<Value>);
 
-/// Answers a request.
+/// Handles a request.
 pub(super) fn answer(store: &mut Store, question: &Question<'_>) -> Reply {
     match route(store, question) {
         Ok(reply) => reply,
@@ -92,7 +92,7 @@ fn on_resource(store: &mut Store, kind: Kind, rest: &[&str], question: &Question
             Ok((204, None))
         }
         (_, [id, "tags"]) if kind != Kind::Port => on_tags(store, kind, id, question),
-        // The real one looks for something to change or delete first.
+        // The real one first looks up the resource to change or delete.
         ("PUT" | "DELETE", []) => Err(not_found(kind, "None")),
         (_, [] | [_]) => Err(Refusal::new(405, "HTTPMethodNotAllowed", MALFORMED)),
         _ => Err(Refusal::no_such_path()),
@@ -153,7 +153,7 @@ fn body_of(kind: Kind, body: &[u8]) -> Result<Fields, Refusal> {
     }
 }
 
-/// The owner has an old name and a new one. Whoever says one has said the other.
+/// The owner has an old name and a new one. Setting one sets the other.
 fn same_owner(given: &mut Fields) -> Result<(), Refusal> {
     let (old, new) = (given.get("tenant_id"), given.get("project_id"));
     match (old.cloned(), new.cloned()) {
@@ -197,7 +197,7 @@ fn set_quotas(store: &mut Store, project: &str, body: &[u8]) -> Result<(), Refus
     Ok(())
 }
 
-/// The resources that agree with the query, a page of them if it says so.
+/// The resources that match the query, or a page of them.
 fn list(store: &Store, kind: Kind, question: &Question<'_>) -> Result<Value, Refusal> {
     let pairs: Vec<(String, String)> = form_urlencoded::parse(question.query.as_bytes()).into_owned().collect();
     let filters = read_filters(kind, &pairs)?;
@@ -256,7 +256,7 @@ fn links(
     next.into_iter().chain([link("previous", page.first())]).collect()
 }
 
-/// What a list is narrowed by: all filters must agree, each with one of its values.
+/// The filters of a list: a resource has to match all of them, each with one of its values.
 struct Filters(Vec<(String, Vec<Value>)>);
 
 fn read_filters(kind: Kind, pairs: &[(String, String)]) -> Result<Filters, Refusal> {
@@ -296,7 +296,7 @@ fn has_all_tags(fields: &Fields, values: &[Value]) -> bool {
     wanted.into_iter().all(|wanted| tags.iter().any(|tag| tag == wanted))
 }
 
-/// A segment of a path without its percent signs.
+/// A segment of a path with percent-encoding decoded.
 fn decoded(segment: &str) -> String {
     // A plus sign is itself in a path; in a query it is a space.
     let segment = segment.replace('+', "%2B");
@@ -313,7 +313,7 @@ mod tests {
 
     use super::*;
 
-    /// Stands for the id of something that is there.
+    /// Stands for the id of an existing resource.
     const KNOWN: &str = "11111111-1111-4111-8111-111111111111";
     const NAMES: &[&str] = &[
         "name",
@@ -343,7 +343,7 @@ mod tests {
     ];
     const ADDRESSES: &[&str] = &["", "10.1.0.0", "10.1.0.1", "10.1.0.255", "255.255.255.255", "::", "2001:db8::1"];
 
-    /// Values that requests have, and values at the edge of them.
+    /// Valid values and edge cases.
     fn value() -> impl Strategy<Value = Value> {
         let pools = json!([{"start": "10.1.0.9", "end": "10.1.0.2"}, {"start": "::", "end": "10.1.0.2"}]);
         prop_oneof![
@@ -359,7 +359,7 @@ mod tests {
         ]
     }
 
-    /// What somebody who knows the API sends, with a few fields changed, or no sense at all.
+    /// A valid request, with a few fields changed, or random bytes.
     fn body(kind: &'static str) -> impl Strategy<Value = String> {
         let usual = (select(CIDRS), any::<bool>(), vec((select(NAMES), value()), 0..3));
         let usual = usual.prop_map(move |(cidr, enable_dhcp, changed)| {

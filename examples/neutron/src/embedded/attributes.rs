@@ -1,6 +1,5 @@
-//! What requests may say about a resource: which attributes there are, when they may be set, and
-//! what they may be. The tables are in Neutron's order, because the first thing that is wrong is
-//! the one that is answered.
+//! The attributes of a resource: which ones exist, when they may be set, and their values. The
+//! tables are in Neutron's order, because a response reports the first error.
 
 use serde_json::{Map, Value};
 
@@ -34,7 +33,7 @@ enum SetIn {
     CreateAndUpdate,
 }
 
-/// What a value looks like.
+/// The format of a value.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Any,
@@ -133,7 +132,7 @@ impl Kind {
         }
     }
 
-    /// The value that a query compares `name` with, or `None` if one cannot filter by it.
+    /// The value that a query compares `name` with, or `None` if it is not a filter.
     pub(super) fn filter_value(self, name: &str, value: &str) -> Option<Result<Value, Refusal>> {
         let attribute = self.attributes().iter().find(|attribute| attribute.name == name && attribute.filter)?;
         Some(match attribute.value {
@@ -143,7 +142,7 @@ impl Kind {
         })
     }
 
-    /// Checks the attributes of a POST and brings them into the form they are kept in.
+    /// Checks the attributes of a POST and converts them into their stored form.
     pub(super) fn check_create(self, given: &mut Map<String, Value>) -> Result<(), Refusal> {
         self.check_known(given)?;
         for attribute in self.attributes() {

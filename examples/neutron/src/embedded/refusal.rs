@@ -1,8 +1,8 @@
-//! The ways to say no, in Neutron's words.
+//! Error responses, with Neutron's messages.
 
 use serde_json::{Value, json};
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: u16,

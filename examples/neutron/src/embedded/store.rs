@@ -8,17 +8,17 @@ use super::addresses::{Cidr, Range, parse_address, show};
 use super::attributes::Kind;
 use super::refusal::Refusal;
 
-/// What Neutron gives a network on VXLAN.
+/// The MTU of a network on VXLAN.
 const MTU_MAX: i64 = 1450;
 const IPV4_MTU_MIN: i64 = 68;
 const IPV6_MTU_MIN: i64 = 1280;
 const NAMESERVERS_MAX: usize = 5;
-/// A project may have as many of each kind, unless its quota was changed.
+/// The default quota of a project for each kind.
 const QUOTA: i64 = 100;
 const QUOTA_OF_PORTS: i64 = 500;
-/// The project of those who name none.
+/// The project of requests that name none.
 const NO_PROJECT: &str = "fake_project_id";
-/// Ports of Neutron's own: they do not keep a network from being deleted.
+/// Ports of Neutron's own: they do not prevent the deletion of a network.
 const OWN_PORTS: [&str; 3] = ["network:dhcp", "network:distributed", "network:floatingip_agent_gateway"];
 
 /// Changes of these do not raise the revision of a subnet.
@@ -26,7 +26,7 @@ const UNCOUNTED_OF_SUBNETS: [&str; 2] = ["allocation_pools", "dns_nameservers"];
 
 pub(super) type Fields = Map<String, Value>;
 
-/// Everything there is. Resources are in the order in which they were created.
+/// All resources, in the order of their creation.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     networks: Vec<Fields>,
@@ -63,7 +63,7 @@ impl Store {
         self.all_mut(kind).iter_mut().find(|fields| text(fields, "id") == id).ok_or_else(|| not_found(kind, id))
     }
 
-    /// As it is answered: a network shows its subnets.
+    /// As in a response: a network shows its subnets.
     pub(super) fn view(&self, kind: Kind, fields: &Fields) -> Value {
         let mut shown = fields.clone();
         if kind == Kind::Network {
@@ -77,7 +77,7 @@ impl Store {
         self.subnets.iter().filter(move |subnet| text(subnet, "network_id") == network)
     }
 
-    /// Creates one from attributes that were checked.
+    /// Creates a resource from checked attributes.
     pub(super) fn create(&mut self, kind: Kind, mut given: Fields) -> Result<Value, Refusal> {
         let project = given.remove("project_id");
         let project = project.as_ref().and_then(Value::as_str).unwrap_or(NO_PROJECT).to_owned();
@@ -105,7 +105,7 @@ impl Store {
         Ok(self.view(kind, &fields))
     }
 
-    /// Changes one by attributes that were checked, if its revision is the one that was asked for.
+    /// Changes a resource by checked attributes, if its revision is the requested one.
     pub(super) fn update(
         &mut self,
         kind: Kind,
@@ -132,8 +132,8 @@ impl Store {
         if kind == Kind::Network {
             check_mtu(fields)?;
         }
-        // What Neutron keeps in tables of their own is not counted, and a description only where it
-        // stands.
+        // Attributes in separate tables of Neutron do not count, and a description counts only in
+        // some resources.
         let counts = |name: &String| kind != Kind::Subnet || !UNCOUNTED_OF_SUBNETS.contains(&name.as_str());
         if changed.iter().any(counts) {
             self.raise_revision(kind, id);
@@ -144,7 +144,7 @@ impl Store {
         Ok(self.view(kind, self.find(kind, id)?))
     }
 
-    /// Deletes one, and the subnets of a network.
+    /// Deletes a resource, and the subnets of a network.
     pub(super) fn delete(&mut self, kind: Kind, id: &str, revision: Option<i64>) -> Result<(), Refusal> {
         let fields = self.find(kind, id)?;
         let network = text(fields, "network_id").to_owned();
@@ -171,7 +171,7 @@ impl Store {
         Ok(())
     }
 
-    /// Sets all tags of one.
+    /// Sets all tags of a resource.
     pub(super) fn set_tags(&mut self, kind: Kind, id: &str, tags: Vec<String>) -> Result<(), Refusal> {
         let fields = self.find_mut(kind, id)?;
         if fields.insert("tags".to_owned(), tags.clone().into()) != Some(tags.into()) {
@@ -199,7 +199,7 @@ impl Store {
         own.or_else(|| self.default_quotas.get(kind.name())).copied().unwrap_or(usual)
     }
 
-    /// Sets a limit of one project, or of all that have none of their own.
+    /// Sets the quota of one project, or the default quota.
     pub(super) fn set_quota(&mut self, project: Option<&str>, kind: &str, limit: i64) {
         match project {
             Some(project) => self.quotas.insert((project.to_owned(), kind.to_owned()), limit),
@@ -207,7 +207,7 @@ impl Store {
         };
     }
 
-    /// Goes back to the limits that all have.
+    /// Resets a project to the default quota.
     pub(super) fn reset_quotas(&mut self, project: &str) {
         self.quotas.retain(|(of, _), _| of != project);
     }
@@ -325,13 +325,13 @@ impl Store {
         Ok(object(defaults))
     }
 
-    /// The first address of the subnet's pools that no port has.
+    /// The first address of the subnet's pools that is free.
     fn free_address(&self, subnet: &Fields) -> Option<String> {
         let id = text(subnet, "id");
         let taken: Vec<_> = self.ports.iter().flat_map(addresses).filter(|(of, _)| *of == id).collect();
         let pools = ranges(subnet.get("allocation_pools")?);
         let mut free = pools.iter().flat_map(|pool| {
-            // One more than are taken is enough to find one that is not.
+            // One more than are in use is enough to find a free one.
             let last = pool.last.min(pool.first.saturating_add(taken.len() as u128));
             (pool.first..=last).map(|number| show(pool.version, number))
         });
@@ -339,7 +339,7 @@ impl Store {
     }
 }
 
-/// What is checked of a subnet's values, whether it is new or changed.
+/// Checks the values of a new or changed subnet.
 fn check_subnet(cidr: Cidr, ip_version: i64, given: &Fields, current: Option<&Fields>) -> Result<(), Refusal> {
     let check_version = |name: &str, shown: &str, version: u8| {
         if i64::from(version) == ip_version {
@@ -359,7 +359,7 @@ fn check_subnet(cidr: Cidr, ip_version: i64, given: &Fields, current: Option<&Fi
         && let Some((version, number)) = parse_address(gateway)
     {
         check_version("gateway_ip", gateway, version)?;
-        // Neutron lets a gateway be outside: it may be reached over another link.
+        // Neutron allows a gateway outside the CIDR: it may be reached over another link.
         if version == 4 && (number == cidr.first() || number == cidr.last()) {
             return Err(Refusal::invalid_input("Gateway is not valid on subnet"));
         }
@@ -502,7 +502,7 @@ fn addresses(port: &Fields) -> impl Iterator<Item = (&str, &str)> {
     fixed_ips.iter().filter_map(|ip| Some((ip.get("subnet_id")?.as_str()?, ip.get("ip_address")?.as_str()?)))
 }
 
-/// Takes the addresses of a subnet from a port.
+/// Removes the addresses of a subnet from a port.
 fn release(port: &mut Fields, subnet: &str) {
     if let Some(Value::Array(fixed_ips)) = port.get_mut("fixed_ips") {
         fixed_ips.retain(|ip| ip["subnet_id"] != subnet);

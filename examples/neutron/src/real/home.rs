@@ -1,7 +1,7 @@
 //! Where Neutron and Keystone are installed.
 //!
-//! `cargo xtask servers` puts them where this module looks for them: it is compiled into both, and
-//! so depends on nothing but the standard library.
+//! `cargo xtask servers` installs them where this module looks for them. It is compiled into both,
+//! so it uses only the standard library.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ pub const NEUTRON_VERSION: &str = "29.0.0";
 /// The release of Keystone that tests run against.
 pub const KEYSTONE_VERSION: &str = "30.0.0";
 
-/// The folder of this installation: one for each release, and for each change of what is installed
-/// with it. Below `XDG_CACHE_HOME`, or else below `.cache` in the home folder.
+/// The folder of this installation: one for each release, and for each change of the installation.
+/// It is below `XDG_CACHE_HOME`, or else below `.cache` in the home folder.
 pub(super) fn folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(set("HOME")?.join(".cache")))?;

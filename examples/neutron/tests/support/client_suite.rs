@@ -1,11 +1,11 @@
-//! What the client does with a Neutron, whichever it is.
+//! The behaviour of the client with any Neutron.
 
 use neutron::{
     AllocationPool, Error, Gateway, NetworkChange, NetworkFilter, Neutron, NewNetwork, NewPort, NewSubnet,
     SubnetChange, SubnetFilter,
 };
 
-/// Runs it all. `project` is given where there is no Keystone to tell it.
+/// Runs all of it. `project` is given if there is no Keystone that names it.
 pub(crate) async fn run(neutron: &Neutron, project: Option<&str>) -> Result<(), Error> {
     let project = project.map(str::to_owned);
     networks(neutron, project.as_ref()).await?;
@@ -14,7 +14,7 @@ pub(crate) async fn run(neutron: &Neutron, project: Option<&str>) -> Result<(), 
     refusals(neutron, project.as_ref()).await
 }
 
-/// A mark that nothing else has.
+/// A unique text.
 fn mark() -> String {
     format!("test-{:016x}", fastrand::u64(..))
 }

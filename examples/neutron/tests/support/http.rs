@@ -1,4 +1,4 @@
-//! Requests by hand: what no client would send.
+//! Raw requests that the client would not send.
 
 use ::http::{Request, Response};
 use bytes::Bytes;
@@ -7,13 +7,13 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-/// Sends a request and gives the status and the body: JSON, or else a text.
+/// Sends a request and returns the status and the body: JSON, or else a text.
 pub(crate) async fn exchange(request: Request<String>) -> (u16, Value) {
     let (parts, body) = send(request).await.into_parts();
     (parts.status.as_u16(), serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }
 
-/// Logs in to Keystone as a user of the project of the same name, and gives the token.
+/// Logs in to Keystone as a user of the project of the same name, and returns the token.
 pub(crate) async fn log_in(keystone: &str, name: &str, password: &str) -> String {
     let domain = json!({"id": "default"});
     let user = json!({"name": name, "domain": domain, "password": password});

@@ -1,4 +1,4 @@
-//! What the tests of the client and of the two Neutrons share.
+//! The common parts of the tests of the client and of the two Neutrons.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 

@@ -1,4 +1,4 @@
-//! Scripts of requests (`tests/scripts`) that are sent to two servers, whose answers must agree.
+//! Scripts of requests (`tests/scripts`) that are sent to two servers, whose responses must agree.
 //!
 //! ```text
 //! == What the script shows
@@ -8,14 +8,14 @@
 //!     only /pointer /pointer
 //! ```
 //!
-//! `$name` in a path, header or body is what was kept under the name; `$project` is a project of
-//! the script's own, `$x255` is a text of that length. The body is sent as it stands. Everything
-//! that our server answers must be in the answer of the real one (which may have more fields), or
-//! just what `only` names.
+//! `$name` in a path, header or body is the value that was stored under the name; `$project` is a
+//! project of the script's own, `$x255` is a text of that length. The body is sent unchanged.
+//! Everything in the response of our server must be in the response of the real one (which may have
+//! more fields), or only the fields that `only` names.
 //!
-//! What cannot be the same is made the same first: kept values and other ids get their names back,
-//! times and addresses of ports become marks, and lists are put in order of names where Neutron
-//! promises none.
+//! Values that differ are normalized first: stored values and other ids get their names back, times
+//! and addresses of ports become placeholders, and lists are sorted by name where Neutron has no
+//! order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,10 +25,10 @@ use serde_json::{Map, Value, json};
 
 use super::http::exchange;
 
-/// Fields that are chosen at random.
+/// Fields with random values.
 const RANDOM_FIELDS: [&str; 2] = ["mac_address", "ip_address"];
 
-/// What a rule of Neutron looks like from outside.
+/// The visible effect of a rule of Neutron.
 pub(crate) struct Script {
     file: String,
     title: String,
@@ -174,7 +174,7 @@ impl<'a> Run<'a> {
     fn text_made_comparable(&self, text: &str) -> String {
         let mut text = text.replace(self.url, "(url)");
         for (name, value) in &self.kept {
-            // A kept number is no name for every number.
+            // A stored number must not replace every equal number.
             if value.len() >= 32 {
                 text = text.replace(value.as_str(), &format!("${name}"));
             }
@@ -183,14 +183,14 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Only resources are put in order: by what the scripts tell them apart by. Addresses have an order
-/// of their own.
+/// Only resources are sorted, by the field that distinguishes them in the scripts. Addresses have
+/// an order of their own.
 fn order(item: &Value) -> String {
     let of = |name: &str| item.get(name).map(Value::to_string).unwrap_or_default();
     ["name", "cidr", "description", "mtu", "id"].map(of).concat()
 }
 
-/// Replaces what looks like a UUID.
+/// Replaces UUIDs.
 fn without_ids(text: &str) -> String {
     let mut rest = text;
     let mut shown = String::new();
@@ -214,9 +214,9 @@ fn is_id(text: &str) -> bool {
 }
 
 /// Sends a script to our server and to the real one. Each disagreement is described: the step and
-/// both answers.
+/// both responses.
 pub(crate) async fn disagreements(script: &Script, ours: &str, real: &str) -> Vec<String> {
-    // Nobody else's lists have what this script creates.
+    // No other list has the resources of this script.
     let project = format!("{:032x}", fastrand::u128(..));
     let (mut at_ours, mut at_real) = (Run::new(ours, &project), Run::new(real, &project));
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A server that answers what a test says, to requests one at a time or many at once.
+//! A server whose responses a test sets, for requests one at a time or many at once.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ pub(crate) struct Stub {
     _serving: JoinSet<()>,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: String,
@@ -32,11 +32,11 @@ pub(crate) struct Seen {
     pub(crate) body: Value,
 }
 
-/// What a stub answers.
+/// The response of a stub.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 impl Stub {
-    /// Starts a server that answers as `answer` says; it is given the server's own address.
+    /// Starts a server with the responses of `answer`, which receives the server's own address.
     pub(crate) async fn start<F, A>(answer: F) -> Self
     where
         F: Fn(Seen, String) -> A + Send + Sync + 'static,
@@ -76,7 +76,7 @@ impl Stub {
         self.seen.lock().unwrap().clone()
     }
 
-    /// How many requests asked for a token.
+    /// The number of requests for a token.
     pub(crate) fn logins(&self) -> usize {
         self.seen().iter().filter(|seen| seen.is_login()).count()
     }
@@ -102,17 +102,17 @@ impl Seen {
     }
 }
 
-/// An answer with a body.
+/// A response with a body.
 pub(crate) fn answer(status: u16, body: impl Into<Bytes>) -> Answer {
     Response::builder().status(status).body(Full::new(body.into())).unwrap()
 }
 
-/// An answer with a body in JSON.
+/// A response with a JSON body.
 pub(crate) fn json_answer(status: u16, body: &Value) -> Answer {
     answer(status, body.to_string())
 }
 
-/// Keystone's answer to a login: a token that is good for so long, and a catalogue with this
+/// Keystone's response to a login: a token that is valid for this time, and a catalogue with this
 /// endpoint.
 pub(crate) fn token_answer(token: &str, seconds: u32, endpoint: &str) -> Answer {
     let expires = jiff::Timestamp::from_second(i64::from(seconds)).unwrap();

@@ -8,49 +8,49 @@ use ipnet::IpNet;
 use k8s_openapi::jiff::SignedDuration;
 use network_operator::{ClusterId, Error, Pool};
 
-/// Keeps the networks of OpenStack Neutron as Network objects in Kubernetes say
+/// Keeps the networks of OpenStack Neutron equal to Network objects in Kubernetes
 ///
-/// With no flags it shows itself: it brings its own API server and its own Neutron, applies a few
-/// samples, changes them, and prints what happens until Ctrl-C.
+/// Without flags it runs a demonstration: it starts its own API server and its own Neutron, applies
+/// a few samples, changes them, and prints what happens until Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "network-operator")]
 pub(crate) struct Args {
-    /// The API server's address, rather than the kubeconfig's
+    /// The address of the API server, instead of the one in the kubeconfig
     #[arg(long, value_name = "URL")]
     pub(crate) master: Option<String>,
-    /// How to reach the cluster
+    /// The kubeconfig of the cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Work in the cluster that this Pod runs in
+    /// Use the cluster that this Pod runs in
     #[arg(long, conflicts_with_all = ["master", "kubeconfig"])]
     pub(crate) in_cluster: bool,
 
-    /// A Neutron that asks nobody who they are
+    /// The address of a Neutron without authentication
     #[arg(long, value_name = "URL", group = "cloud")]
     pub(crate) neutron_url: Option<String>,
     /// The Neutron of this cloud in clouds.yaml
     #[arg(long, value_name = "NAME", group = "cloud")]
     pub(crate) os_cloud: Option<String>,
-    /// The Neutron that the variables OS_AUTH_URL, OS_USERNAME and so on name
+    /// The Neutron that OS_AUTH_URL, OS_USERNAME and the other OS_ variables name
     #[arg(long, group = "cloud")]
     pub(crate) os_env: bool,
     /// The project to create in, with --neutron-url
     #[arg(long, value_name = "ID", default_value = "kubernetes")]
     project_id: String,
 
-    /// Compare with Neutron again after this time [default: 5m; 10s when it shows itself]
+    /// Compare with Neutron again after this time [default: 5m; 10s in the demonstration]
     #[arg(long, value_name = "TIME", value_parser = time)]
     resync: Option<Duration>,
-    /// How many Networks to work on at the same time
+    /// How many Networks to reconcile at the same time
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) workers: usize,
-    /// Whose networks they are in Neutron [default: the uid of the namespace kube-system]
+    /// The id of this cluster in Neutron [default: the uid of the namespace kube-system]
     #[arg(long, value_name = "ID")]
     pub(crate) cluster_id: Option<ClusterId>,
     /// Give every Deployment a Network, not only those labelled samplecrd.k8s.io/network=true
     #[arg(long)]
     pub(crate) all_deployments: bool,
-    /// Where the addresses for Deployments come from
+    /// The pool of addresses for Deployments
     #[arg(long, value_name = "CIDR", default_value = "10.100.0.0/16")]
     cidr_pool: IpNet,
     /// The prefix length of the CIDR that one Deployment gets
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether it works in a cluster, rather than on a server of its own.
+    /// Whether it uses a cluster, instead of a server of its own.
     pub(crate) fn names_a_cluster(&self) -> bool {
         self.master.is_some() || self.kubeconfig.is_some() || self.in_cluster
     }
@@ -76,7 +76,7 @@ impl Args {
         self.resync.unwrap_or(usual)
     }
 
-    /// The project to create in. Who has logged in has one.
+    /// The project to create networks in. A login has a project of its own.
     pub(crate) fn project_id(&self) -> Option<String> {
         let logs_in = self.os_env || self.os_cloud.is_some();
         (!logs_in).then(|| self.project_id.clone())
@@ -87,10 +87,10 @@ impl Args {
     }
 }
 
-/// A time such as `90s`, `5m` or `500ms`.
+/// A duration such as `90s`, `5m` or `500ms`.
 fn time(text: &str) -> Result<Duration, String> {
-    let time: SignedDuration = text.parse().map_err(|_| "write it like 90s, 5m or 500ms".to_owned())?;
-    time.try_into().map_err(|_| "it is not less than nothing".to_owned())
+    let time: SignedDuration = text.parse().map_err(|_| "use a duration such as 90s, 5m or 500ms".to_owned())?;
+    time.try_into().map_err(|_| "a duration cannot be negative".to_owned())
 }
 
 #[cfg(test)]

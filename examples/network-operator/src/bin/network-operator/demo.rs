@@ -1,4 +1,4 @@
-//! What there is to see: a cluster of its own, and somebody who uses it.
+//! The demonstration: a cluster of its own, and a user who changes it.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ use steersman_apiserver::{ApiServer, KubeconfigFile, Serving};
 const BLUE: &str = include_str!("../../../samples/blue.yaml");
 const GREEN: &str = include_str!("../../../samples/green.yaml");
 const WEB: &str = include_str!("../../../samples/web.yaml");
-/// How long there is time to read before the next thing happens.
+/// The pause before the next step, so that the output can be read.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How often it is looked whether something has happened.
+/// How often the demonstration checks for progress.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long tidying up may take.
+/// How long the cleanup may take.
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(20);
 
-/// An API server in this process, and on a socket for kubectl.
+/// An API server in this process, which also listens on a socket for kubectl.
 pub(crate) struct EmbeddedCluster {
     serving: Serving,
     kubeconfig: KubeconfigFile,
@@ -47,7 +47,7 @@ impl EmbeddedCluster {
         &self.client
     }
 
-    /// What to type in another terminal.
+    /// The commands to type in another terminal.
     pub(crate) fn invitation(&self, neutron_url: Option<&str>) -> String {
         let mut text = format!(
             "In another terminal:\n  \
@@ -70,7 +70,7 @@ impl EmbeddedCluster {
     }
 }
 
-/// Does what people do: applies the samples, changes one, meddles in Neutron, deletes one.
+/// Plays the user: applies the samples, changes one, changes a network in Neutron, deletes one.
 pub(crate) async fn play(client: &Client, neutron: &Neutron) -> Result<()> {
     let networks = client.namespaced::<Network>("default");
     create(&networks, BLUE).await?;
@@ -94,11 +94,11 @@ pub(crate) async fn play(client: &Client, neutron: &Neutron) -> Result<()> {
     Ok(())
 }
 
-/// Deletes everything and waits until the operator has seen to it: the cluster goes, but a Neutron
-/// that was named stays.
+/// Deletes everything and waits until the operator has cleaned up. The cluster ends with the
+/// process, but a Neutron that a flag names stays.
 pub(crate) async fn clean_up(client: &Client) -> Result<()> {
     let all = ListParams::default();
-    // They would have their Networks made again.
+    // They would create their Networks again.
     for deployment in client.all_namespaces::<Deployment>().list(&all).await?.items {
         let deployments = client.namespaced::<Deployment>(&deployment.namespace().unwrap_or_default());
         deployments.delete(&deployment.name_any(), &DeleteParams::default()).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn clean_up(client: &Client) -> Result<()> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("{} Networks could not be deleted: see their networks in Neutron", left.len());
+            bail!("{} Networks could not be deleted: check their networks in Neutron", left.len());
         }
         for network in left.iter().filter(|network| network.metadata.deletion_timestamp.is_none()) {
             let networks = client.namespaced::<Network>(&network.namespace().unwrap_or_default());
@@ -125,8 +125,8 @@ async fn create<K>(api: &Api<K>, sample: &str) -> Result<()>
 where
     K: steersman::Resource + serde::Serialize + DeserializeOwned,
 {
-    let value: Value = serde_saphyr::from_str(sample).context("a sample is no YAML")?;
-    let object: K = serde_json::from_value(value).context("a sample is not of its kind")?;
+    let value: Value = serde_saphyr::from_str(sample).context("a sample is not valid YAML")?;
+    let object: K = serde_json::from_value(value).context("a sample does not fit its kind")?;
     api.create(&PostParams::default(), &object).await?;
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! The program: the operator in a cluster, or with a cluster of its own for those who want to see
-//! it work.
+//! The program: the operator in a cluster, or a demonstration with a cluster of its own.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -55,7 +54,7 @@ async fn run(args: &Args) -> Result<()> {
     let mut embedded = None;
     let neutron = match named_neutron(args)? {
         Some(neutron) => neutron,
-        None => embedded.insert(EmbeddedNeutron::start().await.context("cannot start a Neutron")?).client(),
+        None => embedded.insert(EmbeddedNeutron::start().await.context("cannot start the embedded Neutron")?).client(),
     };
     let cluster = EmbeddedCluster::start().await?;
     screen.print(&cluster.invitation(embedded.as_ref().map(EmbeddedNeutron::url).as_deref()));
@@ -68,9 +67,9 @@ async fn run(args: &Args) -> Result<()> {
         }
         std::future::pending::<()>().await;
     };
-    let told = async {
+    let stop = async {
         tokio::select! {
-            () = until_told(args.duration) => {}
+            () = until_stopped(args.duration) => {}
             () = shows => {}
         }
         if embedded.is_none()
@@ -79,7 +78,7 @@ async fn run(args: &Args) -> Result<()> {
             screen.line(Tone::Warning, "left over", "", &format!("{error:#}"));
         }
     };
-    operator.run(told).await?;
+    operator.run(stop).await?;
     watching.shutdown().await?;
     cluster.stop().await;
     screen.print(&format!("\n{}", operator.summary()));
@@ -88,22 +87,22 @@ async fn run(args: &Args) -> Result<()> {
 
 async fn run_in_cluster(args: &Args, screen: &Screen) -> Result<()> {
     let Some(neutron) = named_neutron(args)? else {
-        bail!("say which Neutron the networks are in: --neutron-url, --os-cloud or --os-env");
+        bail!("no Neutron given: use --neutron-url, --os-cloud or --os-env");
     };
     let config = if args.in_cluster {
-        Config::incluster().context("this is no Pod with a service account")?
+        Config::incluster().context("not in a Pod with a service account: use --kubeconfig outside a cluster")?
     } else {
         config_from_flags(args.master.as_deref(), args.kubeconfig.as_deref()).await?
     };
     let client = Client::builder(config).build()?;
     let operator = operator(args, &client, neutron).await?;
-    operator.run(until_told(args.duration)).await?;
+    operator.run(until_stopped(args.duration)).await?;
     screen.print(&operator.summary().to_string());
     Ok(())
 }
 
-/// The Neutron that the flags name. Credentials that happen to be in the environment are not used
-/// unasked.
+/// The Neutron that the flags name. Credentials in the environment are used only if a flag asks for
+/// them.
 fn named_neutron(args: &Args) -> Result<Option<Neutron>> {
     Ok(if let Some(url) = &args.neutron_url {
         Some(Neutron::new(url, Auth::None)?)
@@ -120,7 +119,7 @@ async fn operator(args: &Args, client: &Client, neutron: Neutron) -> Result<Oper
     let options = Options {
         cluster_id: match &args.cluster_id {
             Some(id) => id.clone(),
-            None => cluster_id(client).await.context("cannot find out the cluster's id: is --cluster-id needed?")?,
+            None => cluster_id(client).await.context("cannot read the cluster's id: set --cluster-id")?,
         },
         project_id: args.project_id(),
         resync: args.resync(),
@@ -131,8 +130,8 @@ async fn operator(args: &Args, client: &Client, neutron: Neutron) -> Result<Oper
     Ok(Operator::new(client.clone(), neutron, options)?)
 }
 
-/// Ends when the process is asked to stop, or its time is over.
-async fn until_told(duration: Option<Duration>) {
+/// Completes on a stop signal, or after `duration`.
+async fn until_stopped(duration: Option<Duration>) {
     let over = async {
         match duration {
             Some(duration) => tokio::time::sleep(duration).await,

@@ -11,36 +11,36 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Where lines go. It is also where the operator's log goes: a layer of `tracing`.
+/// Prints the lines. As a `tracing` layer, it also prints the operator's log.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     started: Instant,
     colours: bool,
 }
 
-/// What a line is about, and so its colour.
+/// The origin of a line, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// The API server told it.
+    /// An event from the API server.
     Cluster,
-    /// The operator did it.
+    /// An action of the operator.
     Operator,
-    /// Nothing to look at.
+    /// Nothing to attend to.
     Quiet,
-    /// Something to look at.
+    /// A problem to attend to.
     Warning,
 }
 
 impl Screen {
-    /// On standard output; with colours if that is a terminal and nobody has asked for none, or if
-    /// somebody insists on them.
+    /// Prints to standard output, with colours if that is a terminal and the environment does not
+    /// disable them, or if the environment forces them.
     pub(crate) fn new() -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let wanted = std::io::stdout().is_terminal() || is_set("CLICOLOR_FORCE");
         Self { started: Instant::now(), colours: wanted && !is_set("NO_COLOR") }
     }
 
-    /// Prints a line: when, who or what, which object, and what happened to it.
+    /// Prints a line: the time, the source, the object, and what happened to it.
     pub(crate) fn line(&self, tone: Tone, what: &str, object: &str, text: &str) {
         let colour = match (self.colours, tone) {
             (false, _) => None,
@@ -59,24 +59,24 @@ impl Screen {
 
     /// Prints text as it is.
     pub(crate) fn print(&self, text: &str) {
-        // A terminal that is gone is no reason to stop working.
+        // A closed terminal is no reason to stop.
         let _ = writeln!(std::io::stdout().lock(), "{text}");
     }
 
-    /// Whether something of the log is for people.
+    /// Whether a log event is shown.
     fn shows(metadata: &Metadata<'_>) -> bool {
         let ours = ["network_operator", "steersman_runtime"].iter().any(|name| metadata.target().starts_with(name));
         match *metadata.level() {
             Level::ERROR | Level::WARN => true,
             Level::INFO => ours,
-            // That a reconcile has ended well.
+            // A reconcile has succeeded.
             Level::DEBUG => metadata.target() == "steersman_runtime::layer",
             Level::TRACE => false,
         }
     }
 }
 
-/// Which object a span is about.
+/// The object of a span.
 struct About(String);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Screen {
@@ -130,7 +130,7 @@ impl Fields {
     }
 }
 
-/// A value as people would write it: `Some(10s)` is `10s`, and `5.693326ms` is `5.7ms`.
+/// A value in a readable form: `Some(10s)` is `10s`, and `5.693326ms` is `5.7ms`.
 fn legible(value: &str) -> String {
     let value = value.strip_prefix("Some(").and_then(|value| value.strip_suffix(')')).unwrap_or(value);
     let unit = value.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');

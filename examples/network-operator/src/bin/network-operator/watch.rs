@@ -1,4 +1,4 @@
-//! What the API server's watch tells, in lines.
+//! The events of a watch, as lines.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::screen::{Screen, Tone};
 /// How long the first lists may take.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
-/// Prints what happens to Networks and Deployments, and the Events about them, until the result is
-/// shut down.
+/// Prints changes of Networks and Deployments, and the Events about them, until the result is shut
+/// down.
 pub(crate) async fn watch(client: Client, screen: &Screen) -> Result<SharedInformerFactory, Error> {
     let factory = SharedInformerFactory::new(client);
     let networks = screen.clone();
@@ -40,11 +40,11 @@ pub(crate) async fn watch(client: Client, screen: &Screen) -> Result<SharedInfor
     let events = screen.clone();
     factory.informer::<KubernetesEvent>(InformerOptions::all())?.add_event_handler(handler(
         move |event: &Event<KubernetesEvent>| {
-            if let (Event::Add { .. }, Ok(told)) = (event, event.object().get()) {
-                let about = &told.involved_object;
+            if let (Event::Add { .. }, Ok(found)) = (event, event.object().get()) {
+                let about = &found.involved_object;
                 let (kind, name) = (about.kind.as_deref().unwrap_or_default(), about.name.as_deref());
                 let object = format!("{} {}", kind.to_lowercase(), name.unwrap_or_default());
-                events.line(Tone::Warning, "event", &object, told.message.as_deref().unwrap_or_default());
+                events.line(Tone::Warning, "event", &object, found.message.as_deref().unwrap_or_default());
             }
         },
     ))?;
@@ -53,7 +53,7 @@ pub(crate) async fn watch(client: Client, screen: &Screen) -> Result<SharedInfor
     Ok(factory)
 }
 
-/// What an event about a Network tells: what happened, and how.
+/// The line for an event of a Network: what happened, and how.
 fn network_lines(event: &Event<Network>) -> Vec<(&'static str, String)> {
     match event {
         Event::Add { object, .. } => match object.get() {
@@ -62,8 +62,8 @@ fn network_lines(event: &Event<Network>) -> Vec<(&'static str, String)> {
         },
         Event::Update { old, new } => update_lines(old, new),
         Event::Delete { object, .. } => {
-            // The last state on the watch is the one before: what held it then was taken away, or
-            // it would still be there.
+            // The last state on the watch is the one before the deletion: its finalizers have been
+            // removed since, or the object would still exist.
             let held: Vec<_> = object.meta().finalizers().collect();
             let text = if held.is_empty() { String::new() } else { format!("finalizer removed: {}", held.join(", ")) };
             vec![("deleted", text)]
