@@ -1,5 +1,5 @@
-//! `cargo deny`: licences, sources and bans of every dependency, and known vulnerabilities when
-//! their database can be had.
+//! `cargo deny`: licences, sources and bans of every dependency, and known vulnerabilities if their
+//! database is reachable.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,11 +13,11 @@ use crate::workspace;
 
 const VERSION: &str = "0.20.2";
 
-/// Whether known vulnerabilities were looked for.
+/// Whether known vulnerabilities were checked.
 pub(crate) enum Advisories {
-    /// They were, and none concerns us.
+    /// They were checked, and none affects us.
     Checked,
-    /// The database could not be reached: nothing is known about known vulnerabilities.
+    /// The database could not be reached: known vulnerabilities were not checked.
     NoData {
         /// Why, on one line.
         reason: String,
@@ -46,16 +46,15 @@ fn last_line(text: &str) -> String {
     text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }
 
-/// The pinned version of the program, installed into the cache when it is not there.
-/// `cargo install` puts a program in its place only when it is finished, and keeps two runs apart
-/// by itself.
+/// The pinned version of the program, installed into the cache if it is missing. `cargo install`
+/// moves a program into place only when it is finished, and serializes two runs by itself.
 fn provide() -> Result<PathBuf> {
     let cache = cache_dir().context("neither XDG_CACHE_HOME nor HOME is set: no place for cargo-deny")?;
     let root = cache.join("tools").join(format!("cargo-deny-{VERSION}"));
     let program = root.join("bin").join("cargo-deny");
     if !program.is_file() {
         let installing = Progress::start(format!("cargo-deny {VERSION}: installing"), None);
-        // A debug build: compiling it takes longer than it will ever save.
+        // A debug build: compiling with optimizations takes longer than it would save.
         let mut command = workspace::cargo();
         command.args(["install", "--quiet", "--locked", "--debug", "--no-track", "--version", VERSION, "--root"]);
         process::output(command.arg(&root).arg("cargo-deny")).context("installing cargo-deny")?;

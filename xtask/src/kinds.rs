@@ -1,13 +1,12 @@
-//! The table of built-in kinds that the embedded API server is driven by, recorded from a real one.
+//! The table of built-in kinds of the embedded API server, recorded from a real one.
 //!
-//! Three sources: the discovery documents say which kinds are served and how; the OpenAPI documents
-//! say which fields of a type are required, how lists are keyed and how patches merge them; and
-//! Go's types (`xtask/servers/kubernetes/gotypes`) say what only Go knows: whether a field is a
-//! pointer, and whether it is left out when empty. What is written has one kind or one type a line,
-//! in a fixed order and without prose, so that a new Kubernetes release is a diff that a person can
-//! read.
+//! There are three sources. The discovery documents have the kinds that are served. The OpenAPI
+//! documents have the required fields, the keys of lists and the merge strategies of patches. Go's
+//! types (`xtask/servers/kubernetes/gotypes`) have what only Go knows: whether a field is a
+//! pointer, and whether it is left out when empty. The output has one kind or one type a line, in a
+//! fixed order and without prose, so that a new Kubernetes release is a readable diff.
 //!
-//! Go's types also say in which messages their objects are sent as protobuf.
+//! Go's types also have the protobuf messages of their objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -25,16 +24,16 @@ use crate::servers::{self, Program};
 use crate::step::Progress;
 use crate::workspace;
 
-/// Where the table is kept.
+/// The path of the table.
 const FILE: &str = "crates/steersman-apiserver/data/kinds.json";
-/// Where the messages that kinds are sent in are kept, and what Go makes of objects in both
-/// encodings, to test them by.
+/// The path of the messages of kinds, and of objects that Go has encoded in both encodings, as test
+/// data.
 const MESSAGES: &str = "crates/steersman-wire/data/protobuf.txt";
 const SAMPLES: &str = "crates/steersman-wire/tests/protobuf.jsonl";
-/// Types that are part of requests or answers without being the type of a resource.
+/// Types that are part of requests or responses without being the type of a resource.
 const ROOTS: [&str; 3] = ["meta.v1.DeleteOptions", "meta.v1.ListMeta", "meta.v1.Status"];
 
-/// Asks a real server, and writes the table.
+/// Reads a real server, and writes the table.
 pub(crate) fn run() -> Result<()> {
     let kubectl = servers::provide(Program::Kubectl)?;
     let server = RealServer::start()?;
@@ -74,7 +73,7 @@ fn path_of(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
-/// One API group, as the table has it.
+/// One API group in the table.
 struct Group {
     name: String,
     preferred: String,
@@ -109,18 +108,18 @@ struct Resource {
     subresources: Vec<Subresource>,
 }
 
-/// One subresource and the kind of what is sent to it.
+/// One subresource and the kind of its body.
 #[derive(Serialize)]
 struct Subresource {
     name: String,
-    /// Group and version of the kind when they are not the resource's own.
+    /// Group and version of the kind if they differ from the resource's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     kind: String,
     verbs: Vec<String>,
-    /// Absent when what is sent are only query parameters, as for `exec`.
+    /// Absent if there is no body but only query parameters, as for `exec`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     type_name: Option<String>,
 }
@@ -189,7 +188,7 @@ fn read_groups(get: &impl Fn(&str) -> Result<String>) -> Result<Vec<Group>> {
         .collect()
 }
 
-/// Puts each `pods/status` below its `pods`.
+/// Moves each `pods/status` below its `pods`.
 fn with_subresources(list: ApiResourceList) -> Result<Vec<Resource>> {
     let mut resources: Vec<Resource> = Vec::new();
     for found in list.resources {
@@ -224,7 +223,7 @@ fn with_subresources(list: ApiResourceList) -> Result<Vec<Resource>> {
     Ok(resources)
 }
 
-/// What the OpenAPI documents say of types.
+/// The types of the OpenAPI documents.
 #[derive(Default)]
 struct Schemas {
     /// By the short name.
@@ -247,7 +246,7 @@ impl Schemas {
         Ok(())
     }
 
-    /// Notes the type of each kind beside it.
+    /// Records the type of each kind beside it.
     fn name_types(&self, groups: &mut [Group]) {
         for group in groups {
             let Group { name: group, versions, .. } = group;
@@ -273,10 +272,10 @@ fn short_name(full: &str) -> String {
     parts[parts.len().saturating_sub(3)..].join(".")
 }
 
-/// By type and field, the Go type and what the field's tag says.
+/// By type and field, the Go type and the field's tag.
 type GoTypes = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What Go says of its types: their fields, or what is asked for.
+/// Go's types: their fields, or the requested output.
 fn go_types(what: &str) -> Result<String> {
     let progress = Progress::start("reading Go's types", None);
     let mut go = Command::new("go");
@@ -289,16 +288,17 @@ fn go_types(what: &str) -> Result<String> {
     Ok(printed)
 }
 
-/// One type, as the table has it: its fields by name, each as `TYPE WORD…`.
+/// One type in the table: its fields by name, each as `TYPE WORD…`.
 ///
-/// The type is written as in Go: `*` before what may be absent, `[]` before a list's items,
-/// `map[string]` before a map's values, and `v1.Protocol(string)` where Go has a name for it, which
-/// its error messages tell. The words are `omitempty` and `omitzero` (left out when empty),
-/// `in=NAME` (the struct that Go embeds it by), `required`, `list=atomic|set|map`, `keys=NAME,…`,
-/// `map=atomic`, `patch=merge,retainKeys`, `patchKey=NAME`, and at last `default=JSON`.
+/// The type is written as in Go: `*` before an optional value, `[]` before the items of a list,
+/// `map[string]` before the values of a map, and `v1.Protocol(string)` where Go has a name for it,
+/// which its error messages contain. The words are `omitempty` and `omitzero` (left out when
+/// empty), `in=NAME` (the struct that Go embeds it by), `required`, `list=atomic|set|map`,
+/// `keys=NAME,…`, `map=atomic`, `patch=merge,retainKeys`, `patchKey=NAME`, and at last
+/// `default=JSON`.
 #[derive(Debug, PartialEq, Serialize)]
 struct Type {
-    /// `atomic` when apply takes it as a whole.
+    /// `atomic` if apply treats it as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     map: Option<String>,
     fields: BTreeMap<String, String>,
@@ -328,13 +328,13 @@ fn types(groups: &[Group], schemas: &Schemas, go: &GoTypes) -> Result<BTreeMap<S
 /// The struct that a field is made of: `core.v1.Container` of `[]core.v1.Container omitempty`.
 fn struct_of(field: &str) -> Option<&str> {
     let expression = field.split(' ').next()?;
-    // The innermost: behind the names that Go has for it, and behind what contains it.
+    // The innermost one: behind the names that Go has for it, and behind its containers.
     let innermost = expression.rsplit('(').next()?.trim_end_matches(')');
     let innermost = innermost.rsplit(['*', ']']).next()?;
     (innermost.matches('.').count() == 2).then_some(innermost)
 }
 
-/// What Go and OpenAPI say of one type.
+/// One type, from Go and OpenAPI.
 fn merge(of_go: &BTreeMap<String, String>, schema: &Value) -> Result<Type> {
     let no_properties = serde_json::Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&no_properties);
@@ -375,7 +375,7 @@ fn merge(of_go: &BTreeMap<String, String>, schema: &Value) -> Result<Type> {
     Ok(Type { map, fields: of_go.iter().map(field).collect() })
 }
 
-/// Whether a default only says that the field is no pointer.
+/// Whether a default only shows that the field is no pointer.
 fn is_empty(default: &Value) -> bool {
     match default {
         Value::Null => true,
@@ -387,7 +387,7 @@ fn is_empty(default: &Value) -> bool {
     }
 }
 
-/// The table as it is written.
+/// The table as text.
 fn document(release: &str, groups: &[Group], types: &BTreeMap<String, Type>) -> Result<String> {
     let mut text = format!("{{\n\"kubernetes\":{},\n\"groups\":[\n", serde_json::to_string(release)?);
     let mut separate = "";

@@ -1,8 +1,7 @@
 //! The developer tasks of this workspace. `cargo xtask --help` lists them.
 //!
-//! Each task is one file here. They share [`step`] (what a long step shows while it runs),
-//! [`process`] (running other programs, and ending them when this one is interrupted) and
-//! [`workspace`] (where things are).
+//! Each task is one file here. They share [`step`] (the progress of a long step), [`process`] (runs
+//! other programs, and ends them on an interrupt) and [`workspace`] (paths).
 
 use clap::Parser;
 

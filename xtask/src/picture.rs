@@ -8,14 +8,14 @@ use anyhow::{Context, Result, ensure};
 use crate::{process, workspace};
 
 const PICTURE: &str = "docs/cargo-run.svg";
-/// As long as everything that the program shows by itself takes.
+/// As long as the demonstration of the program takes.
 const DURATION: &str = "9s";
 const COLUMNS: usize = 132;
 const CHARACTER_WIDTH: f64 = 7.25;
 const LINE_HEIGHT: usize = 17;
 const MARGIN: usize = 14;
 
-/// Runs the Network operator as `cargo run` does, for some seconds, and draws what it prints.
+/// Runs the Network operator as `cargo run` does, for some seconds, and draws its output.
 pub(crate) fn run() -> Result<()> {
     let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--", "--duration", DURATION]).env("CLICOLOR_FORCE", "1");
@@ -48,7 +48,7 @@ fn draw(text: &str) -> String {
     svg
 }
 
-/// The colour of a line that is all of one, and its text, which is cut where it is too long.
+/// The colour of a line with one colour, and its text, which is cut if it is too long.
 fn colour(line: &str) -> (&'static str, String) {
     let (code, text) = line.strip_prefix("\x1b[").and_then(|rest| rest.split_once('m')).unwrap_or(("", line));
     let colour = match code {

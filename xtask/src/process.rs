@@ -1,5 +1,5 @@
-//! Running other programs. An interrupt ends the program that runs just now; the task then returns
-//! through its ordinary error path, so that what it had half made is removed.
+//! Runs other programs. An interrupt ends the running program. The task then returns through its
+//! ordinary error path, so that incomplete results are removed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -23,9 +23,9 @@ fn interrupts() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
 }
 
-/// From here on SIGINT and SIGTERM end the running children instead of this process. Must be called
-/// before any thread is started, because the signals are blocked in this thread and those started
-/// from it, and taken by one of our own.
+/// From here on, SIGINT and SIGTERM end the running children instead of this process. Must be
+/// called before any thread is started: the signals are blocked in this thread and its children,
+/// and one thread of our own receives them.
 pub(crate) fn forward_interrupts() {
     let signals = interrupts();
     if signals.thread_block().is_err() {
@@ -37,7 +37,7 @@ pub(crate) fn forward_interrupts() {
                 std::process::exit(130);
             }
             for pid in RUNNING.lock().expect("no holder of this lock panics").iter() {
-                // A child that is gone already is no concern of ours.
+                // A child that has ended already is ignored.
                 let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
             }
         }
@@ -53,7 +53,7 @@ impl Running {
         if interrupted() {
             bail!("interrupted");
         }
-        // A child inherits which signals are blocked, and must not be deaf to them.
+        // A child inherits the blocked signals, and must not block them.
         let _ = interrupts().thread_unblock();
         let child = command.spawn();
         let _ = interrupts().thread_block();
@@ -88,7 +88,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A child that nobody waited for is ended.
+    /// Ends a child that was not waited for.
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             let _ = self.0.kill();
@@ -105,7 +105,7 @@ pub(crate) fn describe(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Runs `command` with our own output and fails when it does.
+/// Runs `command` with our own output. Fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = Running::start(command)?.wait()?;
     if !status.success() {
@@ -114,8 +114,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command`, shows what it prints to standard output as it comes, and hands each line to
-/// `each`.
+/// Runs `command`, passes on its standard output, and calls `each` with every line.
 pub(crate) fn run_and_read(command: &mut Command, mut each: impl FnMut(&str)) -> Result<()> {
     let mut child = Running::start(command.stdout(Stdio::piped()))?;
     let stdout = child.take_stdout().expect("standard output is piped");
@@ -131,8 +130,8 @@ pub(crate) fn run_and_read(command: &mut Command, mut each: impl FnMut(&str)) ->
     Ok(())
 }
 
-/// Runs `command` silently and gives what it printed. When it fails, the error holds the end of
-/// what it said.
+/// Runs `command` silently and returns its output. If it fails, the error has the end of its
+/// standard error.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let mut child = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let mut stderr = child.take_stderr().expect("standard error is piped");

@@ -1,5 +1,5 @@
 //! Programs of the system that tests need beyond Rust, Go and Python. They are installed where that
-//! is possible without a question (Debian, root). Elsewhere a missing program is an error with the
+//! is possible without a prompt (Debian, root). Elsewhere a missing program is an error with the
 //! command that installs it, never a skipped test.
 
 use std::env;
@@ -14,7 +14,7 @@ use crate::step::Progress;
 
 /// A program, and the Debian package that has it.
 struct Program {
-    /// The names under which distributions install it. The tests look for the same names.
+    /// The names under which distributions install it. The tests use the same names.
     names: &'static [&'static str],
     package: &'static str,
     /// The tests that need it.

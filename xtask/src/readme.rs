@@ -1,4 +1,4 @@
-//! The project in the README, built as a newcomer builds it: in a folder of its own, outside the
+//! Builds the project in the README as a newcomer does: in a folder of its own, outside the
 //! workspace. The tests of `docs/testing.md` are added to it, each block as a module.
 
 use std::fmt::Write;
@@ -45,8 +45,8 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// Writes the files of the README. Only the paths of our own crates are changed, to those of
-    /// this checkout.
+    /// Writes the files of the README. Only the paths of our own crates change, to those of this
+    /// checkout.
     pub(crate) fn extract() -> Result<Self> {
         let readme = fs::read_to_string(workspace::root().join("README.md")).context("reading README.md")?;
         let manifest = manifest(&readme, workspace::root())?;

@@ -12,21 +12,21 @@ use crate::servers::{self, Program};
 use crate::step::Progress;
 use crate::workspace;
 
-/// A kube-apiserver with its etcd; it ends when this is dropped, or when this process is gone.
+/// A kube-apiserver with its etcd. It ends when this is dropped, or when this process ends.
 pub(crate) struct RealServer {
     _running: Running,
     kubeconfig: PathBuf,
 }
 
-/// What the example prints once the server is ready.
+/// The output of the example once the server is ready.
 #[derive(Deserialize)]
 struct Ready {
     kubeconfig: PathBuf,
 }
 
 impl RealServer {
-    /// Starts the example of `steersman-testing` that brings up a server and runs until its
-    /// standard input is closed.
+    /// Starts the example of `steersman-testing` that runs a server until its standard input is
+    /// closed.
     pub(crate) fn start() -> Result<Self> {
         for program in [Program::Etcd, Program::KubeApiserver] {
             servers::provide(program)?;
@@ -44,7 +44,7 @@ impl RealServer {
         Ok(Self { _running: running, kubeconfig: ready.kubeconfig })
     }
 
-    /// The file that says how to reach it.
+    /// Its kubeconfig.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }

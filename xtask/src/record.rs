@@ -1,11 +1,11 @@
-//! Asks a real API server again what it was asked before: which values it fills into objects of
-//! built-in kinds, and in which words it refuses them.
+//! Records the responses of a real API server again: the defaults of objects of built-in kinds, and
+//! the messages of refusals.
 //!
-//! The questions are in the files that hold the answers (`data/defaults` and `data/refusals` of the
+//! The requests are in the files with the responses (`data/defaults` and `data/refusals` of the
 //! embedded server): each case has the object that was `sent`, and for an update the `old` one. A
-//! new case is a line with `kind`, `apiVersion` and `sent`; a new Kubernetes release is a diff that
-//! a person can read. Everything is asked as a dry run, but for the objects that updates start
-//! from. What differs from run to run only (times, uids) is kept as it was recorded first.
+//! new case is a line with `kind`, `apiVersion` and `sent`; a new Kubernetes release is a readable
+//! diff. All requests are dry runs, except those that create the objects to update. Values that
+//! only differ from run to run (times, uids) stay as they were first recorded.
 
 mod proxy;
 
@@ -21,25 +21,25 @@ use crate::step::Progress;
 use crate::workspace;
 use proxy::{Answer, Proxy};
 
-/// Where the answers are kept, and which part of an answer is.
+/// The folders of the responses, and the recorded part of each response.
 const FOLDERS: [(&str, Kept); 2] = [("defaults", Kept::Object), ("refusals", Kept::Causes)];
 const DATA: &str = "crates/steersman-apiserver/data";
-/// What stands for the uid of the object in what is recorded.
+/// The placeholder for the uid of the object.
 const UID: &str = "u-1";
-/// Fields of metadata that say when and by whom an object was written, not what it is.
+/// Metadata about when and by which client an object was written.
 const CIRCUMSTANCES: [&str; 6] =
     ["uid", "creationTimestamp", "managedFields", "resourceVersion", "namespace", "generation"];
 
-/// Which part of an answer is recorded.
+/// The recorded part of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
-    /// The object, with what the server filled in: `came`.
+    /// The object with its defaults: `came`.
     Object,
     /// The reasons of the refusal: `causes`.
     Causes,
 }
 
-/// Asks everything again, and writes the answers.
+/// Sends all requests again, and writes the responses.
 pub(crate) fn run() -> Result<()> {
     let kubectl = servers::provide(Program::Kubectl)?;
     let server = RealServer::start()?;
@@ -78,7 +78,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A case as one line, with the question before the answer.
+/// A case as one line, with the request before the response.
 fn line(case: &Value) -> String {
     let names = ["kind", "apiVersion", "old", "sent", "came", "causes"];
     let members = names.iter().filter_map(|name| Some(format!("\"{name}\":{}", case.get(*name)?)));
@@ -88,13 +88,12 @@ fn line(case: &Value) -> String {
 struct Recorder {
     proxy: Proxy,
     kinds: Value,
-    /// The object that updates start from: its case's kind and `old`, and the object as the server
-    /// has it.
+    /// The object to update: its case's kind and `old`, and the object from the server.
     current: Option<(Value, Value)>,
 }
 
 impl Recorder {
-    /// The case with the answer of today.
+    /// The case with the present response.
     fn record(&mut self, case: &Value, kept: Kept) -> Result<Value> {
         let mut new = case.clone();
         let (answer, uid) = if case["old"].is_null() {
@@ -115,7 +114,7 @@ impl Recorder {
             Kept::Object => {
                 ensure!(matches!(status, 200 | 201), "refused with {status}: {}", body["message"]);
                 new["came"] = kept_of(&body);
-                // A uid that a dry run made up is seen in labels only.
+                // A uid that a dry run generated is seen in labels only.
                 let made_up = recorded_uid(&new["came"]);
                 new["came"] = replaced(&new["came"], &made_up, UID);
                 let before = replaced(&case["came"], &recorded_uid(&case["came"]), UID);
@@ -150,8 +149,7 @@ impl Recorder {
         Ok(format!("{root}{namespace}/{}", text(&resource["plural"])?))
     }
 
-    /// The object that the case's update starts from, created unless the case before started from
-    /// the same.
+    /// The object that the case updates. It is created unless the previous case has the same one.
     fn current(&mut self, case: &Value) -> Result<Value> {
         let key = json!([case["apiVersion"], case["kind"], case["old"]]);
         if let Some((known, object)) = self.current.as_ref()
@@ -166,7 +164,7 @@ impl Recorder {
         Ok(body)
     }
 
-    /// Removes the object that updates started from.
+    /// Deletes the object to update.
     fn remove(&mut self) -> Result<()> {
         let Some((key, _)) = self.current.take() else { return Ok(()) };
         let case = json!({"apiVersion": key[0], "kind": key[1]});
@@ -174,7 +172,7 @@ impl Recorder {
         let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
         let Answer { status, body } = self.proxy.send("DELETE", &path, &options)?;
         ensure!(status < 300, "the object was not deleted: {status}: {}", body["message"]);
-        // Nobody else would: the controllers do not run. It may be gone already.
+        // The controllers do not run, so no other component deletes it. It may be deleted already.
         let finalizers = json!({"metadata": {"finalizers": null}});
         self.proxy.send("PATCH", &path, &finalizers).map(drop)
     }
@@ -188,7 +186,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// The object with its kind and version, which cases hold apart.
+/// The object with its kind and version, which cases store separately.
 fn whole(case: &Value, object: &Value) -> Value {
     let mut object = object.clone();
     object["apiVersion"] = case["apiVersion"].clone();
@@ -196,8 +194,8 @@ fn whole(case: &Value, object: &Value) -> Value {
     object
 }
 
-/// The `old` object as it may be created: without what the server makes up for a Job, and refuses
-/// to be told.
+/// The `old` object as it can be created: without the fields that the server generates for a Job
+/// and refuses in a request.
 fn without_generated(case: &Value) -> Value {
     let mut object = whole(case, &case["old"]);
     if case["kind"] == "Job" {
@@ -211,7 +209,7 @@ fn without_generated(case: &Value) -> Value {
     object
 }
 
-/// What is recorded of an object.
+/// The recorded part of an object.
 fn kept_of(object: &Value) -> Value {
     let mut kept: Map<String, Value> = object.as_object().cloned().unwrap_or_default();
     kept.retain(|name, _| name != "kind" && name != "apiVersion");
@@ -221,14 +219,14 @@ fn kept_of(object: &Value) -> Value {
     kept.into()
 }
 
-/// The uid that the labels of a Job's Pods hold, wherever they are in it.
+/// The uid in the labels of a Job's Pods, wherever they are.
 fn recorded_uid(value: &Value) -> String {
     let text = value.to_string();
     let after = ["controller-uid\":\"", "controller-uid\\\":\\\""].iter().find_map(|label| text.split(label).nth(1));
     after.and_then(|rest| rest.split(['"', '\\']).next()).unwrap_or(UID).to_owned()
 }
 
-/// The value with one text in place of the other, wherever it stands.
+/// The value with one text replaced by the other, everywhere.
 fn replaced(value: &Value, text: &str, by: &str) -> Value {
     match value {
         Value::String(string) => string.replace(text, by).into(),
@@ -240,7 +238,7 @@ fn replaced(value: &Value, text: &str, by: &str) -> Value {
     }
 }
 
-/// Times are those of the first recording, where there were times before.
+/// Times stay as in the first recording, if there were times before.
 fn keep_circumstances(new: &mut Value, recorded: &Value) {
     match (new, recorded) {
         (Value::String(new), Value::String(recorded)) if is_time(new) && is_time(recorded) => new.clone_from(recorded),

@@ -1,9 +1,7 @@
-//! What a long step shows while it runs: its name, the time it has taken so far, and a bar where
-//! the size is known.
+//! The progress of a long step: its name, the elapsed time, and a bar if the size is known.
 //!
-//! Everything goes to standard error, so that what a task prints for scripts stays clean. On a
-//! terminal one line is written over and over; elsewhere (a CI log) a plain line is added now and
-//! then.
+//! Everything goes to standard error, so that the output for scripts stays clean. A terminal shows
+//! one line that is updated; elsewhere (a CI log) a plain line is added now and then.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -18,7 +16,7 @@ const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 const BAR_WIDTH: usize = 24;
 
-/// A quiet step that is under way. Dropping it clears its line.
+/// A quiet step in progress. Dropping it clears its line.
 pub(crate) struct Progress {
     name: String,
     started: Instant,
@@ -53,12 +51,12 @@ impl Progress {
         Self { name, started, done, ticker: Some((stop, thread)) }
     }
 
-    /// Says how much of the total is done.
+    /// Sets how much of the total is done.
     pub(crate) fn set(&self, done: u64) {
         self.done.store(done, Ordering::Relaxed);
     }
 
-    /// Ends the step with a line that says how long it took.
+    /// Ends the step with a line that has its duration.
     pub(crate) fn finish(mut self) {
         self.stop();
         eprintln!("{}: {}", self.name, seconds(self.started.elapsed()));
@@ -89,7 +87,7 @@ fn line(name: &str, elapsed: Duration, done: u64, total: Option<u64>) -> String 
     }
 }
 
-/// A duration as a person reads it.
+/// A duration in a readable form.
 pub(crate) fn seconds(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 60.0 {
@@ -99,7 +97,7 @@ pub(crate) fn seconds(duration: Duration) -> String {
     }
 }
 
-/// A sequence of steps whose own output is worth seeing (cargo's, mostly): a headline before, the
+/// A sequence of steps whose own output is worth seeing (mostly cargo's): a headline before, the
 /// time after, and a summary at the end.
 pub(crate) struct Steps {
     started: Instant,
@@ -126,7 +124,7 @@ impl Steps {
         result
     }
 
-    /// Says how long each step took.
+    /// Prints the duration of each step.
     pub(crate) fn summary(&self) {
         eprintln!();
         for (name, elapsed) in &self.times {

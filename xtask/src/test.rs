@@ -1,4 +1,4 @@
-//! Everything CI does, in the order in which it fails soonest.
+//! Everything CI does, the fastest checks first.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,15 +12,15 @@ use crate::step::Steps;
 use crate::workspace::{self, Package};
 use crate::{docs, package, process, provide, tidy};
 
-/// Integration tests whose name begins so need more than Rust: a real control plane, or a browser.
-/// They are run, and counted, apart.
+/// Integration tests with this prefix need more than Rust: a real control plane, or a browser. They
+/// run, and are counted, separately.
 const REAL_SERVER_PREFIX: &str = "real_";
 /// Set for the long version. Tests that try many seeds try many more.
 const SOAK_VARIABLE: &str = "STEERSMAN_SOAK";
 /// How long the load on the embedded server and a manager lasts, in minutes.
 const SOAK_MINUTES_VARIABLE: &str = "STEERSMAN_SOAK_MINUTES";
 
-/// Swaps the work queue's mutex for the model checker's, and turns its tests on.
+/// Replaces the work queue's mutex by that of the model checker, and enables its tests.
 const MODEL_CHECKER_FLAGS: &str = "--cfg steersman_loom";
 
 /// How much to test.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     soak_minutes: u32,
 }
 
-/// Runs it all. Closes with what was left out, and with a line that counts the tests.
+/// Runs everything. Ends with what was left out, and with a line that counts the tests.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace::Metadata { packages, target_directory } = workspace::metadata()?;
     let mut steps = Steps::new();
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         count(command.args(tests.flat_map(|name| ["--test", name])))
     })?;
     counts += steps.run("tests under a model checker", || {
-        // With other flags everything is compiled anew, so in a folder of its own.
+        // With other flags everything is compiled again, so it has a folder of its own.
         let mut command = test(&["--package", "steersman-workqueue", "--test", "loom"]);
         count(command.env("RUSTFLAGS", MODEL_CHECKER_FLAGS).env("CARGO_TARGET_DIR", target_directory.join("loom")))
     })?;
@@ -108,8 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The line of the summary on known vulnerabilities. It never leaves open whether they were looked
-/// for.
+/// The line of the summary on known vulnerabilities. It always states whether they were checked.
 fn advisories_line(advisories: Option<&Advisories>) -> String {
     match advisories {
         Some(Advisories::Checked) => "advisories: checked, none concerns a dependency".to_owned(),
@@ -124,10 +123,10 @@ fn needs_real_server(test: &str) -> bool {
     test.starts_with(REAL_SERVER_PREFIX)
 }
 
-/// Runs each test that needs a real control plane, and makes sure that all of them did run.
+/// Runs each test that needs a real control plane, and checks that all of them ran.
 ///
-/// All at once, like the other tests: package by package, Cargo would build what they share again
-/// for each, with the features that this one package asks for.
+/// All at once, like the other tests: package by package, Cargo would build their common
+/// dependencies again for each, with the features of that package.
 fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) -> Result<Counts> {
     let names: BTreeSet<&str> =
         packages.iter().flat_map(Package::integration_tests).filter(|name| needs_real_server(name)).collect();
@@ -175,7 +174,7 @@ impl Counts {
     }
 }
 
-/// Runs a `cargo test` command and adds up what it counted.
+/// Runs a `cargo test` command and adds up its counts.
 fn count(command: &mut Command) -> Result<Counts> {
     let mut counts = Counts::default();
     let mut unread = None;

@@ -1,5 +1,5 @@
-//! Where things are: the root of the checkout, the user's cache folder, and what `cargo metadata`
-//! knows.
+//! Paths of the workspace: the root of the checkout, the user's cache folder, and the data of
+//! `cargo metadata`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is one folder below the root")
 }
 
-/// The cargo that started us, so that a toolchain chosen with `cargo +…` is kept, without what it
-/// told us about our own package: build scripts look at that, and everything would be built again
-/// whenever someone builds without us.
+/// The cargo that started this program, so that a toolchain chosen with `cargo +…` is used, without
+/// the variables about our own package: build scripts read those, and everything would be built
+/// again with each build without xtask.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -30,12 +30,12 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// What `cargo metadata` says of the workspace, as far as the tasks ask.
+/// The output of `cargo metadata` that the tasks use.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
     /// The members of the workspace.
     pub(crate) packages: Vec<Package>,
-    /// Where cargo puts what it builds.
+    /// The target folder.
     pub(crate) target_directory: PathBuf,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Dependency {
     pub(crate) features: Vec<String>,
 }
 
-/// One thing that a member builds.
+/// One target of a member.
 #[derive(Deserialize)]
 pub(crate) struct Target {
     pub(crate) name: String,
@@ -82,7 +82,7 @@ impl Package {
     }
 }
 
-/// Asks cargo about the workspace, its own members only.
+/// Reads the metadata of the workspace, its own members only.
 pub(crate) fn metadata() -> Result<Metadata> {
     let output =
         process::output(cargo().args(["metadata", "--format-version", "1", "--no-deps"])).context("cargo metadata")?;

@@ -1,14 +1,14 @@
-//! Whether the machine has something else to do. Contestants with several workers suffer from that
-//! more than others do.
+//! Whether the machine has other work. That affects contestants with several workers more than
+//! others.
 
 use std::time::Duration;
 
-/// How long to look.
+/// How long to measure.
 const LOOK: Duration = Duration::from_millis(500);
-/// What a machine at rest does not exceed.
+/// The load that an idle machine does not exceed.
 const AT_REST: f64 = 0.25;
 
-/// What to say about other work on this machine just now, if there is any. Known on Linux only.
+/// A remark about other work on this machine now, if there is any. Only on Linux.
 pub(crate) fn remark() -> Option<String> {
     let before = times()?;
     std::thread::sleep(LOOK);
@@ -20,15 +20,15 @@ fn remark_on(busy: f64, cores: usize) -> Option<String> {
     (busy > AT_REST).then(|| format!("other work kept {busy:.1} of {cores} cores busy before the first run"))
 }
 
-/// Busy and total time of all cores since the machine has started.
+/// Busy and total time of all cores since the start of the machine.
 fn times() -> Option<(u64, u64)> {
     times_from(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
 fn times_from(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user and
-    // nice already.
+    // user, nice, system, idle, iowait, irq, softirq, steal; the other columns are included in user
+    // and nice.
     let times: Vec<u64> = line.split_whitespace().take(8).map_while(|time| time.parse().ok()).collect();
     let idle = times.get(3)? + times.get(4)?;
     let total: u64 = times.iter().sum();

@@ -1,4 +1,4 @@
-//! Whether an answer shows that the work was really done: what the jobs' counts have to be.
+//! Checks that a result comes from work that was done: the expected counts of the jobs.
 
 use super::figures::Answer;
 use super::jobs::Asked;

@@ -1,15 +1,15 @@
-//! Who is measured.
+//! The contestants.
 
 use anyhow::{Result, bail};
 
-/// Someone who takes part.
+/// A contestant.
 #[derive(Debug)]
 pub(crate) struct Contestant {
     /// The name in tables and files. Ours are called `steersman` or `steersman-VARIANT`.
     pub(crate) name: &'static str,
     /// The program that does its jobs.
     pub(crate) program: Program,
-    /// What the program is told before the job, where it holds several contestants.
+    /// The argument before the job, for a program with several contestants.
     pub(crate) arguments: &'static [&'static str],
 }
 
@@ -17,17 +17,17 @@ pub(crate) struct Contestant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Program {
     /// `bench/src/bin/steersman-contestant.rs`; in the jobs of the API server
-    /// `apiserver-contestant.rs`, which is the load too.
+    /// `apiserver-contestant.rs`, which also generates the load.
     Steersman,
     /// `bench/go`.
     Go,
     /// `bench/kube-rs`.
     KubeRs,
-    /// The system's curl, which only downloads: the floor that nobody can go below.
+    /// The system's curl, which only downloads: the lower bound.
     Curl,
 }
 
-/// Everyone.
+/// All contestants.
 pub(crate) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: "steersman", program: Program::Steersman, arguments: &[] },
     Contestant { name: "steersman-in-process", program: Program::Steersman, arguments: &["--server", "in-process"] },
@@ -54,7 +54,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
     name.strip_prefix("steersman").is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Fails when one of `names` is nobody's.
+/// Fails if there is no contestant of one of these names.
 pub(crate) fn check_names(names: &[String]) -> Result<()> {
     for name in names {
         if !CONTESTANTS.iter().any(|contestant| contestant.name == name) {

@@ -1,20 +1,20 @@
-//! What contestants answer, and what several answers come to.
+//! The results of contestants, and their summary.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 
-/// The figures that every job has; tables show them first, and JSON rows hold them even when they
+/// The figures that every job has. Tables show them first, and JSON rows have them even if they
 /// were not measured.
 pub(crate) const COMMON: [&str; 4] = ["wall_s", "cpu_s", "rss_mb", "peak_mb"];
 
-/// What one run of a contestant reported.
+/// The report of one run of a contestant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     /// The work that was done.
     pub(crate) count: u64,
-    /// What was measured, by name.
+    /// The measured figures, by name.
     pub(crate) figures: BTreeMap<String, f64>,
 }
 
@@ -27,8 +27,8 @@ impl Answer {
         Ok(Self { count, figures: numbers(fields)? })
     }
 
-    /// Reads what curl reported of a download. All `pods` have come when as many bytes have come as
-    /// the list has.
+    /// Reads curl's report of a download. All `pods` were received if the number of bytes equals
+    /// the size of the list.
     pub(crate) fn of_download(output: &str, pods: u64, list_bytes: u64) -> Result<Self> {
         let figures = numbers(result_line(output)?)?;
         match figures.get("bytes") {
@@ -56,7 +56,7 @@ fn numbers(fields: Map<String, Value>) -> Result<BTreeMap<String, f64>> {
             Some(number) if number.is_finite() && number >= 0.0 => {
                 figures.insert(name, number);
             }
-            // What could not be measured on this system.
+            // Figures that could not be measured on this system.
             _ if value.is_null() => {}
             _ => bail!("the figure {name} is {value}, not a number from 0 up"),
         }
@@ -76,7 +76,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// The spread of `values`, or nothing when there are none.
+    /// The spread of `values`, or nothing if there are none.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
@@ -87,12 +87,12 @@ impl Spread {
     }
 }
 
-/// How many times `cost` is of `base`. Nothing where that has no meaning.
+/// The ratio of `cost` to `base`. Nothing if that has no meaning.
 pub(crate) fn ratio(cost: f64, base: f64) -> Option<f64> {
     (base > 0.0).then(|| cost / base)
 }
 
-/// What all rounds of one contestant in one job at one size come to.
+/// The summary of all rounds of one contestant in one job at one size.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) job: &'static str,
@@ -104,7 +104,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Puts the answers of all rounds together. There is at least one.
+    /// Combines the results of all rounds. There is at least one.
     pub(crate) fn of(job: &'static str, contestant: &'static str, size: u64, answers: &[Answer]) -> Self {
         let counts = Spread::of(answers.iter().map(|answer| answer.count as f64).collect());
         let mut values: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
@@ -127,7 +127,7 @@ impl Row {
         self.figures.get(figure).map(|spread| spread.median)
     }
 
-    /// The row as scripts read it.
+    /// The row in its JSON form.
     pub(crate) fn json(&self) -> Value {
         let wall = self.figures.get("wall_s");
         let mut row = json!({
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_says_too_little_or_nonsense_is_refused() {
+    fn an_incomplete_or_invalid_response_is_refused() {
         for (output, complaint) in [
             ("", "nothing was printed"),
             ("done", "no JSON object"),

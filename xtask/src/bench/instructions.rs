@@ -1,9 +1,9 @@
 //! Counting instructions: `cargo xtask bench --instructions`.
 //!
-//! The program `instructions` of the bench does one case at a time under callgrind, which counts
+//! The program `instructions` of the bench runs one case at a time under callgrind, which counts
 //! only inside the function `measured`. Counts are compared with those in
-//! `bench/instructions.json`. They hold for one toolchain: where the versions of rustc, valgrind or
-//! glibc or the instructions of the processor differ, they are printed and not judged.
+//! `bench/instructions.json`. They are valid for one toolchain: if the versions of rustc, valgrind
+//! or glibc or the instructions of the processor differ, they are only printed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,20 +22,20 @@ const GROWTH_MAX: u64 = 3;
 const MEASURED: &str = "steersman_bench::instructions::measured";
 /// The Cargo profile that the program is built with.
 const PROFILE: &str = "instructions";
-/// The instructions of a processor that the C library chooses its functions by.
+/// The instructions of a processor by which the C library chooses its functions.
 const CPU_FLAGS: [&str; 6] = ["avx2", "avx512f", "bmi2", "erms", "fsrm", "sse4_2"];
 
-/// What is in `bench/instructions.json`.
+/// The content of `bench/instructions.json`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Record {
     toolchain: Toolchain,
     /// The accepted count of each case: instructions of one operation.
     counts: BTreeMap<String, u64>,
-    /// What was accepted, the newest last.
+    /// The accepted changes, the newest last.
     accepted: Vec<Accepted>,
 }
 
-/// What counts depend on beside our own code.
+/// What the counts depend on besides our own code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Toolchain {
     rustc: String,
@@ -48,24 +48,24 @@ struct Toolchain {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Accepted {
     case: String,
-    /// None for a case that is new, or whose old count belongs to another toolchain.
+    /// None for a new case, and if the old count belongs to another toolchain.
     old: Option<u64>,
     new: u64,
     reason: String,
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     New,
     Same,
     Cheaper,
-    /// By more than is allowed.
+    /// By more than the limit.
     Dearer,
 }
 
-/// Counts, prints a table, and fails when a count has grown. With a reason, the new counts are
-/// accepted instead.
+/// Counts, prints a table, and fails if a count has grown. With a reason, accepts the new counts
+/// instead.
 pub(crate) fn run(accept: Option<&str>) -> Result<()> {
     ensure!(accept.is_none_or(|reason| !reason.trim().is_empty()), "--accept needs a reason");
     let toolchain = Toolchain::this()?;
@@ -126,14 +126,14 @@ impl Toolchain {
     }
 }
 
-/// Those flags of the first processor that matter.
+/// The relevant flags of the first processor.
 fn cpu_flags(cpuinfo: &str) -> String {
     let line = cpuinfo.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
     let words: Vec<&str> = line.into_iter().flat_map(str::split_whitespace).collect();
     CPU_FLAGS.into_iter().filter(|flag| words.contains(flag)).collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the program, and returns where it is.
+/// Builds the program, and returns its path.
 fn build() -> Result<PathBuf> {
     let progress = Progress::start("building the program whose instructions are counted", None);
     let mut command = workspace::cargo();
@@ -220,7 +220,7 @@ impl Record {
         fs::write(file, text).with_context(|| format!("writing {}", file.display()))
     }
 
-    /// Takes the counts over, with a line for each that differs.
+    /// Accepts the counts, with a line for each that differs.
     fn accept(&mut self, toolchain: Toolchain, counts: BTreeMap<String, u64>, reason: &str) {
         let same_toolchain = self.toolchain == toolchain;
         for (case, new) in &counts {
@@ -260,7 +260,7 @@ mod tests {
         let accepted = Accepted { case: "b".to_owned(), old: Some(20), new: 25, reason: "checks more".to_owned() };
         assert_eq!(record.accepted, [accepted]);
         assert_eq!(record.counts["b"], 25);
-        // With another toolchain the old count means nothing.
+        // With another toolchain, the old count has no meaning.
         let other = Toolchain { rustc: "rustc 2.0".to_owned(), ..Toolchain::default() };
         record.accept(other, counts(&[("b", 25)]), "rustc 2.0");
         assert_eq!(record.accepted.last().map(|accepted| (accepted.old, accepted.new)), Some((None, 25)));

@@ -1,5 +1,4 @@
-//! What is measured: the table of jobs. A new job is one entry in [`JOBS`], and the contestants
-//! that learn it.
+//! The table of jobs. A new job is one entry in [`JOBS`], and an implementation in each contestant.
 
 use std::time::Duration;
 
@@ -12,38 +11,37 @@ use super::checks::{
 };
 use super::figures::Answer;
 
-/// A job, as the harness knows it.
+/// A job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    /// What a person calls it, and what stands in tables.
+    /// The name on the command line and in tables.
     pub(crate) name: &'static str,
     /// One line about it.
     pub(crate) about: &'static str,
-    /// What the contestants are told to do: the name without the number of workers, which they are
-    /// told apart.
+    /// The name that contestants get: without the number of workers, which is a separate argument.
     pub(crate) task: &'static str,
     /// The server that it needs.
     pub(crate) server: Server,
-    /// Who takes part, in the order of the tables.
+    /// The contestants, in the order of the tables.
     pub(crate) contestants: &'static [&'static str],
-    /// How many workers take from the queue, or how many handlers an informer has.
+    /// The number of workers of the queue, or of handlers of an informer.
     pub(crate) workers: u64,
     /// The sizes of a full run.
     pub(crate) full: Scale,
-    /// The sizes of a quick one.
+    /// The sizes of a quick run.
     pub(crate) quick: Scale,
-    /// The figures that are compared, the most important first: the smaller the better. The first
-    /// is also what is plotted, and every contestant must report it.
+    /// The figures that are compared, the most important first: smaller is better. The first is
+    /// also plotted, and every contestant must report it.
     pub(crate) costs: &'static [&'static str],
-    /// What our figures should come to.
+    /// The goals for our figures.
     pub(crate) goals: &'static [Goal],
-    /// Whether an answer shows that the work was really done. Says what is wrong if not.
+    /// Checks that the work was done. The error describes what is wrong.
     pub(crate) check: fn(&Asked, &Answer) -> Result<(), String>,
     /// A run that takes longer has failed.
     pub(crate) time_limit: Duration,
 }
 
-/// What one figure of one of our contestants should come to.
+/// The goal for one figure of one of our contestants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) contestant: &'static str,
@@ -51,16 +49,16 @@ pub(crate) struct Goal {
     pub(crate) limit: Limit,
 }
 
-/// What a figure should not exceed.
+/// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Limit {
     /// This value.
     Value(f64),
-    /// This many times what that peer needs.
+    /// This multiple of that peer's figure.
     Times(f64, &'static str),
-    /// For each object, at every size, this many times what it is at the size where it is least.
+    /// For each object, at every size, this multiple of the least figure at any size.
     TimesOfLeastPerObject(f64),
-    /// At the largest size, as many times what it is at the smallest as with that peer.
+    /// The growth from the smallest to the largest size is at most that of this peer.
     GrowthOf(&'static str),
 }
 
@@ -93,29 +91,29 @@ pub(crate) enum Server {
     Real,
 }
 
-/// How large a job is, and what its objects and events are like.
+/// The size of a job, and its objects and events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// How many objects or keys, one measurement each.
+    /// The numbers of objects or keys, one measurement each.
     pub(crate) sizes: &'static [u64],
-    /// How many watch events.
+    /// The number of watch events.
     pub(crate) events: u64,
-    /// How many of them come in a second; 0 for as many as are taken.
+    /// The events per second; 0 for no limit.
     pub(crate) rate: u64,
-    /// Seconds over which delays are spread, or for which is measured.
+    /// Seconds over which delays are spread, or the duration of the measurement.
     pub(crate) window: u64,
-    /// What the replay has.
+    /// The content of the replay.
     pub(crate) objects: Objects,
 }
 
-/// What the replay has.
+/// The content of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Objects {
     /// Pods that are nearly equal.
     Pods,
     /// Pods of 300 different workloads.
     DiversePods,
-    /// Small objects of so many kinds, of each as many as the size says.
+    /// Small objects of this number of kinds; the size is the number of each.
     Small(u8),
 }
 
@@ -141,7 +139,7 @@ impl Scale {
     }
 }
 
-/// What a contestant was asked for, as far as its answer is checked against it.
+/// The parameters of a run against which its result is checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) size: u64,
@@ -149,7 +147,7 @@ pub(crate) struct Asked {
     pub(crate) workers: u64,
 }
 
-/// A work queue job; the entries below say what is different.
+/// A work queue job; the entries below override what differs.
 const WORKQUEUE: Job = Job {
     name: "",
     about: "",
@@ -168,8 +166,8 @@ const WORKQUEUE: Job = Job {
     time_limit: Duration::from_secs(120),
 };
 
-/// A job on a cache of Pods, which is filled from the replay; the entries below say what is
-/// different.
+/// A job on a cache of Pods, which is filled from the replay; the entries below override what
+/// differs.
 const CACHE: Job = Job {
     name: "",
     about: "",
@@ -185,8 +183,8 @@ const CACHE: Job = Job {
     time_limit: Duration::from_secs(120),
 };
 
-/// A job of controllers, which need the replay or a real server; the entries below say what is
-/// different.
+/// A job of controllers, which need the replay or a real server; the entries below override what
+/// differs.
 const CONTROLLER: Job = Job {
     name: "",
     about: "",
@@ -202,7 +200,7 @@ const CONTROLLER: Job = Job {
     time_limit: Duration::from_secs(180),
 };
 
-/// An API server job; the entries below say what is different. Each run starts a server of its own.
+/// An API server job; the entries below override what differs. Each run starts a server of its own.
 const APISERVER: Job = Job {
     name: "",
     about: "",
@@ -391,7 +389,7 @@ pub(crate) const JOBS: &[Job] = &[
         task: "reconcile-own",
         contestants: &["steersman"],
         workers: 4,
-        // Every Pod is changed once, so that no event is folded into another.
+        // Every Pod is changed once, so that no event is merged into another.
         full: Scale::of(&[10_000]).with_events(10_000).at_rate(1_000),
         quick: Scale::of(&[3_000]).with_events(3_000).at_rate(1_000),
         costs: &["p99_us", "p50_us"],
@@ -597,8 +595,8 @@ pub(crate) const JOBS: &[Job] = &[
     },
 ];
 
-/// The jobs that `words` ask for: each is a job's name, or what several names begin with up to a
-/// `-`. All jobs when there is no word.
+/// The jobs that `words` select: each is the name of a job, or a prefix of several names up to a
+/// `-`. All jobs if there is no word.
 pub(crate) fn matching(words: &[String]) -> Result<Vec<&'static Job>> {
     for word in words {
         if !JOBS.iter().any(|job| is_meant(job, word)) {
@@ -613,7 +611,7 @@ fn is_meant(job: &Job, word: &str) -> bool {
     job.name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Every job with what it is about, for the help text.
+/// Every job with its description, for the help text.
 pub(crate) fn help() -> String {
     let lines: Vec<String> = JOBS.iter().map(|job| format!("  {:<22}{}", job.name, job.about)).collect();
     format!("Jobs:\n{}", lines.join("\n"))

@@ -1,14 +1,14 @@
-//! Measuring steersman and its peers side by side: `cargo xtask bench`.
+//! Measures steersman and its peers side by side: `cargo xtask bench`.
 //!
-//! [`jobs`] is the table of what is measured and [`contestants`] that of who is. A command line
-//! becomes a [`plan`]; [`programs`] builds what it needs; [`run`](mod@run) has one contestant do
-//! one job and [`checks`] that the work was really done. [`figures`] puts the rounds together into
-//! rows, which come out as a [`table`], a [`report`] or a [`plot`]. [`busy`] tells when the machine
-//! is not ours alone.
+//! [`jobs`] is the table of jobs and [`contestants`] that of contestants. A command line becomes a
+//! [`plan`]; [`programs`] builds what it needs; [`run`](mod@run) runs one contestant on one job,
+//! and [`checks`] checks that the work was done. [`figures`] combines the rounds into rows, which
+//! are printed as a [`table`], a [`report`] or a [`plot`]. [`busy`] warns if the machine has other
+//! work.
 //!
-//! Figures of one machine say little about another, and move by a third from run to run. So all
-//! contestants of a job take turns in one run, and what counts is the ratio between them.
-//! `bench/README.md` says more.
+//! Figures of one machine do not carry over to another, and vary by a third from run to run. So all
+//! contestants of a job take turns in one run, and the ratio between them counts. `bench/README.md`
+//! has the details.
 
 mod busy;
 mod checks;
@@ -41,7 +41,7 @@ use table::Table;
 const ROUNDS: u32 = 3;
 const ROUNDS_QUICK: u32 = 2;
 
-/// What to measure, and where to put it.
+/// The options of a run.
 #[derive(clap::Args)]
 #[command(after_help = jobs::help())]
 pub(crate) struct Args {
@@ -79,8 +79,8 @@ pub(crate) struct Args {
     accept: Option<String>,
 }
 
-/// Measures, prints a table per job and size, and writes the files that were asked for. Any run
-/// that goes wrong ends all of it, without files.
+/// Measures, prints a table per job and size, and writes the requested files. A failed run ends
+/// everything, without files.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.instructions {
         return instructions::run(args.accept.as_deref());
@@ -136,9 +136,9 @@ fn scale(planned: &Planned, quick: bool) -> &'static Scale {
     if quick { &planned.job.quick } else { &planned.job.full }
 }
 
-/// Everyone does the job in turn, round after round, each time at all sizes: a machine that becomes
-/// slower meanwhile must not look like a cost that grows with the size. Gives the rows of one size
-/// after the other.
+/// All contestants do the job in turn, round after round, each time at all sizes: a machine that
+/// becomes slower during the run must not look like a cost that grows with the size. Returns the
+/// rows of one size after the other.
 fn measure(setting: &Setting<'_>, planned: &Planned, scale: &Scale, rounds: u32) -> Result<Vec<Vec<Row>>> {
     let (job, contestants) = (planned.job, planned.contestants.len());
     let mut answers: Vec<Vec<Vec<Answer>>> = vec![vec![Vec::new(); contestants]; scale.sizes.len()];
@@ -162,7 +162,7 @@ fn measure(setting: &Setting<'_>, planned: &Planned, scale: &Scale, rounds: u32)
     Ok(scale.sizes.iter().zip(&answers).map(rows_of).collect())
 }
 
-/// Fails now when a file could not be written after all the work.
+/// Fails early if a file could not be written at the end.
 fn check_files(args: &Args, plan: &Plan) -> Result<()> {
     for file in [&args.json, &args.report, &args.plot].into_iter().flatten() {
         let folder = file.parent().filter(|folder| *folder != Path::new(""));
@@ -179,7 +179,7 @@ fn check_files(args: &Args, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// The last line: what was measured, and what a reader of the tables would not see in them.
+/// The last line: what was measured, and what the tables do not show.
 fn closing(plan: &Plan, elapsed: &str, busy: Option<&str>) -> String {
     let jobs = plan.jobs.len();
     let mut parts = vec![format!("{jobs} {} measured in {elapsed}", if jobs == 1 { "job" } else { "jobs" })];
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_closing_line_says_what_the_tables_do_not() {
+    fn the_closing_line_adds_to_the_tables() {
         let mut plan = Plan::new(&[], &["client-go".to_owned()]).expect("client-go takes part in jobs");
         let text = closing(&plan, "1m20s", None);
         assert!(text.contains("jobs measured in 1m20s; left out: "), "{text}");

@@ -1,19 +1,19 @@
-//! What a command line asks for: which jobs, with whom, in which order.
+//! The plan of a command line: the jobs, their contestants and their order.
 
 use anyhow::{Result, bail};
 
 use super::contestants::{CONTESTANTS, Contestant, Program};
 use super::jobs::{self, Job, Server};
 
-/// What will be measured.
+/// The measurements of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Planned>,
-    /// Jobs that were not asked for by name and cannot be done, with the reason.
+    /// Jobs that were not requested by name and cannot be run, with the reason.
     pub(crate) left_out: Vec<String>,
 }
 
-/// A job and who takes part in it.
+/// A job and its contestants.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) job: &'static Job,
@@ -21,7 +21,7 @@ pub(crate) struct Planned {
 }
 
 impl Plan {
-    /// The jobs that `words` mean, with those of `only` (everyone when empty) who take part.
+    /// The jobs that `words` select, with the contestants of `only` (all if empty) that take part.
     pub(crate) fn new(words: &[String], only: &[String]) -> Result<Self> {
         let mut plan = Self { jobs: Vec::new(), left_out: Vec::new() };
         for job in jobs::matching(words)? {
@@ -66,8 +66,8 @@ impl Plan {
 }
 
 impl Planned {
-    /// Everyone in the order of this round (counted from 0): each goes first in turn, so that
-    /// nobody always runs on a machine that the same other has just warmed up.
+    /// The contestants in the order of this round (counted from 0). Each goes first in turn, so
+    /// that none always follows the same other one on a warm machine.
     pub(crate) fn in_round(&self, round: usize) -> impl Iterator<Item = (usize, &'static Contestant)> {
         let count = self.contestants.len();
         (0..count).map(move |turn| (turn + round) % count).map(|index| (index, self.contestants[index]))

@@ -15,7 +15,7 @@ const TOP: f64 = 40.0;
 const BOTTOM: f64 = 52.0;
 /// Above all panels, for title and legend.
 const HEAD: f64 = 64.0;
-/// Dark enough to read on white, and told apart by those who do not see colours by their lightness.
+/// Dark enough to read on white, and distinguishable by lightness alone.
 const COLOURS: [&str; 6] = ["#0b5cad", "#d1495b", "#2e8b57", "#8a5a00", "#6a3d9a", "#333333"];
 
 /// Whether this job gives a curve at these sizes.
@@ -197,8 +197,8 @@ fn share(value: f64, low: f64, high: f64) -> f64 {
     (value / low).ln() / (high / low).ln()
 }
 
-/// Round numbers that hold `least` and `most` between them: 1, 2, 5, 10, 20, … or, over a wide
-/// range, powers of ten.
+/// Round numbers that enclose `least` and `most`: 1, 2, 5, 10, 20, … or, over a wide range, powers
+/// of ten.
 fn marks(least: f64, most: f64) -> Vec<f64> {
     let steps: &[f64] = if most / least > 500.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let lowest = least.log10().floor() as i32 - 1;
@@ -216,7 +216,7 @@ fn short(value: f64) -> String {
         _ if value >= 1e6 => format!("{}M", value / 1e6),
         _ if value >= 1e3 => format!("{}k", value / 1e3),
         _ if value >= 1.0 => format!("{value:.0}"),
-        // Rid of what is left of computing in binary.
+        // Removes rounding errors of binary fractions.
         _ => format!("{value:.6}").trim_end_matches('0').to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Where the programs are, and building them.
+//! The paths of the programs, and their builds.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ impl Programs {
     /// Builds what the plan needs.
     pub(crate) fn build(plan: &Plan) -> Result<Self> {
         let needed = plan.programs();
-        // Better to say what is missing now than after minutes of building.
+        // Reports a missing tool now instead of after minutes of building.
         for (program, names) in &needed {
             let others = needed.iter().filter(|(other, _)| other != program).flat_map(|(_, names)| names);
             require(*program, names, &others.copied().collect::<Vec<_>>())?;
@@ -54,7 +54,7 @@ impl Programs {
         Ok(Self { contestants, apiserver: release.join("apiserver-contestant"), replay: release.join("replay") })
     }
 
-    /// Where a contestant's program for a job is.
+    /// The path of a contestant's program for a job.
     pub(crate) fn path(&self, program: Program, job: &Job) -> &Path {
         let is_apiserver = program == Program::Steersman && job.task.starts_with("apiserver");
         if is_apiserver { &self.apiserver } else { &self.contestants[&program] }
@@ -66,7 +66,7 @@ impl Programs {
     }
 }
 
-/// Runs a build, which says nothing unless it fails.
+/// Runs a build, which prints nothing unless it fails.
 fn build(name: &str, command: &mut Command) -> Result<()> {
     let progress = Progress::start(format!("building {name}"), None);
     process::output(command).with_context(|| format!("building {name}"))?;
@@ -91,7 +91,7 @@ fn build_kube_rs() -> Result<PathBuf> {
     Ok(target.join("release").join("kube-rs-contestant"))
 }
 
-/// Fails when the tool that `program` needs is not installed.
+/// Fails if the tool that `program` needs is not installed.
 fn require(program: Program, names: &[&str], others: &[&str]) -> Result<()> {
     let (tool, argument, advice) = match program {
         Program::Steersman | Program::KubeRs => return Ok(()),

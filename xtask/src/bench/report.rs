@@ -1,4 +1,4 @@
-//! The report: what was measured on what.
+//! The report: what was measured on which machine.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one, as far as it says.
+    /// This machine, as far as its tools report it.
     pub(crate) fn this() -> Self {
         let cores = std::thread::available_parallelism().map_or("unknown".to_owned(), |cores| cores.to_string());
         let processor = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
@@ -25,15 +25,15 @@ impl Machine {
             ("cores", Some(cores)),
             ("processor", processor),
             ("system", system),
-            ("kernel", said("uname", &["-srm"])),
-            ("Rust", said("rustc", &["--version"])),
-            ("Go", said("go", &["version"])),
+            ("kernel", output_of("uname", &["-srm"])),
+            ("Rust", output_of("rustc", &["--version"])),
+            ("Go", output_of("go", &["version"])),
         ];
         Self { facts: facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect() }
     }
 }
 
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -16,16 +16,16 @@ use super::jobs::{Asked, Job, Objects, Scale, Server};
 use super::programs::Programs;
 use crate::process::{self, Running};
 
-/// What a run needs beside its job.
+/// The surroundings of a run.
 pub(crate) struct Setting<'a> {
     pub(crate) programs: &'a Programs,
-    /// How to reach a real server.
+    /// The kubeconfig of a real server.
     pub(crate) kubeconfig: Option<&'a Path>,
 }
 
 impl Setting<'_> {
-    /// Has the contestant do the job once. Whatever is wrong with the run is an error: a wrong
-    /// count, too, because a figure for work that was not done is worth nothing.
+    /// Runs the job once. Every problem of the run is an error. So is a wrong count, because a
+    /// figure for work that was not done is worth nothing.
     pub(crate) fn run(&self, job: &Job, scale: &Scale, size: u64, contestant: &Contestant) -> Result<Answer> {
         self.answer(job, scale, size, contestant)
             .with_context(|| format!("{} failed in the job {} of size {size}", contestant.name, job.name))
@@ -66,8 +66,8 @@ impl Setting<'_> {
                 Answer::parse(&output_within(&mut command, job.time_limit)?)?
             }
         };
-        // For those who do not say it themselves. The replay is not among the children that have
-        // ended.
+        // For contestants that do not report it themselves. The replay is not among the children
+        // that have ended.
         let cpu = cpu_of_children().saturating_sub(cpu_before);
         answer.figures.entry("cpu_s".to_owned()).or_insert(cpu.as_secs_f64());
         let asked = Asked { size, events: scale.events, workers: job.workers };
@@ -79,9 +79,9 @@ impl Setting<'_> {
     }
 }
 
-/// What `command` prints. It is ended, and an error, when it takes longer than `limit`. It may read
-/// from its standard input to learn that this process is gone: nothing ever comes, and it is closed
-/// no sooner than its own output is.
+/// The output of `command`. It is killed, with an error, if it takes longer than `limit`. It may
+/// read from its standard input to detect the end of this process: nothing is ever written, and the
+/// input is closed no sooner than its own output.
 fn output_within(command: &mut Command, limit: Duration) -> Result<String> {
     let mut child = Running::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let mut stderr = child.take_stderr().expect("standard error is piped");
@@ -95,7 +95,7 @@ fn output_within(command: &mut Command, limit: Duration) -> Result<String> {
     std::thread::spawn(move || {
         let mut text = String::new();
         let result = stdout.read_to_string(&mut text).map(|_| text);
-        // Nobody waits any more after the time limit.
+        // There is no receiver any more after the time limit.
         let _ = send.send(result);
     });
     let text = match receive.recv_timeout(limit) {
@@ -124,14 +124,14 @@ fn cpu_of_children() -> Duration {
         .sum()
 }
 
-/// A replay that serves; it ends when this is dropped, or when this process is gone.
+/// A running replay. It ends when this is dropped, or when this process ends.
 struct Replay {
     _running: Running,
     address: String,
     list_bytes: u64,
 }
 
-/// What a replay prints once it serves.
+/// The output of a replay once it serves.
 #[derive(Deserialize)]
 struct Ready {
     address: String,
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn standard_input_stays_open_while_a_program_runs() {
-        // `read` fails at the end of its input, and would otherwise wait until it is ended.
+        // `read` fails at the end of its input, and would otherwise wait until it is killed.
         let result = output_within(&mut shell("read line; echo closed"), Duration::from_millis(500));
         result.expect_err("nothing comes from standard input, not even its end");
     }

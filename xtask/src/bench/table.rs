@@ -4,7 +4,7 @@ use super::contestants::is_ours;
 use super::figures::{COMMON, Row, ratio};
 use super::jobs::{Goal, Job, Limit, Scale};
 
-/// What stands in a cell that was not measured.
+/// The text of a cell that was not measured.
 const UNMEASURED: &str = "–";
 
 /// A table with a title above and remarks below.
@@ -137,8 +137,8 @@ impl Column {
     }
 }
 
-/// A remark for each goal of the job whose figures were measured: what it is, what came out, and
-/// whether that will do.
+/// A remark for each goal of the job whose figures were measured: the goal, the result, and whether
+/// it is met.
 fn goals(job: &Job, rows: &[&Row]) -> Vec<String> {
     job.goals.iter().filter_map(|goal| outcome(goal, rows)).collect()
 }
@@ -157,7 +157,7 @@ fn outcome(goal: &Goal, rows: &[&Row]) -> Option<String> {
     Some(verdict(&what, found, limit, unit))
 }
 
-/// What came of a goal about all sizes of a job; nothing where there are not at least two.
+/// The result of a goal about all sizes of a job. Nothing if there are not at least two.
 fn outcome_across_sizes(job: &Job, goal: &Goal, rows: &[Row]) -> Option<String> {
     let Goal { contestant, figure, limit } = goal;
     let rows_of = |who: &'static str| rows.iter().filter(move |row| row.job == job.name && row.contestant == who);
@@ -189,9 +189,8 @@ fn verdict(what: &str, found: f64, limit: f64, unit: &str) -> String {
     format!("Goal {verdict}: {what} is {}{unit}, at most {}{unit} is wanted.", number(found), number(limit))
 }
 
-/// The columns that compare, and a remark that says which way. Where we take part, the question is
-/// what we cost compared to each peer; where we do not (yet), what each costs compared to the
-/// first.
+/// The columns that compare, and a remark about the direction. With one of our contestants, they
+/// show our cost compared to each peer. Without one, they compare each peer to the first.
 fn ratios(job: &Job, rows: &[&Row]) -> (Vec<Column>, String) {
     let times = |ratio: Option<f64>| ratio.map_or(UNMEASURED.to_owned(), |ratio| format!("{}×", number(ratio)));
     let ours: Vec<&&Row> = rows.iter().filter(|row| is_ours(row.contestant)).collect();
@@ -226,7 +225,7 @@ fn ratios(job: &Job, rows: &[&Row]) -> (Vec<Column>, String) {
     (columns, remark)
 }
 
-/// A number with about three digits that matter.
+/// A number with about three significant digits.
 fn number(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_are_told_with_what_came_of_them() {
+    fn goals_are_printed_with_their_results() {
         let job = Job {
             goals: &[
                 Goal { contestant: "steersman", figure: "wall_s", limit: Limit::Times(0.1, "client-go") },
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn without_us_everyone_is_compared_to_the_first_and_the_table_says_so() {
+    fn without_us_everyone_is_compared_to_the_first_as_the_table_shows() {
         let table = sync_table(&[row("client-go", &[("wall_s", 4.0)]), row("kube-rs", &[("wall_s", 1.0)])]);
         assert_eq!(cell(&table, "kube-rs", "this ÷ client-go: wall_s"), "0.250×");
         assert_eq!(cell(&table, "client-go", "this ÷ client-go: wall_s"), "–");
@@ -387,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contestant_alone_is_compared_to_nobody() {
+    fn a_contestant_alone_is_not_compared() {
         let table = sync_table(&[row("client-go", &[("wall_s", 4.0)])]);
         assert!(!table.plain().contains('÷'), "{}", table.plain());
     }

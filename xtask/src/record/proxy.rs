@@ -1,4 +1,4 @@
-//! Plain HTTP to a real server, through `kubectl proxy`, which knows its credentials.
+//! Plain HTTP to a real server, through `kubectl proxy`, which has its credentials.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ pub(super) struct Proxy {
     address: String,
 }
 
-/// What the server answered.
+/// The response of the server.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Value,
@@ -26,8 +26,7 @@ impl Proxy {
     /// Starts `kubectl proxy` on a free port.
     pub(super) fn start(kubectl: &Path, kubeconfig: &Path) -> Result<Self> {
         let mut command = Command::new(kubectl);
-        // Everything may be asked through it: the paths that it refuses by default are Pods'
-        // insides.
+        // All paths are allowed: by default, the proxy refuses the inner endpoints of Pods.
         command.arg("--kubeconfig").arg(kubeconfig).args(["proxy", "--port=0"]);
         let mut running = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
         let mut line = String::new();
@@ -37,13 +36,13 @@ impl Proxy {
         Ok(Self { _running: running, address })
     }
 
-    /// Sends `body` and reads the answer.
+    /// Sends `body` and reads the response.
     pub(super) fn send(&self, method: &str, path: &str, body: &Value) -> Result<Answer> {
         let ask = || -> Result<Answer> {
             let body = body.to_string();
             let media_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
             let mut stream = TcpStream::connect(&self.address)?;
-            // HTTP/1.0: one answer, as it is, up to the end of the connection.
+            // HTTP/1.0: one response, up to the end of the connection.
             write!(
                 stream,
                 "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n{body}",

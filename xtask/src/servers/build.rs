@@ -1,5 +1,5 @@
-//! Building a server from its Go module. The modules beside this crate (`xtask/servers/…`) pin
-//! every dependency by checksum, so that the same sources are built everywhere.
+//! Builds a server from its Go module. The modules beside this crate (`xtask/servers/…`) pin every
+//! dependency by checksum, so that the same sources are built everywhere.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -37,20 +37,20 @@ pub(crate) fn build(program: Program, to: &Path) -> Result<()> {
     let building = Progress::start(format!("{label}: building"), Some(packages.lines().count() as u64));
     let mut command = go(&["build", "-v", "-trimpath", "-ldflags", &flags, "-o"]);
     let mut child = Running::start(command.arg(to).arg(&package).stdin(Stdio::null()).stderr(Stdio::piped()))?;
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for line in BufReader::new(child.take_stderr().expect("standard error is piped")).lines() {
-        said.push(line.context("reading the compiler's output")?);
-        building.set(said.len() as u64);
+        output.push(line.context("reading the compiler's output")?);
+        building.set(output.len() as u64);
     }
     let status = child.wait()?;
     if !status.success() {
-        bail!("building {name} failed ({status}):\n{}", process::last_lines(&said.join("\n"), 20));
+        bail!("building {name} failed ({status}):\n{}", process::last_lines(&output.join("\n"), 20));
     }
     building.finish();
     Ok(())
 }
 
-/// What `kube-apiserver --version` and `/version` answer is set by the linker.
+/// The linker sets the version for `kube-apiserver --version` and `/version`.
 fn kubernetes_flags() -> String {
     let mut numbers = KUBERNETES_VERSION.split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());

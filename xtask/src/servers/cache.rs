@@ -1,8 +1,8 @@
-//! One program in the cache: whole or not there.
+//! One program in the cache: complete or absent.
 //!
 //! A program is built in a folder beside its place, its checksum is written, and the folder is
-//! renamed. So an entry that exists was finished; one whose checksum no longer fits is built again.
-//! A lock file keeps two runs apart, and whoever holds it removes what a killed run left.
+//! renamed. So an entry that exists is complete; one whose checksum does not match is built again.
+//! A lock file serializes two runs, and its holder removes the remains of a killed run.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -23,7 +23,7 @@ impl Entry {
         Self { folder, file_name }
     }
 
-    /// The program's path, after `build` has made it if there was none or it was damaged.
+    /// The program's path. `build` creates it if it is missing or damaged.
     pub(crate) fn provide(&self, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let program = self.folder.join(self.file_name);
         let parent = self.folder.parent().expect("an entry lies in a folder");
@@ -47,15 +47,15 @@ impl Entry {
         Ok(program)
     }
 
-    /// Whether the program is there and is what was once put there.
+    /// Whether the program exists and has its recorded checksum.
     fn is_whole(&self) -> bool {
         let expected = fs::read_to_string(self.folder.join("sha256"));
         let found = checksum(&self.folder.join(self.file_name));
         matches!((expected, found), (Ok(expected), Ok(found)) if expected == found)
     }
 
-    /// Waits until no other run works on this entry. The lock ends with the file, so also with the
-    /// process.
+    /// Waits until no other run works on this entry. The lock ends with the file handle, and so
+    /// with the process.
     fn lock(&self) -> Result<File> {
         let path = self.beside("lock");
         let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -74,7 +74,7 @@ impl Entry {
     }
 }
 
-/// A folder that is gone when this value is, unless it was renamed before.
+/// A folder that is removed with this value, unless it was renamed before.
 struct Staging(PathBuf);
 
 impl Staging {

@@ -1,5 +1,5 @@
-//! The real servers that tests run against: found where the user says, else in the cache, else
-//! built with Go. Neutron and Keystone are installed with Python.
+//! The real servers for tests: at the path that the user sets, else in the cache, else built with
+//! Go. Neutron and Keystone are installed with Python.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 
 pub(crate) use self::assets::{Program, cache_dir};
 
-/// Which programs there are and where the tests look for them: the very file that the tests use.
+/// The programs and their paths: the same file that the tests use.
 #[allow(dead_code, missing_docs, unreachable_pub)]
 #[path = "../../../crates/steersman-testing/src/assets.rs"]
 mod assets;
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     servers: Vec<Server>,
 }
 
-/// Something that tests run against.
+/// A server for tests.
 #[derive(Clone, Copy)]
 enum Server {
     Program(Program),
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Provides every server and says where each is.
+/// Provides every server and prints its path.
 pub(crate) fn provide_all() -> Result<()> {
     for server in Server::all() {
         eprintln!("{} {}", server.name(), server.provide()?.display());
@@ -81,7 +81,7 @@ pub(crate) fn provide(program: Program) -> Result<PathBuf> {
     match program.find() {
         Err(missing) if missing.is_in_named_place() => return Err(anyhow!(missing)),
         Ok(path) if !in_cache(&path) => return Ok(path),
-        // What is in the cache is checked before it is trusted.
+        // Programs in the cache are checked before use.
         _ => {}
     }
     let cache = cache_dir().context("neither XDG_CACHE_HOME nor HOME is set: no place for the servers")?;

@@ -1,9 +1,9 @@
 //! A real Neutron and Keystone in the cache: a virtual environment of Python with pinned packages,
-//! and the data of servers that have just been installed.
+//! and the data of freshly installed servers.
 //!
-//! Like the other servers they are whole or not there: they are installed in a folder beside their
-//! place, which is then renamed. So nothing below it may know its own path; that is why programs in
-//! `venv/bin` are not used, only its Python.
+//! Like the other servers they are complete or absent: they are installed in a folder beside their
+//! place, which is then renamed. So no file below it may contain its own path. That is why only the
+//! Python of `venv/bin` is used, and not the programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use crate::process;
 use crate::step::Progress;
 use crate::workspace;
 
-/// Which releases, and where the tests look for them: the very file that the tests use.
+/// The releases and their paths: the same file that the tests use.
 #[allow(unreachable_pub)]
 #[path = "../../../examples/neutron/src/real/home.rs"]
 mod home;
 
-/// The file that is written last; its checksum says that the entry is whole.
+/// The file that is written last; its checksum shows that the entry is complete.
 const RECEIPT: &str = "installed";
 /// The WSGI server, which is not a dependency of either.
 const WSGI_SERVER: &str = "waitress";
 
-/// The folder with the virtual environment and the data, installed if it is not there.
+/// The folder with the virtual environment and the data, installed if it is missing.
 pub(crate) fn provide() -> Result<PathBuf> {
     let folder = home::folder().context("neither XDG_CACHE_HOME nor HOME is set: no place for the servers")?;
     if folder.exists() && !runs(&folder) {
@@ -37,8 +37,7 @@ pub(crate) fn provide() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A virtual environment ends with the Python that it was made of, when the system gets a newer
-/// one.
+/// A virtual environment stops working when the system replaces the Python that created it.
 fn runs(folder: &Path) -> bool {
     process::output(Command::new(python(folder)).args(["-c", &format!("import {WSGI_SERVER}")])).is_ok()
 }

@@ -1,8 +1,8 @@
-//! Rules for `docs/contracts.md`, the page of what the libraries promise.
+//! Rules for `docs/contracts.md`, the page of the libraries' contracts.
 //!
-//! A contract is a section `## 4. Cache before handler` with two items: `- Types:` names where it
-//! is documented, `- Tests:` what holds it. Both are checked against the sources, and so is each
-//! mention of a contract by its number.
+//! A contract is a section `## 4. Cache before handler` with two items: `- Types:` names the types
+//! that document it, `- Tests:` the tests that hold it. Both are checked against the sources, and
+//! so is each mention of a contract by its number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -73,7 +73,7 @@ fn read(page: &str) -> BTreeMap<u32, Contract> {
         item = match line {
             _ if line.starts_with("- Types:") => "types",
             _ if line.starts_with("- Tests:") => "tests",
-            // An item goes on in indented lines.
+            // An item continues in indented lines.
             _ if line.starts_with("  ") => item,
             _ => "",
         };

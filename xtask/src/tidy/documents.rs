@@ -1,4 +1,4 @@
-//! Rules for pages and for what refers to them.
+//! Rules for pages and for references to them.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The conventions of this repository as checks: `cargo xtask tidy`.
 //!
-//! Each file here holds the rules of one subject. A rule is a function from text to complaints, so
-//! that its unit test can plant a violation. A complaint names the place and the remedy.
+//! Each file here has the rules of one subject. A rule is a function from text to complaints, so
+//! that its unit test can plant a violation. A complaint names the place and the fix.
 
 mod contracts;
 mod documents;

@@ -56,11 +56,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("neutron", &[]),
     ("xtask", &[]),
 ];
-/// Packages that are programs or measurements: they may choose a Kubernetes version, and print.
+/// Packages that are programs or benchmarks: they may choose a Kubernetes version, and print.
 const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager", "network-operator"];
 
-/// A package keeps to its layer and to the workspace's lints, and leaves the Kubernetes version to
-/// programs.
+/// A package depends only on lower layers, uses the workspace's lints, and leaves the Kubernetes
+/// version to programs.
 pub(super) fn check(package: &Package, manifest: &str) -> Vec<String> {
     let name = package.name.as_str();
     let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
@@ -92,7 +92,7 @@ pub(super) fn check(package: &Package, manifest: &str) -> Vec<String> {
     complaints
 }
 
-/// The map names every package, and each place that it names exists below `root`.
+/// The code map names every package, and each path that it names exists below `root`.
 pub(super) fn check_map(packages: &[Package], map: &str, root: &Path) -> Vec<String> {
     let mut complaints = Vec::new();
     for package in packages {

@@ -10,7 +10,7 @@ use super::File;
 
 /// Comments and pages wrap here. Code may be wider.
 const COLUMNS_MAX: usize = 100;
-/// Words of a dialect that a reader has to parse twice.
+/// Words that mark a sentence that has to be read twice.
 const MARKERS: [&[&str]; 15] = [
     &["whoever"],
     &["nobody"],
@@ -28,9 +28,9 @@ const MARKERS: [&[&str]; 15] = [
     &["so", "much"],
     &["all", "the", "same"],
 ];
-/// How many of them there may be in 1,000 words.
+/// How many of them are allowed in 1,000 words.
 const MARKERS_PER_1000_MAX: usize = 1;
-/// How many files are named when there are more.
+/// How many files a complaint names.
 const FILES_NAMED_MAX: usize = 10;
 
 /// The prose of one file.
@@ -105,8 +105,7 @@ impl<'a> Prose<'a> {
     }
 
     /// Its words in lower case, each with its line. A paragraph ends with an empty word, so that no
-    /// phrase goes over its end. Code spans are left out, also those that go over the end of a
-    /// line.
+    /// phrase crosses its end. Code spans are left out, including those over several lines.
     pub(super) fn words(&self) -> Vec<(usize, String)> {
         let mut words = Vec::new();
         let (mut in_code, mut last_number) = (false, 0);
@@ -175,8 +174,8 @@ fn is_wide(line: &Line<'_>) -> bool {
     width > COLUMNS_MAX
 }
 
-/// Complains when there are too many marker words in all files together, and names those files with
-/// the most.
+/// Complains if there are too many marker words in all files together, and names the files with the
+/// most.
 fn check_markers(name: &str, files: &[&File]) -> Vec<String> {
     let mut count = 0;
     let mut places: BTreeMap<usize, Vec<(usize, String)>> = BTreeMap::new();
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_told_from_code() {
+    fn comments_are_separated_from_code() {
         let source =
             "//! Top.\nfn f() { // Behind code.\n    let url = \"http://x // y\";\n    /* A\n     * block. */\n}\n";
         let file = rust(source);

@@ -2,7 +2,7 @@
 
 use super::File;
 
-/// Past this length a file probably holds two ideas.
+/// A longer file probably holds two ideas.
 const LINES_MAX: usize = 700;
 
 /// The rules for one file.
@@ -18,7 +18,7 @@ pub(super) fn check(file: &File) -> Vec<String> {
 
 fn check_layout(file: &File) -> Vec<String> {
     let mut complaints = Vec::new();
-    // Tables of recorded answers are as long as they are.
+    // Tables of recorded responses may be longer.
     if file.text.lines().count() > LINES_MAX && !file.path.ends_with("tests.rs") {
         complaints.push(file.complaint(LINES_MAX, "the file is long: does it hold two ideas?"));
     }
@@ -28,8 +28,8 @@ fn check_layout(file: &File) -> Vec<String> {
     complaints
 }
 
-/// Tests run, and do not sleep. Paused time passes at once, and `eventually` polls; nothing else in
-/// a test has a reason to wait.
+/// Tests run, and do not sleep. Paused time passes at once, and `eventually` polls; no other wait
+/// is needed in a test.
 fn check_tests(file: &File) -> Vec<String> {
     let mut complaints = Vec::new();
     let in_test = file.path.iter().any(|part| part == "tests");

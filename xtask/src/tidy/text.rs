@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::File;
 
-/// Folders of the person who wrote a line. In two parts, so that this file passes.
+/// Home folders of an author. In two parts, so that this file passes.
 const HOMES: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
 /// Words that mark unfinished work. In two parts, so that this file passes.
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
