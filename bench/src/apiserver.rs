@@ -1,10 +1,10 @@
 //! The API server jobs: the embedded server and a real kube-apiserver under one load.
 //!
-//! `server` starts a server and knows what it costs, `client` speaks to it, and each job is a
-//! function here. The load is the same program for everyone: several HTTP/2 connections with a
-//! client certificate, so that no limit of one connection rules the figures. What is reported as
-//! processor time and memory is the server's, never the load's, except for the server in process,
-//! where the two cannot be told apart.
+//! `server` starts a server and measures its cost, `client` connects to it, and each job is a
+//! function here. The load is the same program for all: several HTTP/2 connections with a client
+//! certificate, so that no limit of one connection decides the figures. Processor time and memory
+//! are those of the server, never of the load, except for the server in process, where the two
+//! cannot be separated.
 
 mod client;
 mod server;
@@ -25,19 +25,19 @@ use client::{Client, Clients, get, post};
 pub use server::Kind;
 use server::Server;
 
-/// How large a Pod is that is sent to be created.
+/// The size of a Pod in a create.
 const POD_BYTES: usize = 7_800;
 /// Connections that writers share.
 const CONNECTIONS: usize = 4;
-/// How often a list is asked for: processor time is counted in hundredths of a second, and one list
+/// How often a list is requested: processor time is counted in hundredths of a second, and one list
 /// takes less.
 const LISTS: u32 = 5;
-/// How many namespaces the Pods live in.
+/// The number of namespaces of the Pods.
 const NAMESPACES: u64 = 100;
 /// Objects in one page when they are counted.
 const PAGE: usize = 500;
 
-/// Does one of the jobs `apiserver-…`.
+/// Runs one of the jobs `apiserver-…`.
 pub async fn run(ask: &Ask, kind: Kind) -> Result<Outcome> {
     match ask.job.as_str() {
         "apiserver-start" => start(kind).await,
@@ -48,7 +48,7 @@ pub async fn run(ask: &Ask, kind: Kind) -> Result<Outcome> {
     }
 }
 
-/// From nothing to the first answer.
+/// From the start to the first response.
 async fn start(kind: Kind) -> Result<Outcome> {
     let started = Instant::now();
     let server = Server::start(kind).await?;
@@ -70,14 +70,14 @@ async fn create(ask: &Ask, kind: Kind) -> Result<Outcome> {
     let cpu = server.cpu()?;
     create_pods(&clients, &pods, ask.workers).await?;
     let cost = Cost { wall: started.elapsed(), cpu: server.cpu()?.saturating_sub(cpu) };
-    // Before anybody reads: a list in memory is not what the objects take.
+    // Before any read: a list in memory is not the memory of the objects.
     let memory = server.memory()?;
     let per_write = cost.cpu.as_secs_f64() * 1e6 / ask.size as f64;
     let count = count(&clients.one(0), "/api/v1/pods").await?;
     Ok(Outcome { count, cost, memory: Some(memory), figures: vec![("cpu_us_per_write", per_write)] })
 }
 
-/// All Pods in one answer, plain and compressed.
+/// All Pods in one response, plain and compressed.
 async fn list(ask: &Ask, kind: Kind) -> Result<Outcome> {
     let server = Server::start(kind).await?;
     let clients = server.clients(CONNECTIONS).await?;
@@ -102,15 +102,15 @@ async fn list(ask: &Ask, kind: Kind) -> Result<Outcome> {
     })
 }
 
-/// What one list took, and how many bytes came.
+/// The cost of one list, and its size in bytes.
 struct Listed {
     wall: Duration,
     cpu: Duration,
     bytes: usize,
 }
 
-/// Lists all Pods some times over and gives the median time and the mean processor time. Each
-/// answer must hold `pods` items.
+/// Lists all Pods several times and returns the median time and the mean processor time. Each
+/// response must have `pods` items.
 async fn lists(server: &Server, client: &Client, pods: u64, gzip: bool) -> Result<Listed> {
     let mut times = Vec::new();
     let (mut cpu, mut bytes) = (Duration::ZERO, 0);
@@ -158,7 +158,7 @@ async fn watch(ask: &Ask, kind: Kind) -> Result<Outcome> {
     Ok(Outcome { count, cost, memory: Some(memory), figures: vec![("cpu_us_per_event", per_event)] })
 }
 
-/// The Pods to create: where each is sent, and its body.
+/// The Pods to create: the path and the body of each.
 fn bodies(pods: u64) -> Vec<(String, Bytes)> {
     let shape = Pods::new(Shape::Diverse);
     (0..pods)
@@ -166,8 +166,8 @@ fn bodies(pods: u64) -> Vec<(String, Bytes)> {
         .collect()
 }
 
-/// Pod `index` as a client would send it: without what the server decides, and filled up with
-/// environment variables to the size that all have.
+/// Pod `index` as a client would send it: without the fields that the server sets, and padded with
+/// environment variables to the common size.
 fn pod(pods: &Pods, index: u64) -> Bytes {
     let mut text = Vec::new();
     pods.write(index, 0, &mut text);
@@ -176,8 +176,8 @@ fn pod(pods: &Pods, index: u64) -> Bytes {
         pod.remove("status");
     }
     if let Some(metadata) = pod["metadata"].as_object_mut() {
-        // Nor does it have an owner: there is none, and where garbage is collected the Pod would go
-        // at once.
+        // It has no owner either: the owner does not exist, and a garbage collector would delete
+        // the Pod at once.
         let decided = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generateName"];
         for name in decided.into_iter().chain(["ownerReferences"]) {
             metadata.remove(name);
@@ -232,7 +232,7 @@ async fn created(client: &Client, request: Request<client::RequestBody>) -> Resu
     Ok(())
 }
 
-/// How many objects there are at `path`, page by page.
+/// The number of objects at `path`, page by page.
 async fn count(client: &Client, path: &str) -> Result<u64> {
     let mut token = String::new();
     let mut count = 0;

@@ -1,5 +1,5 @@
-//! The jobs of the cache. What each of them does stands in `bench/README.md`; `cache.go`,
-//! `cache_read.go` and kube-rs's `cache.rs` do the same.
+//! The jobs of the cache. `bench/README.md` describes each of them; `cache.go`, `cache_read.go` and
+//! kube-rs's `cache.rs` do the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::contestant::{
 };
 
 const OWNER_INDEX: &str = "owner";
-/// What the first list is given.
+/// How long the first list may take.
 const SYNC_LIMIT: Duration = Duration::from_secs(120);
-/// What freed memory is given to go back to the system.
+/// How long freed memory may take to return to the system.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Whoever uses less processor time than this while memory settles is at rest.
+/// A contestant that uses less processor time than this while memory settles is idle.
 const AT_REST: Duration = Duration::from_millis(20);
 
-/// In which form the cache keeps its objects.
+/// The storage mode of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
     /// As bytes
@@ -45,11 +45,11 @@ impl Form {
     }
 }
 
-/// Does one of the jobs of the cache. Must be called in a runtime.
+/// Runs one of the jobs of the cache. Must be called in a runtime.
 pub async fn run(ask: &Ask, form: Form) -> Result<Outcome> {
     if form == Form::Compressed {
-        // As a program with compressed caches should; glibc retains the memory of the training
-        // otherwise.
+        // As a program with compressed caches should; otherwise glibc retains the memory of the
+        // training.
         steersman_cache::release_freed_memory();
     }
     match ask.job.as_str() {
@@ -63,21 +63,21 @@ pub async fn run(ask: &Ask, form: Form) -> Result<Outcome> {
     }
 }
 
-/// What a handler was told of.
+/// The events of a handler.
 #[derive(Debug)]
-struct Told {
+struct Counted {
     adds: Counter,
     updates: Counter,
 }
 
-impl Told {
+impl Counted {
     fn new(adds: u64, updates: u64) -> Arc<Self> {
         Arc::new(Self { adds: Counter::new(adds), updates: Counter::new(updates) })
     }
 }
 
 /// A handler that counts.
-struct Counting(Arc<Told>);
+struct Counting(Arc<Counted>);
 
 impl EventHandler<Pod> for Counting {
     fn on_add(&mut self, _: &Cached<Pod>, _: bool) {
@@ -104,47 +104,46 @@ async fn informer(ask: &Ask, form: Form, indexed: bool) -> Result<(SharedInforme
     Ok((factory, pods))
 }
 
-/// An informer that holds every Pod and has told its handler of them.
+/// An informer that holds every Pod and has delivered them to its handler.
 struct Filled {
     /// Keeps the informer running.
     _factory: SharedInformerFactory,
     pods: Informer<Pod>,
-    told: Arc<Told>,
+    counted: Arc<Counted>,
 }
 
 async fn fill(ask: &Ask, form: Form, indexed: bool) -> Result<Filled> {
     let (factory, pods) = informer(ask, form, indexed).await?;
-    let told = Told::new(ask.size, ask.events);
-    pods.add_event_handler(Counting(Arc::clone(&told)))?;
+    let counted = Counted::new(ask.size, ask.events);
+    pods.add_event_handler(Counting(Arc::clone(&counted)))?;
     factory.start()?;
     factory.wait_for_cache_sync(SYNC_LIMIT).await?;
-    told.adds.reached().await;
-    Ok(Filled { _factory: factory, pods, told })
+    counted.adds.reached().await;
+    Ok(Filled { _factory: factory, pods, counted })
 }
 
-/// Fills a cache; every Pod is told to a handler.
+/// Fills a cache; a handler receives every Pod.
 async fn sync(ask: &Ask, form: Form) -> Result<Outcome> {
     let stopwatch = Stopwatch::start();
     let filled = fill(ask, form, false).await?;
     let cost = stopwatch.cost();
-    let (count, held) = (filled.told.adds.value(), filled.pods.lister().len() as u64);
-    ensure!(held == count, "the cache holds {held} Pods, the handler was told of {count}");
+    let (count, held) = (filled.counted.adds.value(), filled.pods.lister().len() as u64);
+    ensure!(held == count, "the cache holds {held} Pods, the handler was counted of {count}");
     Ok(at_rest(count, cost, Vec::new()).await)
 }
 
-/// Fills a cache, then counts the events that its handler is told of.
+/// Fills a cache, then counts the events of its handler.
 async fn watch(ask: &Ask, form: Form) -> Result<Outcome> {
     let filled = fill(ask, form, false).await?;
     let stopwatch = Stopwatch::start();
     start_events(ask.url()?)?;
-    filled.told.updates.reached().await;
+    filled.counted.updates.reached().await;
     let cost = stopwatch.cost();
-    let count = filled.told.updates.value();
+    let count = filled.counted.updates.value();
     Ok(at_rest(count, cost, vec![("events_per_s", count as f64 / cost.wall.as_secs_f64())]).await)
 }
 
-/// What there is to report once nothing is done any more: what is kept may still be compressed
-/// after it has come.
+/// The report once the contestant is idle: objects may still be compressed after they have arrived.
 pub(crate) async fn at_rest(count: u64, cost: Cost, mut figures: Vec<(&'static str, f64)>) -> Outcome {
     let started = cpu_time();
     let mut before = started;
@@ -160,7 +159,7 @@ pub(crate) async fn at_rest(count: u64, cost: Cost, mut figures: Vec<(&'static s
     Outcome { count, cost, memory: Some(memory()), figures }
 }
 
-/// Gives one informer half of the events while it has one handler, and the other half while it has
+/// Sends one informer half of the events while it has one handler, and the other half while it has
 /// several.
 async fn handlers(ask: &Ask, form: Form) -> Result<Outcome> {
     let (factory, pods) = informer(ask, form, false).await?;
@@ -174,30 +173,30 @@ async fn handlers(ask: &Ask, form: Form) -> Result<Outcome> {
     Ok(Outcome { count: calls_of_one + calls_of_several, cost: several, memory: Some(memory()), figures })
 }
 
-/// What half of the events, up to event `last`, take with so many handlers, and how often those
-/// were called.
+/// The cost of half of the events, up to event `last`, with this number of handlers, and the number
+/// of their calls.
 async fn stretch(ask: &Ask, pods: &Informer<Pod>, handlers: u64, last: u64) -> Result<(Cost, u64)> {
     let mut handles = Vec::new();
     for _ in 0..handlers {
-        let told = Told::new(ask.size, ask.events / 2);
-        handles.push((pods.add_event_handler(Counting(Arc::clone(&told)))?, told));
+        let counted = Counted::new(ask.size, ask.events / 2);
+        handles.push((pods.add_event_handler(Counting(Arc::clone(&counted)))?, counted));
     }
-    for (_, told) in &handles {
-        told.adds.reached().await;
+    for (_, counted) in &handles {
+        counted.adds.reached().await;
     }
     let stopwatch = Stopwatch::start();
     start_events_until(ask.url()?, last)?;
-    for (_, told) in &handles {
-        told.updates.reached().await;
+    for (_, counted) in &handles {
+        counted.updates.reached().await;
     }
     let cost = stopwatch.cost();
     for (handle, _) in &handles {
         handle.remove_and_wait().await.unwrap();
     }
-    Ok((cost, handles.iter().map(|(_, told)| told.updates.value()).sum()))
+    Ok((cost, handles.iter().map(|(_, counted)| counted.updates.value()).sum()))
 }
 
-/// How many of these Pods say on which node they are.
+/// How many of these Pods have a node.
 fn with_node<'a>(pods: impl IntoIterator<Item = &'a Cached<Pod>>) -> Result<u64> {
     let mut count = 0;
     for cached in pods {
@@ -218,7 +217,7 @@ async fn read_all(ask: &Ask, form: Form) -> Result<Outcome> {
     Ok(Outcome { memory: Some(memory()), ..reads(count, stopwatch.cost()) })
 }
 
-/// Lists the Pods of one owner again and again and reads a field of each.
+/// Lists the Pods of one owner repeatedly and reads a field of each.
 async fn read_children(ask: &Ask, form: Form) -> Result<Outcome> {
     let filled = fill(ask, form, true).await?;
     let lister = filled.pods.lister();
@@ -231,11 +230,11 @@ async fn read_children(ask: &Ask, form: Form) -> Result<Outcome> {
     Ok(Outcome { memory: Some(memory()), ..reads(count, stopwatch.cost()) })
 }
 
-/// Asks for the Pods of one owner after the other while the replay changes Pods.
+/// Lists the Pods of one owner after the other while the replay changes Pods.
 async fn index(ask: &Ask, form: Form) -> Result<Outcome> {
     let filled = fill(ask, form, true).await?;
     start_events(ask.url()?)?;
-    let (ask, lister, told) = (ask.clone(), filled.pods.lister(), Arc::clone(&filled.told));
+    let (ask, lister, counted) = (ask.clone(), filled.pods.lister(), Arc::clone(&filled.counted));
     let lookups = tokio::task::spawn_blocking(move || {
         let mut lookups = Lookups::start(&ask);
         while let Some(owner) = lookups.next_owner() {
@@ -243,7 +242,7 @@ async fn index(ask: &Ask, form: Form) -> Result<Outcome> {
             let hits = found.iter().filter(|pod| !pod.meta().name().is_empty()).count();
             lookups.found(hits as u64);
         }
-        lookups.outcome(told.updates.value())
+        lookups.outcome(counted.updates.value())
     });
     let outcome = lookups.await.context("looking up")??;
     Ok(Outcome { memory: Some(memory()), ..outcome })

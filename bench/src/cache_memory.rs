@@ -1,9 +1,9 @@
-//! The job `cache-memory`: what lists and updates cost in memory. There is no server: lists and
-//! events are made as they are read, so that nothing but the cache holds them.
+//! The job `cache-memory`: the memory of lists and updates. There is no server: lists and events
+//! are generated while they are read, so that only the cache holds them.
 //!
-//! It leaves out handlers, which hold the state before of what they have not been told, and
-//! streaming lists. The tests in `crates/steersman-cache/tests/informers/states.rs` have both, and
-//! count states instead of bytes.
+//! It leaves out handlers, which hold the previous state of undelivered events, and streaming
+//! lists. The tests in `crates/steersman-cache/tests/informers/states.rs` have both, and count
+//! states instead of bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,21 @@ use tokio::sync::{Mutex, mpsc};
 use crate::contestant::{Ask, Outcome, Stopwatch, memory, reset_peak};
 use crate::pods::{Pods, Shape};
 
-/// How many objects are updated again and again.
+/// How many objects are updated repeatedly.
 const UPDATED: u64 = 1_000;
-/// By then every buffer has its size.
+/// After this number, every buffer has its size.
 const WARM: u64 = 100_000;
 const UPDATES: u64 = 1_000_000;
 const LIMIT: Duration = Duration::from_secs(120);
-/// What freed memory is given to go back to the system.
+/// How long freed memory may take to return to the system.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What the server that is not there does next.
+/// The next action of the simulated server.
 enum Command {
-    /// Forgets all versions, so that everything is listed anew; one object in so many has changed.
+    /// Drops all versions, so that the reflector lists again; one object in this number has
+    /// changed.
     Relist { changed: u64 },
-    /// Sends so many updates of the first objects, one after the other.
+    /// Sends this number of updates of the first objects, one after the other.
     Update(u64),
 }
 
@@ -50,9 +51,9 @@ struct Script {
 struct State {
     commands: mpsc::UnboundedReceiver<Command>,
     version: u64,
-    /// One object in so many has the newest version.
+    /// One object in this number has the newest version.
     changed: u64,
-    /// How many updates are left to send.
+    /// The number of updates to send.
     updates: u64,
 }
 
@@ -131,7 +132,7 @@ impl WatchStream for Script {
     }
 }
 
-/// An informer of so many Pods, and the end at which its server is commanded.
+/// An informer of this number of Pods, and the control of its server.
 async fn start(size: u64) -> Result<(Informer<Pod>, mpsc::UnboundedSender<Command>)> {
     let (sender, commands) = mpsc::unbounded_channel();
     let state = Arc::new(Mutex::new(State { commands, version: 1, changed: 1, updates: 0 }));
@@ -154,8 +155,7 @@ async fn resident() -> Result<f64> {
     Ok(memory().resident.context("the system does not tell how much memory is resident")? as f64)
 }
 
-/// How large the process is at most while everything is listed anew, in times of what it was
-/// before.
+/// The largest size of the process while everything is listed again, relative to its size before.
 async fn relist(
     informer: &Informer<Pod>,
     server: &mpsc::UnboundedSender<Command>,
@@ -169,7 +169,7 @@ async fn relist(
     Ok(memory().peak.context("the system does not tell the peak")? as f64 / before)
 }
 
-/// Does the job. Must be called in a runtime.
+/// Runs the job. Must be called in a runtime.
 pub async fn run(ask: &Ask) -> Result<Outcome> {
     let stopwatch = Stopwatch::start();
     let (informer, server) = start(ask.size).await?;

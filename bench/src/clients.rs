@@ -1,5 +1,5 @@
-//! The jobs of the clients. What each of them does stands in `bench/README.md`; the other
-//! contestants' files of the same name do the same.
+//! The jobs of the clients. `bench/README.md` describes each of them; the other contestants' files
+//! of the same name do the same.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::contestant::{Ask, Outcome, Stopwatch};
 const NAMESPACE: &str = "default";
 const NAME: &str = "steersman-bench-clients";
 
-/// Does one of the clients' jobs. Must be called in a runtime.
+/// Runs one of the clients' jobs. Must be called in a runtime.
 pub async fn run(ask: &Ask) -> Result<Outcome> {
     match ask.job.as_str() {
         "clients-get" => get(ask).await,
@@ -20,11 +20,11 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     }
 }
 
-/// One ConfigMap is read again and again, one read after the other.
+/// Reads one ConfigMap repeatedly, one read after the other.
 async fn get(ask: &Ask) -> Result<Outcome> {
     let config = config_from_flags(None, Some(Path::new(ask.kubeconfig()?))).await?;
     let maps = Client::builder(config).build()?.namespaced::<ConfigMap>(NAMESPACE);
-    // Left by a run that was interrupted.
+    // Left by an interrupted run.
     let _ = maps.delete(NAME, &DeleteParams::default()).await;
     let mut object = ConfigMap::default();
     object.metadata.name = Some(NAME.to_owned());

@@ -1,8 +1,7 @@
-//! What every contestant written in Rust does alike: its arguments, what it measures of itself, its
-//! result line.
+//! The common part of all contestants in Rust: arguments, measurements, the result line.
 //!
-//! This file needs nothing else of this package, because the kube-rs contestant, which is no member
-//! of the workspace, compiles it too.
+//! This file uses nothing else of this package, because the kube-rs contestant, which is no member
+//! of the workspace, compiles it, too.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -52,12 +51,12 @@ impl Ask {
         self.url.as_deref().with_context(|| format!("the job {} needs --url", self.job))
     }
 
-    /// The file that says how to reach the real server.
+    /// The kubeconfig of the real server.
     pub fn kubeconfig(&self) -> Result<&PathBuf> {
         self.kubeconfig.as_ref().with_context(|| format!("the job {} needs --kubeconfig", self.job))
     }
 
-    /// How long after the start of this program that moment is.
+    /// The time from the start of this program to that moment.
     pub fn since_start(&self, moment: SystemTime) -> Result<Duration> {
         let started = self.started.with_context(|| format!("the job {} needs --started", self.job))?;
         let moment = moment.duration_since(SystemTime::UNIX_EPOCH).context("the clock stands before 1970")?;
@@ -65,7 +64,7 @@ impl Ask {
     }
 }
 
-/// Ends this process once standard input is closed, so that it never outlives who started it.
+/// Ends this process once standard input is closed, so that it never outlives its parent.
 pub fn exit_when_stdin_closes() {
     std::thread::spawn(|| {
         let mut buffer = [0; 64];
@@ -75,7 +74,7 @@ pub fn exit_when_stdin_closes() {
     });
 }
 
-/// What a stretch of work took: time that passed, and time that this process spent on processors.
+/// The cost of some work: elapsed time, and processor time of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     /// Time that passed.
@@ -91,7 +90,7 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// Measures a stretch of work.
+/// Measures the cost of some work.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     started: Instant,
@@ -104,7 +103,7 @@ impl Stopwatch {
         Self { cpu: cpu_time(), started: Instant::now() }
     }
 
-    /// What the work took up to now.
+    /// The cost up to now.
     pub fn cost(&self) -> Cost {
         Cost { wall: self.started.elapsed(), cpu: cpu_time().saturating_sub(self.cpu) }
     }
@@ -119,7 +118,7 @@ pub fn cpu_time() -> Duration {
         .sum()
 }
 
-/// How much memory this process holds. Known on Linux only.
+/// The memory of this process. Only on Linux.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Bytes resident now.
@@ -128,12 +127,12 @@ pub struct Memory {
     pub peak: Option<u64>,
 }
 
-/// How much memory this process holds now.
+/// The present memory of this process.
 pub fn memory() -> Memory {
     memory_of("self")
 }
 
-/// How much memory the process with that id holds now.
+/// The present memory of the process with this id.
 pub fn memory_of(process: &str) -> Memory {
     std::fs::read_to_string(format!("/proc/{process}/status")).map(|status| memory_from(&status)).unwrap_or_default()
 }
@@ -147,28 +146,28 @@ fn memory_from(status: &str) -> Memory {
     Memory { resident: bytes("VmRSS:"), peak: bytes("VmHWM:") }
 }
 
-/// Forgets the peak so far: the next one counts from what is resident now. Where the system does
-/// not allow that, the peak stays what it is.
+/// Resets the peak: the next one counts from the present memory. Where the system does not allow
+/// that, the peak stays.
 pub fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// What a contestant has to report.
+/// The report of a contestant.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The work that was really done.
+    /// The work that was done.
     pub count: u64,
-    /// What it took.
+    /// Its cost.
     pub cost: Cost,
-    /// The memory of those who did the work, where that is not this process.
+    /// The memory of the measured processes, if that is not this process.
     pub memory: Option<Memory>,
-    /// Figures that only this job has.
+    /// Figures of this job only.
     pub figures: Vec<(&'static str, f64)>,
 }
 
 impl Outcome {
-    /// Prints the result line, with the memory that this process holds now: call it once everything
-    /// has settled, and while whatever the work has built up is still there.
+    /// Prints the result line, with the present memory of this process: call it when everything has
+    /// settled, and while the result of the work still exists.
     pub fn report(&self) {
         println!("{}", self.line(self.memory.unwrap_or_else(memory)));
     }
@@ -188,7 +187,7 @@ impl Outcome {
     }
 }
 
-/// Counts up to a goal, which can be waited for.
+/// A counter with a goal that can be awaited.
 #[derive(Debug)]
 pub struct Counter {
     value: AtomicU64,
@@ -214,13 +213,13 @@ impl Counter {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Has it count on, to so many more than its goal was. To be called when that was reached, and
-    /// before anything is added.
+    /// Raises the goal by this number. Call it when the goal was reached, and before anything is
+    /// added.
     pub fn go_on(&self, more: u64) {
         self.goal.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Waits for the goal; one can.
+    /// Waits for the goal. Only one task can wait.
     pub async fn reached(&self) {
         self.reached.notified().await;
     }
@@ -230,19 +229,18 @@ impl Counter {
 /// during a run.
 pub const FIRST_VERSION: u64 = 1_000_000;
 
-/// The namespace and the name of a small object of the replay: those of its ten kinds have the
-/// same.
+/// The namespace and the name of a small object of the replay, the same for all its kinds.
 pub fn small_object(index: u64) -> (String, String) {
     (format!("team-{}", index % 100), format!("object-{index:06}"))
 }
 
-/// Waits for as long as is said, as Go's contestants do. A timer of tokio waits up to 1.5 ms
-/// longer, and a server that has been left alone for longer takes longer to answer.
+/// Waits exactly this long, like Go's contestants. A timer of tokio waits up to 1.5 ms longer, and
+/// a server that was idle for longer takes longer to respond.
 pub async fn pause(duration: Duration) -> Result<()> {
     Ok(tokio::task::spawn_blocking(move || std::thread::sleep(duration)).await?)
 }
 
-/// What a job reports that measured how long each of several things took, which are at least one.
+/// The report of a job that measured several durations, at least one.
 pub fn latencies(mut took: Vec<Duration>) -> Result<Vec<(&'static str, f64)>> {
     took.sort_unstable();
     let microseconds = |took: Option<&Duration>| took.map(|took| took.as_secs_f64() * 1e6).context("nothing was timed");
@@ -250,8 +248,8 @@ pub fn latencies(mut took: Vec<Duration>) -> Result<Vec<(&'static str, f64)>> {
     Ok(vec![("p50_us", percentile(50)?), ("p99_us", percentile(99)?), ("max_us", microseconds(took.last())?)])
 }
 
-/// How long the rounds of the job `reconcile-noop` take together at least, so that no one hiccup
-/// matters.
+/// The shortest total time of the rounds of the job `reconcile-noop`, so that a single delay does
+/// not matter.
 const ENOUGH_RECONCILES: Duration = Duration::from_secs(1);
 
 /// The rounds of the job `reconcile-noop`: in each, every key is reconciled once.
@@ -267,13 +265,13 @@ impl Rounds {
         self.cost.wall >= ENOUGH_RECONCILES
     }
 
-    /// Another one took that.
+    /// Adds a round of this duration.
     pub fn add(&mut self, cost: Cost) {
         self.done += 1;
         self.cost += cost;
     }
 
-    /// What there is to report when `count` reconciles have been counted in all of them.
+    /// The report for `count` reconciles in all rounds.
     pub fn outcome(&self, count: u64) -> Outcome {
         let (seconds, reconciles) = (self.cost.wall.as_secs_f64(), count.max(1) as f64);
         let figures = vec![
@@ -300,7 +298,7 @@ pub const CHILD_LISTS: u64 = 1000;
 /// out.
 const OWNER_STRIDE: usize = 7919;
 
-/// What a job that read `count` objects has to report.
+/// The report of a job that read `count` objects.
 pub fn reads(count: u64, cost: Cost) -> Outcome {
     let ns_per_read = cost.wall.as_nanos() as f64 / count.max(1) as f64;
     Outcome { count, cost, memory: None, figures: vec![("ns_per_read", ns_per_read)] }
@@ -314,7 +312,7 @@ pub struct Lookups {
     hits: u64,
     took: Vec<Duration>,
     stopwatch: Stopwatch,
-    /// When the look-up before this one was over.
+    /// The end of the previous look-up.
     last: Instant,
 }
 
@@ -327,14 +325,14 @@ impl Lookups {
         Self { owners, window, hits: 0, took: Vec::new(), stopwatch, last: stopwatch.started }
     }
 
-    /// Whose Pods to look up next; nothing once the window is over.
+    /// The owner of the next look-up; nothing once the window is over.
     pub fn next_owner(&self) -> Option<&str> {
         let over = self.last.duration_since(self.stopwatch.started) >= self.window;
         let index = (self.took.len() * OWNER_STRIDE).checked_rem(self.owners.len())?;
         (!over).then(|| self.owners[index].as_str())
     }
 
-    /// So many Pods were found.
+    /// Adds a look-up that found this number of Pods.
     pub fn found(&mut self, hits: u64) {
         self.hits += hits;
         let now = Instant::now();
@@ -342,7 +340,7 @@ impl Lookups {
         self.last = now;
     }
 
-    /// What there is to report, with how many updates have arrived meanwhile.
+    /// The report, with the number of updates that arrived during the look-ups.
     pub fn outcome(mut self, updates: u64) -> Result<Outcome> {
         let cost = self.stopwatch.cost();
         self.took.sort_unstable();
@@ -363,15 +361,15 @@ impl Lookups {
     }
 }
 
-/// Where a contestant asks the replay to start sending its events.
+/// The path that makes the replay send its events.
 pub const START_EVENTS: &str = "/replay/start-events";
 
-/// Has the replay at `url` send its events from now on.
+/// Makes the replay at `url` send its events.
 pub fn start_events(url: &str) -> Result<()> {
     post(url, START_EVENTS)
 }
 
-/// Has the replay at `url` send its events up to event `last`, counted from 1.
+/// Makes the replay at `url` send its events up to event `last`, counted from 1.
 pub fn start_events_until(url: &str, last: u64) -> Result<()> {
     post(url, &format!("{START_EVENTS}?events={last}"))
 }
@@ -472,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_since_the_start_is_measured_from_what_the_harness_says() {
+    fn the_time_since_the_start_is_measured_from_the_harness_s_start() {
         let mut ask = ask(1, 0);
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
         ask.since_start(now).expect_err("nobody said when the program was started");

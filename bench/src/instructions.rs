@@ -66,7 +66,7 @@ impl Case {
         case.copied().with_context(|| format!("no case is called {name:?}; the cases are {}", names()))
     }
 
-    /// Does the work once, and returns how many operations it was.
+    /// Does the work once, and returns the number of operations.
     pub fn run(&self) -> Result<u64> {
         (self.run)()
     }
@@ -84,7 +84,8 @@ pub fn measured(work: &mut dyn FnMut()) {
 /// How many Pods a case of the wire or the cache has.
 const PODS: u64 = 200;
 
-/// Does `work` once unmeasured, so that tables are built and memory is there, and once measured.
+/// Does `work` once unmeasured, so that tables are built and memory is allocated, and once
+/// measured.
 fn warm_and_measured<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     work()?;
     let mut result = None;

@@ -1,12 +1,12 @@
-//! Small objects of ten kinds that clusters have, 0.7 to 1.3 KB of JSON each. As with the Pods,
-//! they are the same on every machine and in every run.
+//! Small objects of ten kinds that clusters have, 0.7 to 1.3 KB of JSON each. Like the Pods, they
+//! are the same on every machine and in every run.
 
 use std::io::Write;
 use std::ops::Range;
 
 use crate::contestant::small_object;
 
-/// A kind, as paths and discovery name it. All of ours are in namespaces.
+/// A kind, by its names in paths and discovery. All of ours are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// Empty for the oldest kinds.
@@ -15,7 +15,7 @@ pub struct Resource {
     pub version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// The kind as it stands in paths.
+    /// The kind in paths.
     pub plural: &'static str,
 }
 
@@ -25,13 +25,13 @@ impl Resource {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Where discovery describes the kind and its siblings.
+    /// The discovery path of the kind and its siblings.
     pub fn group_path(&self) -> String {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
         format!("{root}/{}", self.api_version())
     }
 
-    /// Where its objects in all namespaces are.
+    /// The path of its objects in all namespaces.
     pub fn path(&self) -> String {
         format!("{}/{}", self.group_path(), self.plural)
     }
@@ -40,7 +40,7 @@ impl Resource {
 /// The Pods of [`crate::pods`].
 pub const POD: Resource = Resource { group: "", version: "v1", kind: "Pod", plural: "pods" };
 
-/// A kind with what all its objects hold beside their metadata.
+/// A kind with the fields of its objects besides their metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallKind {
     /// The kind.
@@ -134,8 +134,8 @@ const fn small(
 }
 
 impl SmallKind {
-    /// Appends object `index` to `out` as compact JSON and gives the place of its resource version
-    /// (the digits alone) within `out`.
+    /// Appends object `index` to `out` as compact JSON and returns the range of its resource
+    /// version (the digits alone) within `out`.
     pub fn write(&self, index: u64, resource_version: u64, out: &mut Vec<u8>) -> Range<usize> {
         let (namespace, name) = small_object(index);
         let (api_version, kind) = (self.resource.api_version(), self.resource.kind);
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// The first object of a kind, with its length, after it was read as its type.
+    /// The first object of a kind, with its length, after it was decoded as its type.
     fn object<K: k8s_openapi::Resource + DeserializeOwned>() -> (Value, usize) {
         let kind = KINDS.iter().find(|kind| kind.resource.kind == K::KIND).expect("the kind is among the ten");
         assert_eq!((kind.resource.api_version().as_str(), kind.resource.plural), (K::API_VERSION, K::URL_PATH_SEGMENT));

@@ -14,9 +14,9 @@ use crate::reconcile::Running;
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "steersman-bench-latency";
-/// Lets the server come to rest between two writes.
+/// Lets the server become idle between two writes.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long a write may go unseen before the job has failed.
+/// How long a write may stay unseen before the job fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A reconcile that saw a write, and when it started.
@@ -34,14 +34,15 @@ impl Reconciler<ConfigMap> for Watcher {
         }
         let Some(object) = ctx.object(key).await? else { return Ok(Action::done()) };
         if let Some(write) = object.get()?.data.as_ref().and_then(|data| data.get("write")?.parse().ok()) {
-            // Nobody listens any more once the job is done.
+            // The receiver is dropped once the job is done.
             let _ = self.0.send((write, at));
         }
         Ok(Action::done())
     }
 }
 
-/// The next write waits until a reconcile has seen the one before, so none is folded into another.
+/// The next write waits until a reconcile has seen the previous one, so none is merged into
+/// another.
 pub async fn run(ask: &Ask) -> Result<Outcome> {
     let config = config_from_flags(None, Some(ask.kubeconfig()?)).await?;
     let client = Client::builder(config).build()?;
@@ -51,12 +52,12 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     let mut running = Running::start(&manager);
 
     let maps = client.namespaced::<ConfigMap>(NAMESPACE);
-    // Left by a run that was interrupted.
+    // Left by an interrupted run.
     let _ = maps.delete(NAME, &DeleteParams::default()).await;
     let mut object = ConfigMap::default();
     object.metadata.name = Some(NAME.to_owned());
     let mut object = maps.create(&PostParams::default(), &object).await.context("creating the ConfigMap")?;
-    // Write 0 only shows that the controller watches by now.
+    // Write 0 only shows that the controller watches.
     let mut took = Vec::new();
     let mut stopwatch = Stopwatch::start();
     for write in 0..=ask.size {

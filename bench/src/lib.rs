@@ -1,13 +1,13 @@
-//! What steersman and its peers are measured with.
+//! The benchmarks of steersman and its peers.
 //!
-//! A measurement has three parties. The **harness** (`cargo xtask bench`) starts the others, one
-//! contestant at a time, and compares what they report. The **replay** ([`replay`]) plays the API
+//! A measurement has three parts. The **harness** (`cargo xtask bench`) starts the others, one
+//! contestant at a time, and compares their reports. The **replay** ([`replay`]) plays the API
 //! server: it holds a cluster of synthetic Pods ([`pods`]), or of small objects of ten kinds
-//! ([`kinds`]), in memory, ready to send, so that it is never what a contestant waits for. A
-//! **contestant** is a program that does one job with one framework and says what it cost;
-//! [`contestant`] holds what those written in Rust do alike.
+//! ([`kinds`]), in memory, ready to send, so that a contestant never waits for it. A **contestant**
+//! is a program that runs one job with one framework and reports its cost; [`contestant`] is the
+//! common part of those in Rust.
 //!
-//! The protocol between the three is written down in `bench/README.md`.
+//! `bench/README.md` describes the protocol between the three.
 
 pub mod apiserver;
 pub mod cache;

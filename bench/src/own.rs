@@ -1,15 +1,14 @@
-//! The job `reconcile-own`: how long an event takes in this process, from the moment in which its
-//! last byte was read from the socket to the moment in which the reconcile is entered.
+//! The job `reconcile-own`: how long an event takes in this process, from the read of its last byte
+//! from the socket to the start of the reconcile.
 //!
-//! The first moment is taken where the client reads from its socket (`Stamped`), below everything
-//! of ours and of hyper's: the client is otherwise the usual one. The end of an event is a brace
-//! and a line feed, which no chunk size, header or list of the replay has. The second moment is
-//! taken by the reconciler, which knows from the version of its Pod which event that was: each Pod
-//! is changed once.
+//! The first time is taken where the client reads from its socket (`Stamped`), below all code of
+//! ours and of hyper; otherwise the client is the usual one. An event ends with a brace and a line
+//! feed, which no chunk size, header or list of the replay contains. The reconciler takes the
+//! second time. It identifies the event by the version of its Pod: each Pod is changed once.
 //!
-//! A percentile in microseconds is as much the machine's as ours: it may let a thread wait, or take
-//! its memory out of the processor's caches while it is idle. So the same is asked afterwards of a
-//! thread that has nothing to do with us.
+//! A percentile in microseconds depends on the machine as much as on this project: the machine may
+//! delay a thread, or evict its memory from the processor's caches while it is idle. So the same is
+//! measured afterwards with an unrelated thread.
 
 use std::io;
 use std::pin::Pin;
@@ -31,7 +30,7 @@ use tower::service_fn;
 use crate::contestant::{Ask, Counter, FIRST_VERSION, Outcome, Stopwatch, latencies, memory, start_events};
 use crate::reconcile::Running;
 
-/// When the end of each event was read, one after the other.
+/// When the end of each event was read, in order.
 #[derive(Clone, Debug, Default)]
 struct Stamps(Arc<Mutex<Vec<Instant>>>);
 
@@ -41,7 +40,7 @@ impl Stamps {
     }
 }
 
-/// A connection that notes when the ends of events were read.
+/// A connection that records when the ends of events were read.
 #[derive(Debug)]
 struct Stamped<S> {
     stream: S,
@@ -105,7 +104,7 @@ async fn stamped_client(ask: &Ask, stamps: &Stamps) -> Result<Client> {
     Ok(Client::builder(config).build_with_connector(connector)?)
 }
 
-/// Notes when the reconcile of each event was entered.
+/// Records when the reconcile of each event started.
 struct Enter {
     /// The version of the list, which event 1 follows.
     version: u64,
@@ -168,8 +167,8 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     Ok(Outcome { count, cost, memory, figures })
 }
 
-/// How long a thread takes that wakes every millisecond and reads here and there in memory, as
-/// often as takes it about `usual` in the middle: whatever is above that is the machine's doing.
+/// The time of a thread that wakes every millisecond and reads memory at random, for a median of
+/// about `usual`: anything above that is caused by the machine.
 fn machine(usual: Duration) -> Vec<Duration> {
     const WAKES: usize = 5_000;
     const TRIAL: usize = 200;
@@ -179,7 +178,7 @@ fn machine(usual: Duration) -> Vec<Duration> {
         std::thread::sleep(Duration::from_millis(1));
         let start = Instant::now();
         for _ in 0..reads {
-            // The next place depends on what was read, so that nothing can be fetched ahead.
+            // The next address depends on the last read, so that nothing can be prefetched.
             at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(memory[(at >> 33) % memory.len()] as usize);
         }
         std::hint::black_box(at);

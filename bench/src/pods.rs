@@ -1,9 +1,9 @@
 //! Synthetic Pods that look like those of a busy cluster: two containers, probes, volumes, status
 //! and `managedFields`, about 6.3 KB of JSON each.
 //!
-//! The Pods are the same on every machine and in every run. Pod `i` lives in one of 100 namespaces,
-//! and 100 Pods in a row have the same owner; `template.json` beside this file holds what all Pods
-//! share, with `${…}` where they differ.
+//! The Pods are the same on every machine and in every run. Pod `i` is in one of 100 namespaces,
+//! and 100 consecutive Pods have the same owner; `template.json` beside this file has the common
+//! part of all Pods, with `${…}` where they differ.
 
 use std::io::Write;
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub enum Shape {
 /// How many different workloads the diverse shape has.
 const WORKLOADS: u64 = 300;
 
-/// Makes Pods of one shape.
+/// Generates Pods of one shape.
 #[derive(Debug)]
 pub struct Pods {
     shape: Shape,
@@ -87,8 +87,8 @@ impl Pods {
         Self { shape, template: segments(&compact(include_str!("pods/template.json"))) }
     }
 
-    /// Appends Pod `index` to `out` as compact JSON and gives the place of its resource version
-    /// (the digits alone) within `out`, so that a caller can send the Pod again under another
+    /// Appends Pod `index` to `out` as compact JSON and returns the range of its resource version
+    /// (the digits alone) within `out`, so that a caller can send the Pod again with another
     /// version.
     pub fn write(&self, index: u64, resource_version: u64, out: &mut Vec<u8>) -> Range<usize> {
         let variety = match self.shape {
@@ -133,7 +133,7 @@ fn fill(field: Field, i: u64, resource_version: u64, variety: &Variety, out: &mu
     result.expect("writing to memory does not fail");
 }
 
-/// What a Pod has beyond the template, as JSON that fits in there.
+/// The fields of a Pod beyond the template, as JSON that fits in there.
 struct Variety {
     labels: String,
     annotations: String,
@@ -174,7 +174,7 @@ impl Variety {
     }
 }
 
-/// Numbers that look random and are the same every time (splitmix64).
+/// Pseudo-random numbers, the same every time (splitmix64).
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! The jobs of controllers. What each of them does stands in `bench/README.md`; `reconcile.go` and
-//! kube-rs's `reconcile.rs` do the same.
+//! The jobs of controllers. `bench/README.md` describes each of them; `reconcile.go` and kube-rs's
+//! `reconcile.rs` do the same.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -19,8 +19,7 @@ use tokio::task::JoinHandle;
 use crate::cache::at_rest;
 use crate::contestant::{Ask, Cost, Counter, Outcome, Rounds, Stopwatch, cpu_time, memory, small_object};
 
-/// How many keys may wait in the channel of `reconcile-noop`: as many as controller-runtime's lets
-/// wait.
+/// The capacity of the channel of `reconcile-noop`: the same as controller-runtime's.
 const CHANNEL: usize = 1024;
 
 /// How a reconcile reads its Pod.
@@ -32,7 +31,7 @@ pub enum Reading {
     View,
 }
 
-/// Does one of the jobs of controllers. Must be called in a runtime.
+/// Runs one of the jobs of controllers. Must be called in a runtime.
 pub async fn run(ask: &Ask, reading: Reading) -> Result<Outcome> {
     match ask.job.as_str() {
         "reconcile" => each_once(ask, reading).await,
@@ -43,7 +42,7 @@ pub async fn run(ask: &Ask, reading: Reading) -> Result<Outcome> {
     }
 }
 
-/// A manager that runs.
+/// A running manager.
 pub(crate) struct Running(JoinHandle<Result<(), steersman_runtime::Error>>);
 
 impl Running {
@@ -52,7 +51,7 @@ impl Running {
         Self(tokio::spawn(async move { manager.start(std::future::pending()).await }))
     }
 
-    /// Waits for something. It is an error if the manager ends before.
+    /// Waits for a future. Fails if the manager ends before.
     pub(crate) async fn until<T>(&mut self, something: impl Future<Output = T>) -> Result<T> {
         tokio::select! {
             value = something => Ok(value),
@@ -74,7 +73,7 @@ struct ReadPod {
     running: Arc<Counter>,
 }
 
-/// What a reconcile may want to know of a Pod.
+/// The part of a Pod that a reconcile may need.
 #[derive(Deserialize)]
 struct PodView {
     spec: SpecView,
@@ -136,7 +135,7 @@ async fn each_once(ask: &Ask, reading: Reading) -> Result<Outcome> {
     Ok(Outcome { count: running.value(), ..outcome })
 }
 
-/// Looks at nothing.
+/// Reads nothing.
 struct Noop(Arc<Counter>);
 
 impl<K: Object> Reconciler<K> for Noop {
@@ -190,8 +189,7 @@ impl<K: Object> Reconciler<K> for Read {
     }
 }
 
-/// Has a manager with a controller for each of ten kinds, which comes to rest when each object has
-/// been reconciled.
+/// Runs a manager with a controller for each of ten kinds, until each object has been reconciled.
 async fn idle(ask: &Ask) -> Result<Outcome> {
     let read = Arc::new(Counter::new(10 * ask.size));
     let stopwatch = Stopwatch::start();
@@ -220,14 +218,14 @@ where
     Ok(())
 }
 
-/// Tells of each reconcile when it was entered.
-struct Tell(mpsc::UnboundedSender<SystemTime>);
+/// Sends the start time of each reconcile.
+struct Notify(mpsc::UnboundedSender<SystemTime>);
 
-impl Reconciler<Namespace> for Tell {
+impl Reconciler<Namespace> for Notify {
     type Error = ReconcileError;
 
     async fn reconcile(&self, _: &Context<Namespace>, _: &ObjectKey) -> Result<Action, ReconcileError> {
-        // Nobody listens any more after the first.
+        // The receiver is dropped after the first.
         let _ = self.0.send(SystemTime::now());
         Ok(Action::done())
     }
@@ -237,9 +235,9 @@ impl Reconciler<Namespace> for Tell {
 async fn start(ask: &Ask) -> Result<Outcome> {
     let config = config_from_flags(None, Some(ask.kubeconfig()?)).await?;
     let manager = Manager::new(Client::builder(config).build()?);
-    let (tell, mut told) = mpsc::unbounded_channel();
-    manager.controller(kind::<Namespace>()).complete(Tell(tell))?;
-    let first = Running::start(&manager).until(told.recv()).await?.context("the controller ended")?;
+    let (sender, mut first) = mpsc::unbounded_channel();
+    manager.controller(kind::<Namespace>()).complete(Notify(sender))?;
+    let first = Running::start(&manager).until(first.recv()).await?.context("the controller ended")?;
     let cost = Cost { wall: ask.since_start(first)?, cpu: cpu_time() };
     Ok(Outcome { count: 1, cost, memory: Some(memory()), figures: Vec::new() })
 }

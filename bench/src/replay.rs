@@ -1,21 +1,19 @@
 //! A stand-in for an API server that sends synthetic Pods, or small objects of ten kinds, as fast
-//! as its client takes them.
+//! as its client reads them.
 //!
-//! It serves what a client asks for: lists, whole or in pages; watches; streaming lists; and the
-//! discovery that Go's clients want first. It is made to be faster than any client, so that what is
-//! measured is the client:
-//! - The list is put together once. A list, or a page of one, is sent straight from there in pieces
-//!   of 64 KiB.
-//! - Events are copied together in pieces of the same size, which costs far less than reading them.
+//! It serves lists, whole or in pages; watches; streaming lists; and the discovery that Go's
+//! clients request first. It is faster than any client, so that the client is measured:
+//! - The list is built once. A list, or a page of it, is sent from there in pieces of 64 KiB.
+//! - Events are copied into pieces of the same size, which costs far less than reading them.
 //! - It runs on one thread, so that the client has the other cores to itself.
 //!
-//! Its history is fixed. Every list shows the same state, at [`Replay::version`]; event `k`
-//! (counted from 1) changes the resource version of Pod `k - 1` (and starts over after the last),
-//! nothing else, and has the version `version() + k`. A watch sends the events after the version
-//! that it starts from, so a client that comes back misses nothing and sees nothing twice. No event
-//! is sent before a contestant asks for it ([`START_EVENTS`]): a contestant can so measure the
-//! events alone, or some of them now and the rest later (`?events=K` asks for those up to event
-//! `K`). They come as fast as they are taken unless the replay was told a rate.
+//! Its history is fixed. Every list shows the same state, at [`Replay::version`]. Event `k`
+//! (counted from 1) changes only the resource version of Pod `k - 1` (and starts over after the
+//! last), to `version() + k`. A watch sends the events after the version that it starts from, so a
+//! client that reconnects misses nothing and sees nothing twice. No event is sent before a
+//! contestant requests it ([`START_EVENTS`]), so a contestant can measure the events alone, or some
+//! of them now and the rest later (`?events=K` requests those up to event `K`). They come as fast
+//! as they are read, unless the replay has a rate.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -39,23 +37,23 @@ use crate::contestant::{FIRST_VERSION, START_EVENTS};
 use crate::kinds::{KINDS, POD, Resource};
 use crate::pods::{Pods, Shape};
 
-/// How much is handed to the connection at a time.
+/// The size of a piece.
 const PIECE: usize = 64 * 1024;
 /// How many pieces of a watch may wait for the connection.
 const PIECES_WAITING: usize = 4;
-/// How often events are let go when they have a rate: as often as tokio's clock ticks, so that they
-/// come apart.
+/// The interval of releases of events with a rate: a tick of tokio's clock, so that they are sent
+/// separately.
 const TICK: Duration = Duration::from_millis(1);
-/// How long a watch lasts whose client does not say.
+/// The duration of a watch without a timeout.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The objects of a cluster, ready to be sent.
 #[derive(Debug)]
 pub struct Replay {
     collections: Vec<Collection>,
-    /// How many events change objects of the first collection.
+    /// The number of events, which change objects of the first collection.
     events: u64,
-    /// How many events are let go in a second; as many as are asked for when this is nothing.
+    /// The rate of the events in a second; no limit if this is `None`.
     rate: Option<u64>,
     /// How many of the events may be sent.
     released: watch::Sender<u64>,
@@ -68,23 +66,23 @@ struct Collection {
     path: String,
     /// The objects, with a comma after each but the last.
     objects: Bytes,
-    /// Where each of them is.
+    /// The place of each of them.
     places: Vec<Place>,
 }
 
-/// Where an object is in the prepared bytes, without its comma.
+/// The place of an object in the prepared bytes, without its comma.
 #[derive(Debug)]
 struct Place {
     object: Range<usize>,
     version: Range<usize>,
 }
 
-/// What an answer carries: prepared bytes, or the pieces of a watch.
+/// The body of a response: prepared bytes, or the pieces of a watch.
 type Answer = Response<Either<Prepared, Channel<Bytes>>>;
 
 impl Replay {
-    /// Prepares `count` Pods. Every watch is sent `events` events after its list, or none where
-    /// there is no Pod to change.
+    /// Prepares `count` Pods. Every watch sends `events` events after its list, or none if there is
+    /// no Pod to change.
     pub fn new(count: u64, shape: Shape, events: u64) -> Self {
         let generator = Pods::new(shape);
         let pods = Collection::new(POD, count, |index, version, out| generator.write(index, version, out));
@@ -102,8 +100,7 @@ impl Replay {
         Self { collections: kinds.collect(), events: 0, rate: None, released: watch::Sender::new(0) }
     }
 
-    /// The same, with events that come at this rate once they are asked for. A client that is
-    /// slower gets them later.
+    /// The same, with events at this rate once they are requested. A slower client gets them later.
     pub fn with_rate(self, events_per_second: u64) -> Self {
         Self { rate: Some(events_per_second), ..self }
     }
@@ -113,17 +110,17 @@ impl Replay {
         self.collections[0].version()
     }
 
-    /// How many bytes the body of a whole list has: of Pods, or of the first kind.
+    /// The size of the body of a whole list in bytes: of Pods, or of the first kind.
     pub fn list_bytes(&self) -> u64 {
         self.collections[0].list(0, None).left()
     }
 
-    /// How many objects of each kind there are.
+    /// The number of objects of each kind.
     pub fn count(&self) -> u64 {
         self.collections[0].count()
     }
 
-    /// Answers whoever connects, for ever.
+    /// Accepts connections forever.
     pub async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
         let replay = Arc::new(self);
         loop {
@@ -134,7 +131,7 @@ impl Replay {
                 let answer = replay.answer(request.uri().path(), request.uri().query().unwrap_or_default());
                 async move { Ok::<_, Infallible>(answer) }
             });
-            // A connection that breaks is the client's affair.
+            // A connection that breaks is ignored.
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
         }
     }
@@ -165,7 +162,7 @@ impl Replay {
         self.collections.iter().map(|collection| collection.resource).collect()
     }
 
-    /// Lets the events up to `last` go, at the rate that they have.
+    /// Releases the events up to `last`, at their rate.
     fn release(self: &Arc<Self>, last: u64) {
         let last = last.min(self.events);
         let raise = |replay: &Self, to: u64| {
@@ -182,8 +179,8 @@ impl Replay {
         let replay = Arc::clone(self);
         tokio::spawn(async move {
             let first = *replay.released.borrow();
-            // Ticks that are late are made up for. The time itself would tell now none and now two
-            // events to a tick.
+            // Late ticks are made up for. With the time itself, a tick would release none at one
+            // time and two at another.
             let mut ticks = tokio::time::interval(TICK);
             for tick in 0.. {
                 ticks.tick().await;
@@ -214,14 +211,15 @@ impl Replay {
             events_seen: number("resourceVersion").unwrap_or(0).saturating_sub(collection.version()),
             timeout: number("timeoutSeconds").map_or(WATCH_TIMEOUT, Duration::from_secs),
         };
-        // The client is free to go at any time.
+        // The client may disconnect at any time.
         tokio::spawn(async move { watch.run().await.ok() });
         answer(StatusCode::OK, Either::Right(body))
     }
 }
 
 impl Collection {
-    /// `write` appends the object with an index and a version, and says where the version is.
+    /// `write` appends the object with an index and a version, and returns the range of the
+    /// version.
     fn new(resource: Resource, count: u64, write: impl Fn(u64, u64, &mut Vec<u8>) -> Range<usize>) -> Self {
         let mut objects = Vec::new();
         let places = (0..count)
@@ -268,7 +266,7 @@ impl Collection {
     }
 }
 
-/// What discovery says at a path about these kinds; nothing where there is nothing.
+/// The discovery response at a path; nothing if there is none.
 fn discovery(resources: &[Resource], path: &str) -> Option<String> {
     let group = |of: &Resource| {
         let (name, version, api_version) = (of.group, of.version, of.api_version());
@@ -276,7 +274,7 @@ fn discovery(resources: &[Resource], path: &str) -> Option<String> {
         format!(r#""name":"{name}","versions":[{version}],"preferredVersion":{version}"#)
     };
     let mut named: Vec<&Resource> = resources.iter().filter(|resource| !resource.group.is_empty()).collect();
-    // Kinds of a group stand together in the table.
+    // Kinds of a group are adjacent in the table.
     named.dedup_by_key(|resource| resource.group);
     match path {
         "/api" => {
@@ -349,21 +347,21 @@ impl Body for Prepared {
     }
 }
 
-/// A watch that a client has asked for.
+/// A requested watch.
 struct Watch {
     replay: Arc<Replay>,
-    /// Which of its collections.
+    /// The index of its collection.
     collection: usize,
     sender: Sender<Bytes>,
     /// Whether the list comes first, as events.
     initial_events: bool,
-    /// The client knows this many events already.
+    /// The client has this many events already.
     events_seen: u64,
     timeout: Duration,
 }
 
 impl Watch {
-    /// Sends all there is to send, then nothing until the time is over.
+    /// Sends everything, then nothing until the timeout.
     async fn run(mut self) -> Result<(), SendError> {
         let replay = Arc::clone(&self.replay);
         let collection = &replay.collections[self.collection];

@@ -1,5 +1,5 @@
 //! The job `wire`: a list of Pods in chunks, as it comes from a connection, becomes metadata and
-//! bodies without `managedFields`. What the peers do instead stands in `bench/README.md`.
+//! bodies without `managedFields`. `bench/README.md` describes what the peers do instead.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use steersman_wire::{Encoding, Json, Limits, Strip, protobuf};
 use crate::contestant::{Ask, Cost, Outcome, Stopwatch};
 use crate::pods::{Pods, Shape};
 
-/// What hyper reads at once when a server sends as fast as it can.
+/// The size of a read by hyper when a server sends as fast as it can.
 const CHUNK: usize = 16 * 1024;
-/// How long the repetitions take together at least.
+/// The shortest total time of the repetitions.
 const ENOUGH_WORK: Duration = Duration::from_millis(1500);
 
-/// Does the job as `contestant` does it.
+/// Runs the job of `contestant`.
 pub fn run(ask: &Ask, contestant: &str) -> Result<Outcome> {
     let body = Body::new(ask.size);
     let body = if contestant == "steersman-protobuf" { body.in_protobuf()? } else { body };
@@ -28,7 +28,7 @@ pub fn run(ask: &Ask, contestant: &str) -> Result<Outcome> {
         "byte-loop" => byte_loop,
         "serde_json-value" => values,
         "serde_json-typed" => typed,
-        other => bail!("nobody called {other:?} reads lists"),
+        other => bail!("no contestant {other:?} in the job wire"),
     };
     let (mut count, mut repeats, mut least) = (0, 0, Duration::MAX);
     let stopwatch = Stopwatch::start();
@@ -42,7 +42,7 @@ pub fn run(ask: &Ask, contestant: &str) -> Result<Outcome> {
     }
     let figures = vec![
         ("repeats", f64::from(repeats)),
-        // The least of the repetitions: what others do on the machine only ever adds to it.
+        // The shortest of the repetitions: other work on the machine only adds to it.
         ("ns_per_item", least.as_nanos() as f64 / ask.size as f64),
         ("mb_per_s", body.bytes.len() as f64 / least.as_secs_f64() / 1e6),
     ];
@@ -145,7 +145,7 @@ pub(crate) fn scan(body: &Body) -> Result<u64> {
     Ok(count)
 }
 
-/// One byte after another, and nothing but the ends of the items: what is written first.
+/// Scans byte by byte for the ends of the items only: the simplest implementation.
 fn byte_loop(body: &Body) -> Result<u64> {
     let (mut count, mut depth, mut in_string, mut escaped) = (0, 0_i32, false, false);
     let mut item = Vec::new();
@@ -173,7 +173,7 @@ fn byte_loop(body: &Body) -> Result<u64> {
     Ok(count)
 }
 
-/// Each Pod, which someone else has found, as a tree without `managedFields`.
+/// Each Pod, whose range is given, as a tree without `managedFields`.
 fn values(body: &Body) -> Result<u64> {
     let mut count = 0;
     for place in &body.pods {

@@ -1,5 +1,5 @@
-//! The work queue jobs of this project's contestant. What each of them does stands in
-//! `bench/README.md`; the Go contestant's files of the same names do the same.
+//! The work queue jobs of this project's contestant. `bench/README.md` describes each of them; the
+//! Go contestant's files of the same names do the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +11,12 @@ use tokio::task::JoinHandle;
 
 use crate::contestant::{Ask, Cost, Outcome, Stopwatch, memory, reset_peak};
 
-/// How long a job's repetitions take together at least, so that the clock's grain does not matter.
+/// The shortest total time of a job's repetitions, so that the resolution of the clock does not
+/// matter.
 const ENOUGH_WORK: Duration = Duration::from_millis(300);
-/// The producer lets other tasks run after so many keys, as an event handler does between two
-/// batches of events. A tokio task that never waits keeps its thread, and with it the worker that
-/// it has woken; Go's scheduler takes that away by itself.
+/// The producer yields after this number of keys, as an event handler does between two batches of
+/// events. A tokio task that never waits keeps its thread, and with it the worker that it has
+/// woken; Go's scheduler preempts it.
 const BATCH: usize = 256;
 /// The priority of an initial list.
 const LOW_PRIORITY: i8 = -100;
@@ -27,7 +28,7 @@ const FAILURES_PER_KEY: u64 = 5;
 /// out.
 const DELAY_STRIDE: u64 = 7919;
 
-/// Does one of the work queue jobs. Must be called in a runtime.
+/// Runs one of the work queue jobs. Must be called in a runtime.
 pub async fn run(ask: &Ask) -> Result<Outcome> {
     match ask.job.as_str() {
         "workqueue-together" => Ok(flow(ask, Shape::Together).await),
@@ -40,7 +41,7 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     }
 }
 
-/// A key is copied as cheaply as Go copies a string: its text is shared.
+/// A key is cloned as cheaply as Go copies a string: its text is shared.
 type Key = Arc<str>;
 
 fn keys(count: u64) -> Vec<Key> {

@@ -21,17 +21,17 @@ fn serve() -> (SocketAddr, u64) {
 
 fn serve_replay(replay: Replay) -> (SocketAddr, u64) {
     let list_bytes = replay.list_bytes();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, started) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-            tell.send(listener.local_addr().expect("a listener has an address"))
+            sender.send(listener.local_addr().expect("a listener has an address"))
                 .expect("the test waits for the address");
             replay.serve(listener).await
         })
     });
-    (told.recv().expect("the replay starts"), list_bytes)
+    (started.recv().expect("the replay starts"), list_bytes)
 }
 
 /// The body of an answer, line by line as it comes. HTTP/1.0, so that no chunk sizes stand between

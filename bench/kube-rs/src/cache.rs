@@ -18,19 +18,19 @@ use crate::contestant::{
 };
 use crate::replay_client;
 
-/// What freed memory is given to go back to the system.
+/// How long freed memory may take to return to the system.
 const SETTLE: Duration = Duration::from_secs(1);
 
 type Events = BoxStream<'static, Result<Event<Pod>, watcher::Error>>;
 
-/// A reflector as kube-rs sets it up unless told otherwise.
+/// A reflector with kube-rs's default options.
 fn reflect(ask: &Ask) -> Result<(Store<Pod>, Events)> {
     let (store, writer) = reflector::store();
     let pods: Api<Pod> = Api::all(replay_client(ask)?);
     Ok((store, watcher(pods, watcher::Config::default()).default_backoff().reflect(writer).boxed()))
 }
 
-/// Reads until the store is full. Gives how many Pods the stream handed out meanwhile.
+/// Reads until the store is full. Returns the number of Pods that the stream delivered until then.
 async fn fill(events: &mut Events) -> Result<u64> {
     let mut handed_out = 0;
     loop {
@@ -42,7 +42,7 @@ async fn fill(events: &mut Events) -> Result<u64> {
     }
 }
 
-/// Fills a store; every Pod is handed to the consumer of the stream.
+/// Fills a store; the consumer of the stream receives every Pod.
 pub async fn sync(ask: &Ask) -> Result<()> {
     let stopwatch = Stopwatch::start();
     let (store, mut events) = reflect(ask)?;
@@ -71,7 +71,7 @@ pub async fn watch(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-/// Fills a store and goes on following the events in a task, which counts them.
+/// Fills a store and follows the events in a task, which counts them.
 async fn follow(ask: &Ask) -> Result<(Store<Pod>, Arc<AtomicU64>)> {
     let (store, mut events) = reflect(ask)?;
     fill(&mut events).await?;
@@ -104,8 +104,7 @@ pub async fn read_all(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-/// Lists the Pods of one owner again and again, which takes a look at every Pod, and reads a field
-/// of each.
+/// Lists the Pods of one owner repeatedly, which scans every Pod, and reads a field of each.
 pub async fn read_children(ask: &Ask) -> Result<()> {
     let (store, _) = follow(ask).await?;
     let owner = owner_uid(ask.size / PODS_PER_OWNER / 2);
@@ -118,8 +117,8 @@ pub async fn read_children(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-/// Asks for the Pods of one owner after the other, which takes a look at every Pod, while the
-/// replay changes Pods.
+/// Lists the Pods of one owner after the other, which scans every Pod, while the replay changes
+/// Pods.
 pub async fn index(ask: &Ask) -> Result<()> {
     let (store, updates) = follow(ask).await?;
     start_events(ask.url()?)?;

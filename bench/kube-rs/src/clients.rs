@@ -1,4 +1,4 @@
-//! The job `clients-get`: one ConfigMap is read again and again, one read after the other.
+//! The job `clients-get`: reads one ConfigMap repeatedly, one read after the other.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -15,7 +15,7 @@ pub async fn get(ask: &Ask) -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(ask.kubeconfig()?)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let maps: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, NAMESPACE);
-    // Left by a run that was interrupted.
+    // Left by an interrupted run.
     let _ = maps.delete(NAME, &DeleteParams::default()).await;
     let mut object = ConfigMap::default();
     object.metadata.name = Some(NAME.to_owned());

@@ -17,15 +17,16 @@ use crate::contestant::{self, Ask, Outcome, Stopwatch};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "steersman-bench-latency";
-/// Lets the server come to rest between two writes.
+/// Lets the server become idle between two writes.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long a write may go unseen before the job has failed.
+/// How long a write may stay unseen before the job fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A reconcile that saw a write, and when it started.
 type Sighting = (u64, Instant);
 
-/// The next write waits until a reconcile has seen the one before, so none is folded into another.
+/// The next write waits until a reconcile has seen the previous one, so none is merged into
+/// another.
 pub async fn run(ask: &Ask) -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(ask.kubeconfig()?)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -34,12 +35,12 @@ pub async fn run(ask: &Ask) -> Result<()> {
     let controller = tokio::spawn(control(client.clone(), saw));
 
     let maps: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
-    // Left by a run that was interrupted.
+    // Left by an interrupted run.
     let _ = maps.delete(NAME, &DeleteParams::default()).await;
     let mut object = ConfigMap::default();
     object.metadata.name = Some(NAME.to_owned());
     let mut object = maps.create(&PostParams::default(), &object).await.context("creating the ConfigMap")?;
-    // Write 0 only shows that the controller watches by now.
+    // Write 0 only shows that the controller watches.
     let mut latencies = Vec::new();
     let mut stopwatch = Stopwatch::start();
     for write in 0..=ask.size {
@@ -87,7 +88,7 @@ async fn reconcile(object: Arc<ConfigMap>, saw: Arc<UnboundedSender<Sighting>>) 
     if object.metadata.name.as_deref() == Some(NAME)
         && let Some(write) = object.data.as_ref().and_then(|data| data.get("write")?.parse().ok())
     {
-        // Nobody listens any more once the job is done.
+        // The receiver is dropped once the job is done.
         let _ = saw.send((write, at));
     }
     Ok(Action::await_change())

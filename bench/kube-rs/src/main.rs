@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use kube::{Client, Config};
 
-// Other contestants use what this one does not.
+// Other contestants use the rest.
 mod cache;
 mod clients;
 #[allow(dead_code)]
@@ -16,7 +16,7 @@ mod reconcile;
 
 use contestant::Ask;
 
-/// Does one job with kube-rs and reports what it cost.
+/// Runs one job with kube-rs and reports its cost.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]

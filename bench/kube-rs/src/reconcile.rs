@@ -22,11 +22,11 @@ use kube::{Api, Client, Config, Resource};
 use crate::contestant::{Ask, Cost, Counter, Outcome, Rounds, Stopwatch, cpu_time, small_object};
 use crate::replay_client;
 
-/// What freed memory is given to go back to the system.
+/// How long freed memory may take to return to the system.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// A controller of all objects of a kind, as kube-rs sets it up unless told otherwise, with so many
-/// reconciles at a time.
+/// A controller of all objects of a kind, with kube-rs's default options and this number of
+/// concurrent reconciles.
 fn controller<K>(client: &Client, workers: u64) -> Controller<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -36,7 +36,7 @@ where
         .with_config(ControllerConfig::default().concurrency(workers as u16))
 }
 
-/// Runs a controller in a task. `reconcile` is given each object from the store.
+/// Runs a controller in a task. `reconcile` receives each object from the store.
 fn run<K>(controller: Controller<K>, reconcile: impl Fn(&K) + Send + Sync + 'static)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -59,7 +59,7 @@ fn runs_on_a_node(pod: &Pod) -> bool {
     filled(&spec.node_name) && filled(&status.phase) && filled(&status.pod_ip)
 }
 
-/// Lists Pods and reconciles each once; a reconcile is given its Pod from the store.
+/// Lists Pods and reconciles each once; a reconcile receives its Pod from the store.
 pub async fn each_once(ask: &Ask) -> Result<()> {
     let running = Arc::new(Counter::new(ask.size));
     let stopwatch = Stopwatch::start();
@@ -101,7 +101,7 @@ pub async fn noop(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-/// Has a controller for each of ten kinds, which come to rest when each object has been reconciled.
+/// Runs a controller for each of ten kinds, until each object has been reconciled.
 pub async fn idle(ask: &Ask) -> Result<()> {
     let read = Arc::new(Counter::new(10 * ask.size));
     let stopwatch = Stopwatch::start();
@@ -135,11 +135,11 @@ where
 pub async fn start(ask: &Ask) -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(ask.kubeconfig()?)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let (tell, mut told) = mpsc::unbounded();
-    // Nobody listens any more after the first.
-    let tell = move |_: &Namespace| drop(tell.unbounded_send(SystemTime::now()));
-    run(controller(&Client::try_from(config)?, 1), tell);
-    let first = told.next().await.context("the controller ended")?;
+    let (sender, mut first) = mpsc::unbounded();
+    // The receiver is dropped after the first.
+    let notify = move |_: &Namespace| drop(sender.unbounded_send(SystemTime::now()));
+    run(controller(&Client::try_from(config)?, 1), notify);
+    let first = first.next().await.context("the controller ended")?;
     let cost = Cost { wall: ask.since_start(first)?, cpu: cpu_time() };
     Outcome { count: 1, cost, memory: None, figures: Vec::new() }.report();
     Ok(())

@@ -1,5 +1,5 @@
-//! The load's side of the wire: plain requests over HTTP/2 and TLS, or straight into a server in
-//! this process.
+//! The client of the load: plain requests over HTTP/2 and TLS, or directly into a server in this
+//! process.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tower::Service;
 
-/// Large enough that no server waits for us to say that we have read.
+/// Large enough that no server waits for a window update.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 
@@ -42,7 +42,7 @@ pub(super) fn post(path: &str, body: Bytes) -> Request<RequestBody> {
     request.body(Full::new(body)).expect("paths here are valid")
 }
 
-/// One way to a server.
+/// A connection to a server.
 #[derive(Clone)]
 pub(super) enum Client {
     Connection(SendRequest<RequestBody>, Arc<str>),
@@ -65,12 +65,12 @@ impl Client {
             .handshake(TokioIo::new(stream))
             .await
             .context("the HTTP/2 handshake")?;
-        // Requests that are under way learn by themselves that it has ended.
+        // Pending requests notice the end of the connection by themselves.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self::Connection(sender, address.into()))
     }
 
-    /// Sends a request and gives the answer as soon as it begins.
+    /// Sends a request and returns the response as soon as it begins.
     pub(super) async fn send(&self, request: Request<RequestBody>) -> Result<Response<ResponseBody>> {
         match self {
             Self::Connection(sender, address) => {
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub(super) async fn whole(&self, request: Request<RequestBody>) -> Result<Answer> {
         let (head, mut body) = self.send(request).await?.into_parts();
         let gzip = head.headers.get(CONTENT_ENCODING) == Some(&HeaderValue::from_static("gzip"));
@@ -99,7 +99,7 @@ impl Client {
         Ok(Answer { status: head.status, gzip, chunks })
     }
 
-    /// Sends a request and reads the answer, which must be a success, as JSON.
+    /// Sends a request and reads the response, which must be a success, as JSON.
     pub(super) async fn json(&self, request: Request<RequestBody>) -> Result<Value> {
         let answer = self.whole(request).await?;
         ensure!(answer.status == StatusCode::OK, "answered with {}: {}", answer.status, answer.start());
@@ -107,24 +107,24 @@ impl Client {
     }
 }
 
-/// Several ways to one server.
+/// Several connections to one server.
 pub(super) struct Clients(pub(super) Vec<Client>);
 
 impl Clients {
-    /// The way for that user of it; users are spread over all.
+    /// The connection for this user; users are spread over all of them.
     pub(super) fn one(&self, user: usize) -> Client {
         self.0[user % self.0.len()].clone()
     }
 }
 
-/// A whole answer.
+/// A whole response.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     gzip: bool,
     chunks: Vec<Bytes>,
 }
 
-/// As much of a list as is counted.
+/// The counted part of a list.
 #[derive(Deserialize)]
 struct List {
     items: Vec<IgnoredAny>,
@@ -146,13 +146,13 @@ impl Answer {
         Ok(text)
     }
 
-    /// The beginning, for complaints.
+    /// The beginning, for errors.
     pub(super) fn start(&self) -> String {
         let text = self.text().unwrap_or_default();
         String::from_utf8_lossy(&text[..text.len().min(500)]).into_owned()
     }
 
-    /// How many items the list in it has.
+    /// The number of items of the list in it.
     pub(super) fn items(&self) -> Result<u64> {
         let list: List = serde_json::from_slice(&self.text()?).context("the answer is no list")?;
         Ok(list.items.len() as u64)

@@ -1,5 +1,4 @@
-//! The servers that are measured: started anew for each run, with what they cost as the system
-//! counts it.
+//! The servers that are measured: each run starts a new one, and the system measures its cost.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -16,7 +15,7 @@ use tempfile::TempDir;
 use super::client::{Client, Clients};
 use crate::contestant::{self, Memory};
 
-/// Which server a job is about.
+/// The server of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// `steersman apiserver`, a process of its own, over TLS
@@ -38,7 +37,7 @@ pub(super) enum Server {
 pub(super) struct Steersman {
     child: Child,
     folder: TempDir,
-    /// Open for as long as the server runs: it ends when it cannot say what it has to say.
+    /// Open as long as the server runs: it ends when its output is closed.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -72,7 +71,7 @@ impl Steersman {
 }
 
 impl Server {
-    /// Starts a server and returns when it answers.
+    /// Starts a server and returns when it responds.
     pub(super) async fn start(kind: Kind) -> Result<Self> {
         Ok(match kind {
             Kind::Steersman => Self::Steersman(Steersman::start()?),
@@ -96,7 +95,7 @@ impl Server {
         Client::connect(&config).await
     }
 
-    /// So many connections to it.
+    /// This number of connections to it.
     pub(super) async fn clients(&self, count: usize) -> Result<Clients> {
         let mut clients = Vec::new();
         for _ in 0..count {

@@ -1,11 +1,11 @@
-//! The API servers that are compared, and the load that is put on them.
+//! The API servers that are compared, and their load.
 
 use anyhow::Result;
 use clap::Parser;
 use steersman_bench::apiserver;
 use steersman_bench::contestant::{self, Ask};
 
-/// Does one of the jobs `apiserver-…` and reports what it cost.
+/// Runs one of the jobs `apiserver-…` and reports its cost.
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]

@@ -1,5 +1,4 @@
-//! Does the work of one case, to be counted by callgrind: `cargo xtask bench --instructions` runs
-//! it.
+//! Runs one case under callgrind: `cargo xtask bench --instructions` starts it.
 
 use anyhow::Result;
 use clap::Parser;

@@ -1,12 +1,12 @@
-//! The contestant of this project, in all jobs but those of the API server: a controller has no
-//! server in it either.
+//! The contestant of this project, in all jobs except those of the API server: a controller
+//! contains no server either.
 
 use anyhow::{Result, bail};
 use clap::Parser;
 use steersman_bench::contestant::{self, Ask};
 use steersman_bench::{cache, cache_memory, clients, latency, own, reconcile, wire, workqueue};
 
-/// Does one job with steersman and reports what it cost.
+/// Runs one job with steersman and reports its cost.
 #[derive(Parser)]
 struct Args {
     /// Do the job as this peer does it, which needs no program of its own
@@ -31,7 +31,7 @@ async fn main() -> Result<()> {
         wire::run(&ask, &peer)?.report();
         return Ok(());
     }
-    // In a task, as a controller's event handlers are, and Go's contestants: one thread for each
+    // In a task, like the event handlers of a controller and Go's contestants: one thread for each
     // processor and no more.
     let outcome = tokio::spawn(async move {
         match ask.job.as_str() {

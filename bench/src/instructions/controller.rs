@@ -90,7 +90,7 @@ impl Running {
     }
 }
 
-/// A client of a server that begins its only watch with one Pod and goes on with what comes from
+/// A client of a server whose only watch begins with one Pod and continues with the events from
 /// `watch`.
 fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
     let bookmark = format!(
@@ -112,7 +112,7 @@ fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
     kube_client::Client::new(service, "default")
 }
 
-/// From a key that is added by hand to the end of a reconcile that does nothing.
+/// From a key that is added by a call to the end of a reconcile that does nothing.
 pub(super) fn empty() -> Result<u64> {
     let running = Running::start(false)?;
     let key = ObjectKey::new("team-0", "web-0-6f7c9b8d54-00000");

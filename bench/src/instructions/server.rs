@@ -36,7 +36,7 @@ impl Server {
         response
     }
 
-    /// The body of an answer that has come to its end.
+    /// The body of a complete response.
     fn body(&self, request: &Request<Full<Bytes>>, expected: StatusCode) -> Result<Bytes> {
         let response = self.call(request);
         let status = response.status();
@@ -46,7 +46,7 @@ impl Server {
         Ok(body)
     }
 
-    /// Creates Pods as they come from a user, without what a server fills in.
+    /// Creates Pods as a user sends them, without the fields that a server sets.
     fn create_pods(&self) -> Result<()> {
         for namespace in 0..OBJECTS {
             let namespace = json!({"metadata": {"name": format!("team-{namespace}")}});
@@ -69,7 +69,7 @@ fn request(method: Method, path: &str, body: &serde_json::Value) -> Result<Reque
     Ok(request.header(http::header::CONTENT_TYPE, "application/json").body(Full::new(body))?)
 }
 
-/// A small object, and where it is.
+/// A small object, and its path.
 fn config_map(name: u64, value: u64) -> (String, serde_json::Value) {
     let path = format!("/api/v1/namespaces/default/configmaps/map-{name}");
     let map = json!({"metadata": {"name": format!("map-{name}"), "labels": {"app": "web"}}, "data": {"value": value.to_string()}});
@@ -137,7 +137,7 @@ pub(super) fn watch() -> Result<u64> {
     let (warm, updates) = updates.split_at(REQUESTS as usize);
     follow(warm);
     measured(&mut || follow(updates));
-    // The first event is the object as it was when the watch began.
+    // The first event is the object at the start of the watch.
     ensure!(events == 1 + 2 * REQUESTS, "the watch had {events} events");
     Ok(REQUESTS)
 }
