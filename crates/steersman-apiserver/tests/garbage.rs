@@ -157,7 +157,7 @@ async fn a_definition_waits_for_its_last_object() {
 }
 
 #[tokio::test]
-async fn a_definition_that_is_forced_to_go_leaves_its_objects_where_nobody_sees_them() {
+async fn a_definition_that_is_forced_to_go_leaves_hidden_objects() {
     let server = ApiServer::new();
     define_widgets(&server).await;
     let path = format!("{DEFINITIONS}/widgets.example.com");

@@ -76,7 +76,7 @@ async fn contract_1_the_states_of_an_object_come_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn contract_2_what_went_unseen_is_told_as_deleted() {
+async fn contract_2_an_unseen_deletion_is_delivered_as_deleted() {
     let server = Embedded::start();
     let maps = Maps::new(&client(&server));
     for name in ["changed", "gone", "same"] {
@@ -106,7 +106,7 @@ async fn contract_2_what_went_unseen_is_told_as_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn contract_2_a_watch_that_goes_on_tells_what_was_missed_in_full() {
+async fn contract_2_a_watch_that_resumes_delivers_everything_that_was_missed() {
     let server = Embedded::start();
     let maps = Maps::new(&client(&server));
     maps.create("gone", "").await;
@@ -155,7 +155,7 @@ async fn contract_2_another_object_of_the_same_name_is_a_delete_then_an_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn contract_3_a_late_joiner_is_first_told_of_every_object() {
+async fn contract_3_a_late_joiner_first_gets_every_object() {
     let server = Embedded::start();
     let (informer, _factory, client) = maps_informer(&server).await;
     let maps = Maps::new(&client);
@@ -208,7 +208,7 @@ impl EventHandler<ConfigMap> for Joiner {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn contract_3_late_joiners_on_several_threads_are_first_told_of_every_object() {
+async fn contract_3_late_joiners_on_several_threads_first_get_every_object() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     informer.start().unwrap();
     eventually("it watches", || script.is_watched()).await;
@@ -269,7 +269,7 @@ async fn contract_3_late_joiners_on_several_threads_are_first_told_of_every_obje
 }
 
 #[tokio::test(start_paused = true)]
-async fn contract_4_the_cache_holds_what_a_handler_is_told_or_later() {
+async fn contract_4_the_cache_holds_the_state_of_an_event_or_a_later_one() {
     let server = Embedded::start();
     let (informer, _factory, client) = maps_informer(&server).await;
     let (lister, checked) = (informer.lister(), Log::new());
@@ -445,7 +445,7 @@ async fn eventually(what: &str, is_true: impl Fn() -> bool) {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
-async fn contract_8_a_resync_tells_of_all_objects_again_and_no_other_handler() {
+async fn contract_8_a_resync_delivers_all_objects_again_to_one_handler() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, _) = maps_informer(&server).await;

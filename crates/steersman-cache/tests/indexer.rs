@@ -139,7 +139,7 @@ fn objects_that_come_after_others_have_gone_are_found() {
 }
 
 #[test]
-fn replace_tells_what_was_added_updated_and_deleted() {
+fn replace_returns_what_was_added_updated_and_deleted() {
     let mut indexer = app_indexer();
     for key in ["a/gone", "a/kept", "b/gone", "b/same"] {
         indexer.upsert(pod_with_labels(key, 1, json!({"app": "old"})));

@@ -72,7 +72,7 @@ fn a_state_is_decoded_once_and_shared() {
 }
 
 #[test]
-fn a_state_that_somebody_holds_is_not_decoded_again_without_a_memo() {
+fn a_state_in_use_is_not_decoded_again_without_a_memo() {
     let storage = with_memo::<ConfigMap>(0);
     let cached = store(&storage, &config_map(1));
     let held = cached.get().expect("it decodes");
@@ -537,7 +537,7 @@ fn what_is_held_is_counted() {
 }
 
 #[test]
-fn states_and_objects_are_told_apart() {
+fn states_and_objects_are_distinguished() {
     let storage = Storage::<ConfigMap>::default();
     let one = store(&storage, &config_map(1));
     let mut object = config_map(1);

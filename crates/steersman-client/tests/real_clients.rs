@@ -117,7 +117,7 @@ async fn a_refusal_for_lack_of_rights_names_verb_resource_and_user() {
 
 /// Nobody knows that certificate.
 #[tokio::test]
-async fn somebody_without_a_name_is_refused() {
+async fn a_client_without_a_name_is_refused() {
     let mut config = config().await;
     config.auth_info = Default::default();
     let client = Client::builder(config.clone()).build().unwrap();
@@ -193,7 +193,7 @@ async fn from_kube() {
 /// What a server sends of itself, of every kind that it has objects of, is the same in both
 /// encodings.
 #[tokio::test]
-async fn protobuf_says_of_every_object_what_json_says() {
+async fn protobuf_and_json_agree_on_every_object() {
     let (client, namespace) = client_and_namespace("protobuf").await;
     let kinds = [
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "finalizers": ["example.com/f"]},

@@ -90,7 +90,7 @@ async fn a_client_is_who_it_was_made_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_no_master_cannot_be_somebody_else() {
+async fn a_client_that_is_no_master_cannot_impersonate() {
     let jane = Client::from(Embedded::start().user("jane", ["developers"]));
     let request = http::Request::get("/api/v1/pods").header("impersonate-user", "root").body(Vec::new()).unwrap();
     let error = jane.request_text(request).await.unwrap_err();

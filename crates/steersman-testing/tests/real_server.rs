@@ -122,7 +122,7 @@ async fn another_user_has_the_rights_that_rbac_gives() {
 }
 
 #[tokio::test]
-async fn nobody_is_answered_without_a_certificate() {
+async fn a_request_without_a_certificate_is_refused() {
     let server = RealServer::shared().await.unwrap();
     let mut config = server.config().await.unwrap();
     config.auth_info = Default::default();
@@ -217,7 +217,7 @@ async fn dropping_it_stops_the_servers_and_removes_the_folder() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_said_at_once() {
+async fn a_port_in_use_is_reported_at_once() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let error = RealServer::builder().secure_port(taken.local_addr().unwrap().port()).start().await.unwrap_err();
     assert!(matches!(&error, Error::Exited { program, .. } if program == "kube-apiserver"), "{error}");

@@ -22,7 +22,7 @@ fn scan(object: &[u8]) -> Result<String, ObjectError> {
 }
 
 #[test]
-fn the_list_tells_of_itself_before_and_behind_its_items() {
+fn the_list_has_fields_before_and_behind_its_items() {
     let about = r#""kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"c","remainingItemCount":2}"#;
     for body in [format!(r#"{{{about},"items":[{{"a":1}},{{}}]}}"#), format!(r#"{{"items":[{{"a":1}},{{}}],{about}}}"#)]
     {
@@ -47,7 +47,7 @@ fn a_list_may_have_no_items_in_several_ways() {
 }
 
 #[test]
-fn an_answer_that_is_no_list_says_what_it_is() {
+fn the_error_for_a_response_that_is_no_list_names_its_kind() {
     let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired",
         "details":{"retryAfterSeconds":3,"causes":[{"reason":"ResourceVersionTooLarge","message":"m"}]},"code":410}"#;
     let Err(WireError::Status(status)) = items(status).1 else { panic!("a Status is not recognised") };
@@ -64,7 +64,7 @@ fn an_answer_that_is_no_list_says_what_it_is() {
 }
 
 #[test]
-fn a_list_that_cannot_be_followed_is_an_error_that_says_where() {
+fn a_list_that_cannot_be_parsed_is_an_error_with_its_position() {
     for (body, offset, expected) in [
         ("<html>", 0, "a list, which is an object"),
         (r#"{"items":[{}}]}"#, 12, "a comma or the end of the items"),
@@ -171,7 +171,7 @@ fn an_item_within_one_chunk_is_not_copied() {
 }
 
 #[test]
-fn watch_events_are_told_apart() {
+fn watch_events_are_recognized() {
     let stream = "\n{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n\r\n\n{\"object\":{\"b\":2},\"type\":\"MODIFIED\"}{\"type\":\"DELETED\",\"object\":{}}\n\
         {\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"7\",\"creationTimestamp\":null}}}\n\
         {\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"8\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n\

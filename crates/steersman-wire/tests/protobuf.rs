@@ -438,7 +438,7 @@ fn what_is_stripped_does_not_become_json() {
 }
 
 #[test]
-fn the_content_type_says_the_encoding() {
+fn the_content_type_names_the_encoding() {
     for (content_type, expected) in [
         (None, Encoding::Json),
         (Some("application/json"), Encoding::Json),

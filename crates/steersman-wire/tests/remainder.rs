@@ -133,7 +133,7 @@ fn what_is_not_exactly_held_stays() {
 }
 
 #[test]
-fn of_an_object_that_says_something_twice_everything_stays() {
+fn an_object_with_duplicate_fields_keeps_everything() {
     for object in [
         r#"{"kind":"A","kind":"B","metadata":{"name":"a"}}"#,
         r#"{"kind":"A","k\u0069nd":null}"#,

@@ -184,7 +184,7 @@ fn a_delay_of_nothing_means_now() {
 }
 
 #[test]
-fn a_huge_delay_is_for_ever_and_does_not_overflow() {
+fn a_huge_delay_never_ends_and_does_not_overflow() {
     let mut queue = Queue::new();
     queue.add_after("never", Duration::MAX);
     queue.add_after("soon", ms(1));
@@ -263,7 +263,7 @@ fn requeue_after_forgets_failures() {
 }
 
 #[test]
-fn failures_can_be_forgotten_by_hand() {
+fn failures_can_be_forgotten_by_a_call() {
     let mut queue = Queue::new();
     queue.core.add("a", AddOptions::new().rate_limited(), queue.now);
     queue.core.forget(&"a");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_said() {
+    fn paths_without_a_route_are_refused() {
         let query = Query::default();
         let too_long = Route::parse(&Method::GET, "/api/v1/namespaces/a/pods/x/log/y", &query);
         assert_eq!(too_long, Err(Status::no_such_path()));

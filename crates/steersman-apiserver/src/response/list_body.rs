@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_list_of_any_length_is_whole_and_as_long_as_it_says() {
+    async fn a_list_of_any_length_is_whole_and_has_its_content_length() {
         for (count, size) in [(0, 0), (1, 10), (3, CHUNK), (500, 1000), (40, CHUNK / 4)] {
             let object = |index: usize| {
                 let value = json!({"metadata": {"name": format!("n-{index}")}, "data": {"x": "y".repeat(size)}});

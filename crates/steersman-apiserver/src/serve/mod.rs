@@ -245,10 +245,10 @@ impl Stopped {
 ///
 /// - Requests are answered from the moment [`Serve::start`] returns.
 /// - Nothing is answered without a certificate of this server's own authority or its token; all
-///   else gets 401 (test: `nobody_is_answered_without_a_credential`).
+///   else gets 401 (test: `a_request_without_a_credential_is_refused`).
 /// - Bytes that lead nowhere hold a slot among the connections for a bounded time only, and hold
 ///   up
-///   no other client (tests: `bytes_that_lead_nowhere_hold_up_nobody`,
+///   no other client (tests: `invalid_bytes_delay_no_other_connection`,
 ///   `a_connection_without_a_credential_is_closed`, `a_body_that_stops_is_refused`).
 /// - Connections without a credential, however many, take no slot from clients with one (test:
 ///   `silent_connections_lock_no_client_out`).

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nobody_is_nobody() {
+    fn a_certificate_without_a_common_name_has_no_user() {
         let whole = certificate(&[(DnType::CommonName, "jane")]);
         assert_eq!(identity(&certificate(&[(DnType::OrganizationName, "first")])), None);
         for end in 0..whole.len() {

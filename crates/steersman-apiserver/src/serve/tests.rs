@@ -142,7 +142,7 @@ async fn the_certificate_alone_and_the_token_alone_are_enough() {
 }
 
 #[tokio::test]
-async fn nobody_is_answered_without_a_credential() {
+async fn a_request_without_a_credential_is_refused() {
     let serving = start().await;
     let mut stream = tls(&serving, "http/1.1").await;
     let (token, wrong) = (serving.token(), "0".repeat(serving.token().len()));
@@ -198,7 +198,7 @@ async fn http_2_is_spoken_with_those_who_offer_it() {
 }
 
 #[tokio::test]
-async fn bytes_that_lead_nowhere_hold_up_nobody() {
+async fn invalid_bytes_delay_no_other_connection() {
     let serve = ApiServer::new().serve().handshake_timeout(SHORT).header_timeout(SHORT);
     let serving = serve.start().await.unwrap();
     let mut silent = tcp(&serving).await;
@@ -381,7 +381,7 @@ async fn a_server_that_is_dropped_stops() {
 }
 
 #[tokio::test]
-async fn the_log_tells_of_each_request_and_of_no_credential() {
+async fn the_log_has_each_request_and_no_credential() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&lines);
     let serve = ApiServer::new().serve().log(move |line| log.lock().unwrap().push(line.to_owned()));
@@ -404,7 +404,7 @@ async fn the_log_tells_of_each_request_and_of_no_credential() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_said_to_be() {
+async fn a_port_in_use_is_reported() {
     let serving = start().await;
     let port = address(&serving).port();
     let error = ApiServer::new().serve().address((Ipv4Addr::LOCALHOST, port)).start().await.unwrap_err();
@@ -432,7 +432,7 @@ async fn who(kubeconfig: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_certificate_a_token_and_a_wish_say_who_somebody_is() {
+async fn a_certificate_a_token_and_impersonation_name_the_user() {
     let serving = start().await;
     let mut kubeconfig: Value = serde_json::from_str(serving.kubeconfig()).unwrap();
     let by_certificate = who(serving.kubeconfig()).await;

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_another_type_are_told_as_go_would() {
+    fn fields_of_another_type_are_reported_as_by_go() {
         let value =
             json!({"spec": {"replicas": "five"}, "status": {"replicas": 1.5, "selector": {"b": ["x", 1], "a": null}}});
         let errors: Vec<String> = paths().check(&value, false).iter().map(ToString::to_string).collect();

@@ -243,7 +243,7 @@ async fn a_panic_in_a_transform_is_reported_and_its_object_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_as_it_goes_is_gone_all_the_same() {
+async fn a_deletion_that_cannot_be_read_removes_the_object_anyway() {
     let transform = |map: &mut ConfigMap| assert_ne!(map.data.as_ref().unwrap()["value"], "bad", "this is the test");
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default().transform(transform));
     informer.start().unwrap();

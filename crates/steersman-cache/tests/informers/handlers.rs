@@ -29,7 +29,7 @@ impl EventHandler<ConfigMap> for Values {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_told_of_adds_updates_and_deletes_with_old_and_new() {
+async fn a_handler_gets_adds_updates_and_deletes_with_old_and_new() {
     let server = Embedded::start();
     let maps = Maps::new(&client(&server));
     maps.create("a", "0").await;
@@ -157,7 +157,7 @@ async fn a_handler_that_is_not_through_with_a_resync_is_spared_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_that_does_not_sync_says_what_is_missing() {
+async fn the_error_of_a_handle_that_does_not_sync_names_what_is_missing() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     informer.start().unwrap();
     let (_, handle) = listen(&informer);
@@ -243,7 +243,7 @@ async fn a_handler_is_removed_once_and_the_removal_can_be_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_is_not_told_what_it_was_sent_before() {
+async fn a_removed_handler_gets_no_events_that_were_sent_before() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, _) = maps_informer(&server).await;

@@ -137,7 +137,7 @@ async fn a_subscriber_is_not_woken_by_bookmarks_nor_by_what_is_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_version_in_vain_is_told_which() {
+async fn a_wait_for_a_version_that_fails_names_the_version() {
     let (informer, _factory, client) = maps_informer(&Embedded::start()).await;
     let lister = informer.lister();
     let version = Maps::new(&client).create("a", "").await;

@@ -262,7 +262,7 @@ async fn a_handler_that_falls_behind_twice_sees_every_object_in_order() {
 }
 
 #[tokio::test]
-async fn a_handler_that_is_stuck_from_the_start_has_synced_only_when_it_was_told_of_everything() {
+async fn a_handler_that_is_stuck_from_the_start_has_synced_only_after_the_whole_list() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     let (go, gate) = mpsc::channel::<()>();
     let (runtime, log) = (other_thread(), Log::new());

@@ -42,7 +42,7 @@ async fn an_informer_that_never_started_can_be_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_are_still_told_what_they_were_sent_and_the_stop_waits_for_it() {
+async fn handlers_still_get_their_pending_events_and_the_stop_waits_for_it() {
     let server = Embedded::start();
     let (informer, _factory, client) = maps_informer(&server).await;
     let maps = Maps::new(&client);
@@ -85,7 +85,7 @@ async fn a_handler_that_blocks_delays_only_the_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_stuck_handler_gets_an_error_that_names_it() {
+async fn a_wait_for_a_stuck_handler_ends_with_an_error_that_names_it() {
     let server = Embedded::start();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, factory, _) = maps_informer(&server).await;
@@ -191,7 +191,7 @@ impl ListerWatcher for Buggy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_task_ends_the_informer_and_nobody_waits_in_vain() {
+async fn a_panic_of_a_task_ends_the_informer_and_all_waits() {
     let options = ReflectorOptions::default();
     let config = InformerConfig {
         kind: "things".to_owned(),

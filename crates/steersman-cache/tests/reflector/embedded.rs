@@ -94,7 +94,7 @@ impl Setup {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_installed_is_said_to_be_and_syncs_when_it_is() {
+async fn a_kind_that_is_not_installed_is_reported_and_syncs_when_it_is() {
     let setup = Setup::start(Embedded::start(), false);
     let requests = setup.requests_in_an_hour().await;
     assert!((1200..2500).contains(&requests), "{requests} requests in an hour");
@@ -114,7 +114,7 @@ async fn a_kind_that_is_not_installed_is_said_to_be_and_syncs_when_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_forbidden_is_said_to_be_and_syncs_when_it_is_allowed() {
+async fn a_forbidden_kind_is_reported_and_syncs_when_it_is_allowed() {
     let setup = Setup::start(Embedded::start(), true);
     setup.install().await;
     setup.create("blue").await;
@@ -129,7 +129,7 @@ async fn a_kind_that_is_forbidden_is_said_to_be_and_syncs_when_it_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_deleted_while_it_is_watched_is_said_to_be_and_syncs_when_it_is_back() {
+async fn a_kind_that_is_deleted_while_it_is_watched_is_reported_and_syncs_when_it_is_back() {
     let setup = Setup::start(Embedded::start(), false);
     setup.install().await;
     setup.create("blue").await;

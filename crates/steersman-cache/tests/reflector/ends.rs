@@ -48,7 +48,7 @@ async fn dropped_at_any_moment_it_leaves_nothing_half_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_its_status_is_told_of_its_end() {
+async fn a_subscriber_of_its_status_sees_its_end() {
     let running: Running = Running::start(Server::new(), plain());
     let mut status = running.status.clone();
     sleep(HOUR).await;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn the_status_says_what_it_is_doing_and_since_when() {
+async fn the_status_shows_the_phase_and_since_when() {
     let started = Instant::now();
     let server = Server::new().list("wait:10 a@5 =>10").watch("open wait:50 end");
     let server = server.watch("open wait:50 end").watch("open wait:40 fail:410");
@@ -37,7 +37,7 @@ async fn the_status_says_what_it_is_doing_and_since_when() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_told_in_plain_words_with_what_can_be_done() {
+async fn a_failure_is_reported_with_its_fix() {
     let cases = [
         ("fail:404", Reason::NotInstalled, "apply its CustomResourceDefinition"),
         ("fail:403", Reason::Forbidden, "User \"jane\" cannot list resource \"configmaps\""),
@@ -87,7 +87,7 @@ async fn a_server_that_falls_silent_is_not_reported_as_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_error_stays_but_is_not_told_when_all_is_well_again() {
+async fn the_last_error_stays_but_is_not_shown_after_recovery() {
     let server = Server::new().list("fail:403").list("=>10").watch("open");
     let running: Running = Running::start(server, plain());
     sleep(HOUR).await;

@@ -21,7 +21,7 @@ async fn in_a_watch_they_are_reported_and_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_another_kind_is_said_to_be() {
+async fn an_object_of_another_kind_is_reported() {
     let running: Running = Running::start(Server::new().list("=>10").watch("kind:Secret:b@12"), plain());
     sleep(HOUR).await;
     let error = running.status().last_object_error.unwrap().to_string();

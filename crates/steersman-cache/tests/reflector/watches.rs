@@ -214,7 +214,7 @@ async fn back_off_grows_from_800_ms_to_30_s_each_up_to_twice_as_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn back_off_begins_anew_after_two_minutes_of_health() {
+async fn back_off_starts_over_after_two_minutes_of_health() {
     for (health, anew) in [(130, true), (100, false)] {
         let mut server = Server::new().list("=>10");
         for _ in 0..10 {

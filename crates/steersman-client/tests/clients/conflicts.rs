@@ -75,7 +75,7 @@ async fn other_errors_are_returned_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_are_not_all_the_same() {
+async fn delays_differ() {
     let mut backoff = Backoff::RETRY;
     (backoff.tries, backoff.delay, backoff.jitter) = (20, Duration::from_secs(1), 1.0);
     let (_, times) = tries(backoff, 100).await;

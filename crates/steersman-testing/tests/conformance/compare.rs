@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_only_one_has_are_told() {
+    fn fields_that_only_one_has_are_listed() {
         let mut right = object("5", UIDS[0], "");
         right["body"]["extra"] = true.into();
         let found = compared(&[object("5", UIDS[0], "")], &[right]).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_as_rfc_4648_says() {
+    fn padding_follows_rfc_4648() {
         let cases =
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")];
         for (plain, encoded) in cases {

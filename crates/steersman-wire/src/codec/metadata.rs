@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_metadata_says_the_same_and_is_smaller() {
+    fn shared_metadata_is_equal_and_smaller() {
         let texts = SharedTexts::new();
         for number in 0..5 {
             let alone = Json.metadata(pod(number).as_bytes()).unwrap();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_nobody_holds_are_let_go() {
+    fn unused_texts_are_released() {
         let texts = SharedTexts::new();
         let mut held = Vec::new();
         for number in 0..100 * LOOK_AT_MIN {

@@ -30,7 +30,7 @@ fn anchors_and_merges_are_followed() {
 }
 
 #[test]
-fn what_is_wrong_is_said_as_the_real_server_says_it() {
+fn errors_have_the_text_of_the_real_server() {
     let cases = [
         ("a: [", "yaml: line 1: did not find expected node content"),
         ("a: b\n  c: d", "yaml: line 2: mapping values are not allowed in this context"),
@@ -49,7 +49,7 @@ fn what_is_wrong_is_said_as_the_real_server_says_it() {
 }
 
 #[test]
-fn keys_that_come_twice_are_told_with_their_line() {
+fn duplicate_keys_are_reported_with_their_line() {
     let document = read(b"metadata:\n  name: a\n  name: b\nfoo: 1\nfoo: 2\n").unwrap();
     assert_eq!(document.value, json!({"metadata": {"name": "b"}, "foo": 2}));
     assert_eq!(

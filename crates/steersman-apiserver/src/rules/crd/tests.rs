@@ -474,7 +474,7 @@ fn what_decides_where_objects_are_stored_cannot_change() {
 }
 
 #[test]
-fn a_definition_says_what_is_served() {
+fn a_definition_decides_what_is_served() {
     let version = json!({
         "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.r", "statusReplicasPath": ".status.r"}},
         "selectableFields": [{"jsonPath": ".spec.color"}],

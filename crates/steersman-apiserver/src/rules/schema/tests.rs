@@ -170,7 +170,7 @@ fn schemas_of_custom_resources_are_read_like_the_rest() {
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_told_in_their_order() {
+fn unknown_and_duplicate_fields_are_listed_in_their_order() {
     let body = r#"{"metadata":{"name":"c"},"data":{"a":"1","a":"2"},"foo":1,"foo":2,
         "metadata":{"labels":{"x":"y"},"bar":2},"Data":{}}"#;
     let expected = [
@@ -200,7 +200,7 @@ fn unknown_and_duplicate_fields_are_told_in_their_order() {
 }
 
 #[test]
-fn no_more_than_a_hundred_are_told() {
+fn no_more_than_a_hundred_are_reported() {
     let fields: Vec<String> = (0..1_000).map(|number| format!(r#""unknown{number}":1"#)).collect();
     let body = format!("{{{}}}", fields.join(","));
     assert_eq!(read("ConfigMap", &body, FieldValidation::Warn).unwrap().warnings.len(), 100);
@@ -309,7 +309,7 @@ fn wrong_types_are_refused_in_the_words_of_the_real_server() {
 }
 
 #[test]
-fn times_and_quantities_are_told_before_wrong_types() {
+fn times_and_quantities_are_reported_before_wrong_types() {
     let body = r#"{"spec":{"overhead":{"cpu":"abc"},"nodeName":5}}"#;
     let quantity = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     for body in [body, r#"{"spec":{"nodeName":5,"overhead":{"cpu":true}}}"#, r#"{"spec":{"overhead":{"cpu":{"a":1}}}}"#]
@@ -347,7 +347,7 @@ fn what_is_no_object_is_unrecognized() {
 }
 
 #[test]
-fn a_body_says_what_it_is() {
+fn the_kind_of_a_body_is_read() {
     let body = RequestBody::parse(br#"{"kind":"Deployment","apiVersion":"apps/v1","spec":{"kind":"x"}}"#).unwrap();
     assert_eq!((body.api_version.as_str(), body.kind.as_str()), ("apps/v1", "Deployment"));
     let body = RequestBody::parse(br#"{"kind":null}"#).unwrap();
