@@ -114,7 +114,7 @@ async fn flow(ask: &Ask, shape: Shape) -> Outcome {
         let stopwatch = Stopwatch::start();
         for batch in keys.chunks(BATCH) {
             shape.add(&queue, batch);
-            // While there is no worker yet, nobody wants to run.
+            // Without workers, no other task has to run.
             if !matches!(shape, Shape::Queued) {
                 tokio::task::yield_now().await;
             }

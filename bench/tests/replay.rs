@@ -26,7 +26,8 @@ fn serve_replay(replay: Replay) -> (SocketAddr, u64) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-            sender.send(listener.local_addr().expect("a listener has an address"))
+            sender
+                .send(listener.local_addr().expect("a listener has an address"))
                 .expect("the test waits for the address");
             replay.serve(listener).await
         })

@@ -1,8 +1,8 @@
 //! A Kubernetes API server in a library, for controllers that run and are tested with no cluster.
 //!
-//! [`ApiServer`] is a `tower::Service` of HTTP requests. A `kube_client::Client` that is made of it
-//! calls it in process: no socket, no certificates, nothing to start or to wait for, and any number
-//! of servers side by side in one test binary.
+//! [`ApiServer`] is a `tower::Service` of HTTP requests. A `kube_client::Client` that is built from
+//! it calls it in process: no socket, no certificates, no startup to wait for, and any number of
+//! servers in one test binary.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {

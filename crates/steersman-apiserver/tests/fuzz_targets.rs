@@ -1,5 +1,5 @@
-//! The fuzz targets on a stable compiler: the same entry points, fed with seeds that are broken in
-//! random ways. The seed of the generator is fixed, so a failure comes again; `STEERSMAN_SOAK=1`
+//! The fuzz targets on a stable compiler: the same entry points, with seeds that are mutated at
+//! random. The seed of the generator is fixed, so a failure is reproducible; `STEERSMAN_SOAK=1`
 //! runs much longer.
 
 #[path = "common/bounded.rs"]
@@ -10,7 +10,7 @@ mod targets;
 use bounded::within_memory;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
-/// Where inputs begin.
+/// The seeds of inputs.
 const SEEDS: [&[u8]; 17] = [
     b"POST /api/v1/namespaces/default/configmaps application/json\n{\"metadata\":{\"name\":\"two\"},\"data\":{\"a\":\"b\"}}",
     b"PUT /api/v1/namespaces/default/configmaps/one application/json\n{\"metadata\":{\"name\":\"one\"},\"data\":null}",
@@ -30,7 +30,7 @@ const SEEDS: [&[u8]; 17] = [
     b"a-b.c-d.example.com/Name_1",
     b"",
 ];
-/// What inputs are broken with.
+/// The pieces of mutations.
 const WORDS: [&[u8]; 16] = [
     b"\0",
     b"\xff\xfe",
@@ -61,7 +61,7 @@ impl Random {
         (self.0 % bound.max(1) as u64) as usize
     }
 
-    /// A seed with some damage, or with a piece of another seed in it.
+    /// A seed with some mutations, or with a piece of another seed in it.
     fn input(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
         let mut input = seeds[self.below(seeds.len())].clone();
         for _ in 0..self.below(6) {
@@ -169,8 +169,7 @@ fn schemas_with_objects() {
 fn protobuf_of_every_kind() {
     let count = targets::protobuf_kinds(&steersman_apiserver::ApiServer::new()).len();
     assert!((30..=256).contains(&count), "{count} kinds");
-    // Of each kind an object with a name, and one with fields of any number in all ways to be
-    // written.
+    // For each kind, an object with a name, and one with fields of any number in all encodings.
     let seeds: Vec<Vec<u8>> = (0..count)
         .flat_map(|kind| {
             let named = [&[kind as u8][..], b"\x0a\x03\x0a\x01a"].concat();
@@ -207,8 +206,7 @@ fn certificates() {
         }
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
     };
-    // Keys are random, so that a failure is printed with its input and not found again by its
-    // round.
+    // Keys are random, so a failure is printed with its input: its round does not reproduce it.
     let long = "x".repeat(300);
     let (name, group) = (DnType::CommonName, DnType::OrganizationName);
     let seeds = [

@@ -1,5 +1,4 @@
-//! The garbage collector with many objects: what the comparison with a real server would take too
-//! long for.
+//! The garbage collector with many objects: the comparison with a real server would take too long.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -19,7 +18,7 @@ async fn send(server: &ApiServer, method: Method, path: &str, body: Value) -> (S
     (status, serde_json::from_slice(&body).unwrap())
 }
 
-/// Creates a ConfigMap that belongs to `owner`, a name and a uid, and gives its uid.
+/// Creates a ConfigMap that belongs to `owner`, a name and a uid, and returns its uid.
 async fn create(server: &ApiServer, name: &str, owner: Option<(&str, &str)>) -> String {
     let mut map = json!({"metadata": {"name": name}});
     if let Some((name, uid)) = owner {

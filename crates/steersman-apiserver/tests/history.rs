@@ -1,5 +1,5 @@
-//! Whatever is written, by whomever and however much at once: every watch shows exactly what
-//! happened after its beginning, every list is a state that there was, and no update is lost.
+//! Random histories with concurrent writers: every watch shows exactly the changes after its
+//! beginning, every list is a state that existed, and no update is lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const FINALIZER: &str = "example.com/hold";
 
-/// A write. What it comes to depends on what is there.
+/// A write. Its effect depends on the present state.
 #[derive(Clone, Debug)]
 enum Write {
     Create {
         label: Option<&'static str>,
     },
-    /// With the version that is there, or with an earlier one.
+    /// With the present version, or with an earlier one.
     Update {
         label: Option<&'static str>,
         stale: bool,
     },
-    /// With no version at all.
+    /// Without a version.
     Overwrite {
         label: Option<&'static str>,
     },
     Merge {
         label: Option<&'static str>,
     },
-    /// Only if the label is that.
+    /// Only if the label has this value.
     Test {
         label: &'static str,
     },
@@ -85,16 +85,16 @@ fn object(place: &Place, label: Option<&str>, value: usize) -> Value {
     object
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug)]
 struct Answer {
     status: u16,
     body: Value,
-    /// The version that the writer insisted on.
+    /// The version that the writer required.
     insisted: Option<u64>,
 }
 
-/// Makes a write; `value` is one that nobody else writes.
+/// Makes a write with `value`, which is unique.
 async fn make(server: &ApiServer, place: &Place, write: &Write, value: usize) -> Answer {
     let path = place.path();
     let mut insisted = None;
@@ -150,7 +150,7 @@ async fn make(server: &ApiServer, place: &Place, write: &Write, value: usize) ->
     Answer { status, body, insisted }
 }
 
-/// One step of a history that somebody writes alone.
+/// One step of a history with a single writer.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Place, Write),
@@ -159,7 +159,7 @@ enum Step {
         from: From,
         bookmarks: bool,
     },
-    /// Lists the state of a version, as a share of those there were.
+    /// Lists the state of a version, given as a fraction of all versions.
     List {
         selection: Selection,
         at: u8,
@@ -170,16 +170,16 @@ enum Step {
         limit: usize,
         writes: Vec<(Place, Write)>,
     },
-    /// Lets every watch take what there is.
+    /// Lets every watch read all events.
     Drain,
-    /// Lets time pass, so that bookmarks come.
+    /// Advances the time, so that bookmarks come.
     Wait,
     Compact,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum From {
-    /// A share of the versions there were.
+    /// A fraction of all versions.
     Version(u8),
     Zero,
     Unset,
@@ -210,7 +210,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Somebody who writes alone and keeps book.
+/// A single writer that records the history.
 struct Alone {
     server: ApiServer,
     history: History,
@@ -221,14 +221,14 @@ struct Alone {
     watches: Vec<Watched>,
 }
 
-/// A watch and what is known of it.
+/// A watch and its expected state.
 struct Watched {
     watch: Watch,
     selection: Selection,
     beginning: Beginning,
-    /// It has taken everything up to this version.
+    /// It has read everything up to this version.
     taken: u64,
-    /// Something that it has not taken was forgotten: it must be told so.
+    /// An event that it has not read was dropped: it must be reported as expired.
     behind: bool,
 }
 
@@ -334,8 +334,8 @@ impl Alone {
     fn drain(&mut self) {
         for Watched { watch, selection, taken, behind, .. } in &mut self.watches {
             watch.drain();
-            let told = watch.events.last().is_some_and(|event| event["type"] == "ERROR");
-            assert_eq!(told, *behind, "{selection:?} after {taken}, when {} was forgotten", self.compacted);
+            let expired = watch.events.last().is_some_and(|event| event["type"] == "ERROR");
+            assert_eq!(expired, *behind, "{selection:?} after {taken}, when {} was forgotten", self.compacted);
             *taken = self.revision;
         }
     }
@@ -384,18 +384,19 @@ proptest! {
     }
 }
 
-/// What one of many does.
+/// The action of one of many tasks.
 #[derive(Clone, Debug)]
 struct Plan {
     writers: Vec<Vec<(Place, Write)>>,
-    /// Which, from what share of the versions on, with or without the initial events.
+    /// The selection, the fraction of the versions to start from, with or without the initial
+    /// events.
     watchers: Vec<(Selection, u8, bool)>,
-    /// Which, in pages of what size.
+    /// The selection, and the page size.
     listers: Vec<(Selection, usize)>,
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    // Few places, so that writers meet.
+    // Few objects, so that writers collide.
     let place = (0..KINDS.len(), 0..2_usize, 0..2_usize).prop_map(|(kind, ns, name)| Place::new(kind, ns, name));
     let writers = prop::collection::vec(prop::collection::vec((place, write()), 10..60), 2..5);
     let watchers = prop::collection::vec((selection(), any::<u8>(), any::<bool>()), 1..6);
@@ -403,7 +404,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     (writers, watchers, listers).prop_map(|(writers, watchers, listers)| Plan { writers, watchers, listers })
 }
 
-/// Follows a watch until all is written, and then takes what is left.
+/// Follows a watch until all is written, and then reads the rest.
 async fn follow(mut watch: Watch, mut done: watch::Receiver<bool>) -> Watch {
     loop {
         tokio::select! {
@@ -451,19 +452,20 @@ fn is_last(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null() && object["metadata"]["finalizers"].is_null()
 }
 
-/// Checks that what writers were told is what happened, once, and that nobody overwrote what he had
-/// not seen.
+/// Checks that the responses of writers match the history, each once, and that no writer overwrote
+/// a state that it had not read.
 fn check_answers(history: &History, answers: &[(Place, Write, Answer)], first: u64) {
-    let mut told = 0;
+    let mut checked = 0;
     for (place, write, answer) in answers {
         let at = match (write, answer.status) {
             (Write::Delete { .. }, _) | (_, 400..) => continue,
-            // It went with its last finalizer, and the answer shows no version that was written.
+            // It was removed with its last finalizer, and the response has no version that was
+            // written.
             _ if is_last(&answer.body) => continue,
             _ => version(&answer.body),
         };
         let Ok(found) = history.changes.binary_search_by_key(&at, |change| change.version) else {
-            panic!("{write:?} of {place:?} was told a version that never was: {at}")
+            panic!("{write:?} of {place:?} got a version that never existed: {at}")
         };
         let change = &history.changes[found];
         assert_eq!((&change.place, at > first), (place, true));
@@ -471,13 +473,13 @@ fn check_answers(history: &History, answers: &[(Place, Write, Answer)], first: u
             continue;
         }
         assert_eq!(change.after.as_ref(), Some(&plain(answer.body.clone())), "{write:?}");
-        told += 1;
+        checked += 1;
         if let Some(insisted) = answer.insisted {
             assert_eq!(change.before.as_ref().map(version), Some(insisted), "an update was lost");
         }
     }
-    // Values are written once each, so nothing can have been counted twice.
-    assert!(told <= history.changes.len());
+    // Values are unique, so nothing can have been counted twice.
+    assert!(checked <= history.changes.len());
     let deletions = history.changes.iter().filter(|change| change.after.is_none()).count();
     let deleted = answers.iter().filter(|(_, write, answer)| {
         answer.status < 300
@@ -580,7 +582,7 @@ async fn run(plan: Plan) {
             assert_eq!(items, history.list(&selection, at), "{selection:?} at {at}");
         }
     }
-    // And every state of the past can still be asked for.
+    // Every past state can still be listed.
     for at in first..=last {
         let selection = Selection { kind: at as usize % KINDS.len(), namespace: None, selector: 0 };
         let path = format!("{}&resourceVersion={at}&resourceVersionMatch=Exact", selection.path());

@@ -1,4 +1,4 @@
-//! Bodies in protobuf, which clients in Go send by default.
+//! Protobuf bodies, which Go clients send by default.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -11,7 +11,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 async fn send(server: &ApiServer, method: &str, path: &str, body: impl Into<Bytes>) -> (u16, Value) {
     let request = http::Request::builder().method(method).uri(path);
-    // As controller-runtime says it.
+    // The header of controller-runtime.
     let request = request
         .header("content-type", protobuf::MEDIA_TYPE)
         .header("accept", "application/vnd.kubernetes.protobuf, */*");
@@ -42,7 +42,7 @@ async fn objects_are_created_replaced_and_deleted() {
     assert_eq!((status, &replaced["data"]["key"]), (200, &json!("second")), "{replaced}");
     assert_eq!(send(&server, "PUT", &path, message(&changed)).await.0, 409, "it has changed");
 
-    // Options come in the version of the group that they are about.
+    // Options have the version of their group.
     let options = json!({"apiVersion": "apps/v1", "kind": "DeleteOptions", "preconditions": {"uid": "another"}});
     assert_eq!(send(&server, "DELETE", &path, message(&options)).await.0, 409);
     let options =
@@ -75,7 +75,7 @@ async fn what_is_no_message_of_that_kind_is_refused() {
     assert_eq!(send(&server, "POST", things, message(&map("a", "b"))).await.0, 415);
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     assert_eq!(send(&server, "POST", definitions, message(&map("a", "b"))).await.0, 415);
-    // How they are to be deleted is said as for all others.
+    // Their delete options are the same as for all others.
     let options = json!({"apiVersion": "example.com/v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
     let (status, refusal) = send(&server, "DELETE", &format!("{things}/a"), message(&options)).await;
     assert_eq!((status, &refusal["reason"]), (404, &json!("NotFound")), "{refusal}");

@@ -1,5 +1,5 @@
-//! What a watch holds in memory: a place in the log and a few events, however much its client
-//! leaves unread.
+//! The memory of a watch: a position in the log and a few events, however much its client leaves
+//! unread.
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -9,7 +9,7 @@ use steersman_apiserver::{ApiServer, Body};
 use tower::Service;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// What a watch takes from the log at a time, and so what it may hold beside one event.
+/// The batch that a watch takes from the log, and so the most that it may hold beside one event.
 const BATCH_BYTES: usize = 64 << 10;
 
 async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> http::Response<Body> {
@@ -19,7 +19,7 @@ async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> htt
     answer
 }
 
-/// Writes a ConfigMap with this much text, whether there is one or not.
+/// Creates or replaces a ConfigMap with this much text.
 async fn put(server: &ApiServer, name: &str, size: usize) {
     let map = json!({"metadata": {"name": name}, "data": {"text": "x".repeat(size)}});
     if send(server, "PUT", &format!("{MAPS}/{name}"), &map).await.status() == 404 {
@@ -40,7 +40,7 @@ async fn revision(server: &ApiServer) -> String {
     list["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// The parts that a watch hands out, as far as they are there.
+/// The available parts of a watch.
 fn frames(body: &mut Body) -> Vec<Bytes> {
     let mut frames = Vec::new();
     while let Some(Some(Ok(frame))) = tokio::task::unconstrained(body.frame()).now_or_never() {
@@ -49,7 +49,7 @@ fn frames(body: &mut Body) -> Vec<Bytes> {
     frames
 }
 
-/// The events that are there.
+/// The available events.
 fn events(body: &mut Body) -> Vec<Value> {
     let bytes = frames(body).concat();
     serde_json::Deserializer::from_slice(&bytes).into_iter().map(|event| event.unwrap()).collect()
@@ -70,8 +70,8 @@ async fn an_unread_watch_keeps_no_object_of_its_initial_list() {
         put(&server, &format!("m-{index}"), 1001).await;
     }
     server.compact();
-    // The states that the watch began with are gone, from its own memory too: it ends as one that
-    // fell behind.
+    // The states that the watch began with were dropped, also from its own memory: it ends as
+    // expired.
     let events = events(&mut watch);
     assert_eq!(types(&events), ["ERROR"]);
     assert_eq!(events[0]["object"]["code"], 410, "{}", events[0]);
@@ -105,7 +105,7 @@ async fn changes_are_taken_from_the_log_a_few_bytes_at_a_time() {
     }
     watch.frame().await.unwrap().unwrap();
     server.compact();
-    // What comes after the log was forgotten was in the watch's own memory.
+    // The events after the log was dropped were in the watch's own memory.
     let events = events(&mut watch);
     let held = events.iter().filter(|event| event["type"] == "ADDED").count() * SIZE;
     assert!(held <= BATCH_BYTES, "the watch held {held} bytes");
@@ -119,7 +119,7 @@ async fn the_bytes_of_a_large_object_are_shared_by_all_watches() {
     let start = revision(&server).await;
     put(&server, "large", SIZE).await;
     for from in ["0", &start] {
-        // Kept until the end, so that no place in memory is used twice.
+        // Held until the end, so that no address is used twice.
         let mut large = Vec::new();
         for _ in 0..3 {
             let frames = frames(&mut watch(&server, from).await);

@@ -31,14 +31,14 @@ async fn client_and_namespace(prefix: &str) -> (Client, String) {
     (Client::builder(config().await).build().unwrap(), namespace)
 }
 
-/// A client that is somebody without rights.
+/// A client whose user has no permissions.
 async fn jane() -> Client {
     let mut config = config().await;
     config.auth_info.impersonate = Some("jane".to_owned());
     Client::builder(config).build().unwrap()
 }
 
-/// Each once as protobuf, which is what the client speaks by itself, and once as JSON.
+/// Each once as protobuf, which is the client's default, and once as JSON.
 macro_rules! on_the_real_server {
     ($($name:ident),*) => {
         $(
@@ -66,7 +66,7 @@ macro_rules! on_the_real_server {
 
 on_the_real_server!(typed, dynamic, merge_patches, metadata_only, status, scale, eviction, two_writers, watch);
 
-/// Server-side apply: each says what it wants, and who disagrees is told.
+/// Server-side apply: each field manager sends its fields, and a conflict is an error.
 #[tokio::test]
 async fn apply() {
     let (client, namespace) = client_and_namespace("apply").await;
@@ -92,7 +92,7 @@ async fn apply() {
     assert_eq!(patched.metadata.labels.unwrap()["a"], "b");
 }
 
-/// Who may not do something is told what, of what, and as whom.
+/// The error of a request without permission names the verb, the resource and the user.
 #[tokio::test]
 async fn a_refusal_for_lack_of_rights_names_verb_resource_and_user() {
     let (_, namespace) = client_and_namespace("rights").await;
@@ -115,7 +115,7 @@ async fn a_refusal_for_lack_of_rights_names_verb_resource_and_user() {
     }
 }
 
-/// Nobody knows that certificate.
+/// The server does not know that certificate.
 #[tokio::test]
 async fn a_client_without_a_name_is_refused() {
     let mut config = config().await;
@@ -123,7 +123,7 @@ async fn a_client_without_a_name_is_refused() {
     let client = Client::builder(config.clone()).build().unwrap();
     let error = client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 401, "{error}");
-    // And whoever does not know the server's certificate does not even ask.
+    // A client that does not know the server's certificate sends no request.
     config.root_cert = None;
     let client = Client::builder(config).build().unwrap();
     let error = client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
@@ -190,8 +190,7 @@ async fn from_kube() {
     interop::from_kube(kube, &namespace).await;
 }
 
-/// What a server sends of itself, of every kind that it has objects of, is the same in both
-/// encodings.
+/// The objects that the server creates itself, of every kind, are the same in both encodings.
 #[tokio::test]
 async fn protobuf_and_json_agree_on_every_object() {
     let (client, namespace) = client_and_namespace("protobuf").await;
@@ -236,7 +235,7 @@ async fn protobuf_and_json_agree_on_every_object() {
     }
     for kind in served.iter().filter(|kind| kind.verbs.iter().any(|verb| verb == "list")) {
         let resource = &kind.resource;
-        // Those are made anew each time, in any order.
+        // The server generates these for each request, in any order.
         if resource.kind == "ComponentStatus" || !protobuf::has_kind(&resource.api_version, &resource.kind) {
             continue;
         }

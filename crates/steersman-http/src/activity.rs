@@ -75,7 +75,7 @@ impl Activity {
                 Phase::Idle(deadline) | Phase::Head(deadline) => deadline,
                 Phase::Busy(_) => now + self.idle_timeout,
             };
-            // A head that begins meanwhile has a deadline that is not before this.
+            // A head that begins during the sleep has no earlier deadline.
             sleep_until(deadline.min(now + self.header_timeout)).await;
         }
     }

@@ -77,8 +77,8 @@ impl FromStr for Listen {
 ///
 /// **What a client can cost** (defaults; the tests of these names are in `tests/serving.rs`).
 /// - A head that is not complete after 32 s ends its connection
-///   (`headers_that_come_slowly_end_their_connection`), as does an idle time of 90 s. A head of more
-///   than 1 MiB is refused with 431 (`huge_headers_are_refused`).
+///   (`headers_that_come_slowly_end_their_connection`), as does an idle time of 90 s. A head of
+///   more than 1 MiB is refused with 431 (`huge_headers_are_refused`).
 /// - A body of more than 3 MiB is refused with 413. A body that makes no progress for 30 s is
 ///   refused with 408.
 /// - There are at most 256 connections. One more closes the one that had no request for the longest

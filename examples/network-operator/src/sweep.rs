@@ -66,7 +66,9 @@ impl Sweep {
                 ),
                 Ok(false) => {}
                 // The others can be deleted anyway.
-                Err(error) => tracing::warn!(%error, "cannot delete a network whose Network no longer exists, will retry"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot delete a network whose Network no longer exists, will retry");
+                }
             }
         }
         Ok(())

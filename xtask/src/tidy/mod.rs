@@ -19,9 +19,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::{process, workspace};
 
-/// Whether the width and the marker words of prose fail the check. Otherwise they are warnings.
-const PROSE_IS_CHECKED: bool = false;
-
 /// What to check.
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -86,12 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     complaints.extend(documents::check_readme(page(&files, "README.md")?));
     complaints.extend(documents::check_mentions(&files));
     complaints.extend(contracts::check(&files));
-    let prose = prose::check(&files);
-    if PROSE_IS_CHECKED {
-        complaints.extend(prose);
-    } else if !prose.is_empty() {
-        eprintln!("{}", summary_by_file(&prose));
-    }
+    complaints.extend(prose::check(&files));
 
     if complaints.is_empty() {
         eprintln!("{} files are tidy", files.len());
@@ -120,18 +112,4 @@ fn files() -> Result<Vec<File>> {
 fn page<'a>(files: &'a [File], path: &str) -> Result<&'a str> {
     let file = files.iter().find(|file| file.path == Path::new(path));
     Ok(&file.with_context(|| format!("{path} is missing"))?.text)
-}
-
-/// One line for each file, with the number of warnings about it.
-fn summary_by_file(warnings: &[String]) -> String {
-    let mut by_file: Vec<(&str, usize)> = Vec::new();
-    for file in warnings.iter().filter_map(|warning| warning.split(':').next()) {
-        match by_file.iter_mut().find(|(known, _)| *known == file) {
-            Some((_, count)) => *count += 1,
-            None => by_file.push((file, 1)),
-        }
-    }
-    by_file.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let lines = by_file.iter().map(|(file, count)| format!("{count:>5}  {file}"));
-    format!("warning: {} places in prose\n{}", warnings.len(), lines.collect::<Vec<_>>().join("\n"))
 }

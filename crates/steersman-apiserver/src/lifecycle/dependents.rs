@@ -1,12 +1,12 @@
-//! Who belongs to whom: the objects that name an owner, by the owner's uid.
+//! The dependents of an owner: the objects that name it, by the owner's uid.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::store::object::Object;
 use crate::store::{Key, ResourceId};
 
-/// The objects that name each owner, whether there is such an owner or not. An object without
-/// owners takes no room.
+/// The objects that name each owner, also if that owner does not exist. An object without owners
+/// takes no memory.
 #[derive(Default)]
 pub(crate) struct Dependents(HashMap<Box<str>, OfOwner>);
 
@@ -60,7 +60,7 @@ fn owners_of(object: &Object) -> impl Iterator<Item = (&Object, &str, bool)> {
     owners.into_iter().map(move |(owner, blocks)| (object, owner, blocks))
 }
 
-/// Events belong to nobody: the garbage collector does not look at them.
+/// The garbage collector ignores the owners of Events.
 pub(crate) fn is_collected(resource: &ResourceId) -> bool {
     !(*resource.plural == *"events" && matches!(&*resource.group, "" | "events.k8s.io"))
 }

@@ -1,9 +1,9 @@
-//! The garbage collector: objects go with their owners.
+//! The garbage collector: objects are deleted with their owners.
 //!
 //! It follows the rules of the real one, which watches everything and acts some time later. Here it
-//! acts within the request that gave it something to do: each write and each removal leaves
-//! [`Work`], and the request is answered when there is none left. Work is a queue, not a recursion,
-//! so that the length of a chain of owners does not matter.
+//! acts within the request that caused the work: each write and each removal adds [`Work`], and the
+//! request is answered when there is none left. Work is a queue, not a recursion, so that the
+//! length of a chain of owners does not matter.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,25 +22,24 @@ use crate::store::object::{FOREGROUND, Object};
 use crate::store::{Key, ResourceId};
 use crate::verbs::delete::{finalizers, set_finalizers};
 
-/// What is to be done because of writes that were made.
+/// The work that writes have caused.
 #[derive(Default)]
 pub(crate) struct Work {
     tasks: VecDeque<Task>,
     /// Objects with several owners to examine, those with the fewest first. They wait for `tasks`,
-    /// so that an object is examined after most of its owners are gone, and not after each of them:
-    /// it is examined again only if the deletion of an object with at least as many owners led to
-    /// it.
+    /// so that an object is examined after most of its owners are deleted, and not after each of
+    /// them: it is examined again only if the deletion of an object with at least as many owners
+    /// led to it.
     examined_late: BTreeMap<(usize, u64), ObjectRef>,
     next_late: u64,
     /// The repeatable tasks in `tasks` and `examined_late`. A second one of them would find nothing
-    /// left to do.
+    /// to do.
     pending: HashSet<Repeatable>,
-    /// Owners in foreground deletion whose dependents were examined once. What changes after that
-    /// leads to tasks of its own.
+    /// Owners in foreground deletion whose dependents were examined once. Later changes cause tasks
+    /// of their own.
     foreground: HashSet<Box<str>>,
-    /// Definitions of which the last object may have gone. They go after everything else is done:
-    /// what belonged to their objects can be told from what belongs to an unknown kind only as long
-    /// as they are there.
+    /// Definitions whose last object may have been deleted. They are removed after all other work:
+    /// only while they exist can their dependents be distinguished from those of an unknown kind.
     definitions: BTreeSet<String>,
     /// Groups in which the names of a definition have become free. Handled last, all at once.
     groups: BTreeSet<String>,
@@ -56,27 +55,27 @@ enum Repeatable {
 }
 
 enum Task {
-    /// Its owner references are new: do all of them lead somewhere?
+    /// Its owner references are new: do all these owners exist?
     CheckOwners(ObjectRef),
-    /// One of its owners went, or is about to: does it stay?
+    /// One of its owners was deleted, or will be: does it stay?
     Examine(ObjectRef),
-    /// It is to go after the objects that belong to it.
+    /// It is deleted after its dependents.
     DeleteDependents(ObjectRef),
-    /// It is to go once the objects that belong to it were let go.
+    /// It is deleted once its dependents are orphaned.
     OrphanDependents(ObjectRef),
-    /// An owner with this uid is no more.
+    /// An owner with this uid was deleted.
     OwnerGone(Box<str>),
-    /// An object in this namespace no longer holds up its owner.
+    /// An object in this namespace no longer delays its owner.
     RecheckOwner(Reference, Arc<str>),
-    /// Storage that is being deleted: does anybody use it?
+    /// Storage that is being deleted: is it in use?
     Unprotect(ObjectRef),
-    /// A Pod in this namespace went: claims that it used may go.
+    /// A Pod in this namespace was deleted: claims that it used may be released.
     RecheckClaims(Vec<String>, Arc<str>),
-    /// A namespace is being deleted: delete what is in it.
+    /// A namespace is being deleted: delete its contents.
     EmptyNamespace(Arc<str>),
-    /// Something in a namespace went, perhaps the last thing.
+    /// An object in a namespace was deleted, perhaps the last one.
     FinalizeNamespace(Arc<str>),
-    /// An object of this definition went, perhaps the last one.
+    /// An object of this definition was deleted, perhaps the last one.
     FinalizeDefinition(String),
     /// In these groups, names of definitions have become free.
     RecheckNames(BTreeSet<String>),
@@ -94,12 +93,12 @@ impl Task {
     }
 }
 
-/// An object that something is to be done to, as long as it is the same one.
+/// The object of a task, as long as it is the same one.
 struct ObjectRef {
     resource: ResourceId,
     key: Key,
     uid: Box<str>,
-    /// How many owners it had when it was queued.
+    /// The number of its owners when it was queued.
     owners: usize,
 }
 
@@ -109,7 +108,7 @@ impl ObjectRef {
     }
 }
 
-/// Where an owner reference leads.
+/// The target of an owner reference.
 struct Reference {
     api_version: String,
     kind: String,
@@ -126,21 +125,21 @@ impl Reference {
     }
 }
 
-/// What there is where an owner reference leads.
+/// The state of the target of an owner reference.
 enum Owner {
     Solid,
-    /// Not this owner.
+    /// The owner does not exist.
     Dangling,
     /// It is deleted after the objects that belong to it.
     Waiting,
 }
 
-/// Nobody can say what there is: the kind is not served, or an object of no namespace cannot have
-/// such an owner.
+/// The state is unknown: the kind is not served, or a cluster-scoped object cannot have such an
+/// owner.
 struct UnknownOwner;
 
 impl Work {
-    /// Notes what follows from a write.
+    /// Adds the work that a write causes.
     pub(crate) fn written(&mut self, kind: &Kind, before: Option<&Object>, after: &Object) {
         let resource = kind.id();
         if !is_collected(&resource) {
@@ -171,7 +170,7 @@ impl Work {
         }
     }
 
-    /// Notes what follows from a removal.
+    /// Adds the work that a removal causes.
     pub(crate) fn removed(&mut self, kind: &Kind, gone: &Object) {
         self.push(Task::OwnerGone(gone.uid().into()));
         self.wake_owners(gone, |_| true);
@@ -189,17 +188,17 @@ impl Work {
         }
     }
 
-    /// Notes that a namespace is being deleted.
+    /// Adds the work for a namespace that is being deleted.
     pub(crate) fn namespace_deleted(&mut self, name: &Arc<str>) {
         self.push(Task::EmptyNamespace(Arc::clone(name)));
     }
 
-    /// Notes that a definition is being deleted.
+    /// Adds the work for a definition that is being deleted.
     pub(crate) fn definition_deleted(&mut self, name: &str) {
         self.definitions.insert(name.to_owned());
     }
 
-    /// Notes that the names of a definition of this group are free.
+    /// Records that the names of a definition of this group are free.
     pub(crate) fn names_released(&mut self, group: &str) {
         self.groups.insert(group.to_owned());
     }
@@ -243,9 +242,9 @@ impl Work {
 }
 
 impl Shared {
-    /// Does all work that there is, and the work that comes of it. It follows from a write that is
-    /// done, and so it is not charged to the request: a refusal would leave objects behind that
-    /// nothing deletes any more.
+    /// Does all work, and the work that follows from it. It follows from a write that is done, so
+    /// it is not charged to the request: a refusal would leave objects behind that nothing deletes
+    /// any more.
     pub(crate) fn collect(&self, work: Work) {
         budget::unmetered(|| self.collect_all(work));
     }
@@ -304,7 +303,7 @@ impl Shared {
         }
     }
 
-    /// Does something to an object, again if somebody else wrote meanwhile, unless it is gone or
+    /// Changes an object, again if another client wrote it in between, unless it was deleted or is
     /// another one.
     fn with_current(&self, subject: &ObjectRef, mut act: impl FnMut(&Kind, &Arc<Object>) -> Result<(), Status>) {
         let Some(kind) = self.stored_kind(&subject.resource) else { return };
@@ -312,8 +311,7 @@ impl Shared {
             if *object.uid() != *subject.uid || act(&kind, &object).is_ok() {
                 return;
             }
-            // What was refused because the object had changed is tried on the new state; nothing
-            // else is refused here.
+            // A conflict is retried with the new state; nothing else is refused here.
             let now = self.store.get(&subject.resource, &subject.key);
             if now.is_some_and(|now| Arc::ptr_eq(&now, &object)) {
                 return;
@@ -321,7 +319,7 @@ impl Shared {
         }
     }
 
-    /// Decides whether an object stays, now that an owner of it may be gone.
+    /// Decides whether an object stays, because one of its owners may be deleted.
     fn examine(&self, kind: &Kind, object: &Arc<Object>, work: &mut Work) -> Result<(), Status> {
         if object.deletes_dependents() {
             return self.finish_foreground(kind, object, work);
@@ -345,7 +343,7 @@ impl Shared {
         let dependents = if waited_for { self.store.dependents(object.uid()) } else { Vec::new() };
         let propagation = if !dependents.is_empty() {
             if dependents.iter().any(|(_, dependent)| dependent.deletes_dependents()) {
-                // A circle: each would wait for the other.
+                // A cycle: each would wait for the other.
                 self.unblock_owners(kind, object, work)?;
             }
             Propagation::Foreground
@@ -362,8 +360,7 @@ impl Shared {
         self.delete_one(kind, object.key(), &options, work).map(drop)
     }
 
-    /// An owner that is deleted after the objects that belong to it goes when none is left that it
-    /// waits for.
+    /// Deletes an owner in foreground deletion once it waits for no dependent any more.
     fn finish_foreground(&self, kind: &Kind, owner: &Arc<Object>, work: &mut Work) -> Result<(), Status> {
         if !self.store.is_blocked(owner.uid()) {
             return self.drop_finalizer(kind, owner, FOREGROUND, work);
@@ -387,7 +384,7 @@ impl Shared {
         self.drop_finalizer(kind, owner, ORPHAN, work)
     }
 
-    /// Takes a finalizer away whose work is done, and the object when it was the last one.
+    /// Removes a finalizer whose work is done, and the object if it was the last one.
     pub(crate) fn drop_finalizer(
         &self,
         kind: &Kind,
@@ -425,12 +422,12 @@ impl Shared {
         self.put_or_remove(kind, object, &value, work)
     }
 
-    /// The owners that an object names, each with what there is.
+    /// The owners that an object names, each with its state.
     fn owners(&self, kind: &Kind, object: &Object) -> Result<Vec<(Reference, Owner)>, UnknownOwner> {
         debug_assert!(kind.namespaced != object.key().namespace.is_empty(), "an object is where its kind says");
         let references = Reference::all(&object.value()).collect::<Vec<_>>();
-        // Many owners are of few kinds, and a kind of a definition is searched for among all of
-        // them.
+        // Many owners are of few kinds, and finding the kind of a definition is a search through
+        // all of them.
         let mut kinds = HashMap::new();
         let classified = references.into_iter().map(|reference| {
             budget::step(1);
@@ -449,7 +446,7 @@ impl Shared {
         classified.collect()
     }
 
-    /// The owner that a reference in this namespace leads to, if it is there.
+    /// The owner that a reference in this namespace names, if it exists.
     fn referenced(
         &self,
         reference: &Reference,
@@ -467,7 +464,7 @@ impl Shared {
         kind.or_else(|| self.customs.named(group, version, &reference.kind))
     }
 
-    /// The owner of this kind that a reference in this namespace leads to, if it is there.
+    /// The owner of this kind that a reference in this namespace names, if it exists.
     fn owner(&self, kind: &Kind, reference: &Reference, namespace: &str) -> Result<Option<Arc<Object>>, UnknownOwner> {
         if !kind.has_verb("get") || (kind.namespaced && namespace.is_empty()) {
             return Err(UnknownOwner);
@@ -477,7 +474,7 @@ impl Shared {
         Ok(self.store.get(&kind.id(), &key).filter(|owner| owner.uid() == reference.uid))
     }
 
-    /// A kind that objects of this resource are served as.
+    /// A kind that serves objects of this resource.
     pub(crate) fn stored_kind(&self, resource: &ResourceId) -> Option<Arc<Kind>> {
         let builtin = kinds::builtin().group(&resource.group).and_then(|group| {
             let mut versions: Vec<_> = group.versions.iter().collect();

@@ -1,4 +1,4 @@
-//! Grace: a Pod that runs is given time to end before it goes.
+//! Graceful deletion: a running Pod has some time to end.
 
 use serde_json::Value;
 
@@ -6,18 +6,18 @@ use crate::clock;
 use crate::rules::kinds::Kind;
 use crate::rules::metadata;
 
-/// What a deletion means for the time that an object has left.
+/// The effect of a deletion on the remaining time of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grace {
-    /// The kind knows no grace, or the time has run out.
+    /// The kind has no grace period, or the time is over.
     None,
-    /// It was given time before and nobody wants it to go sooner.
+    /// It had a grace period before, and this deletion does not shorten it.
     Pending,
-    /// It has so many seconds from now on, as its metadata say now.
+    /// It has this number of seconds from now on, as in its metadata.
     Given(i64),
 }
 
-/// Notes in `pod` how long it has left when it is deleted at `now`, with `wanted` seconds of grace.
+/// Sets the remaining time of `pod` when it is deleted at `now`, with `wanted` seconds of grace.
 pub(crate) fn begin(kind: &Kind, pod: &mut Value, wanted: Option<i64>, now: u64) -> Grace {
     if !kind.is_pod() {
         return Grace::None;
@@ -42,7 +42,7 @@ pub(crate) fn begin(kind: &Kind, pod: &mut Value, wanted: Option<i64>, now: u64)
     Grace::Given(seconds)
 }
 
-/// Grace that was given can become less, never more.
+/// A grace period can become shorter, never longer.
 fn shorten(pod: &mut Value, wanted: Option<i64>, now: u64) -> Grace {
     let given = pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
     let given = if given < 0 { 1 } else { given };

@@ -1,4 +1,4 @@
-//! What follows from a write or a deletion: owners and their dependents, namespaces, storage in
+//! The consequences of a write or a deletion: owners and their dependents, namespaces, storage in
 //! use, graceful deletion of Pods.
 
 pub(crate) mod dependents;

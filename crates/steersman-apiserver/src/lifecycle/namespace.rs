@@ -1,4 +1,4 @@
-//! The end of namespaces: what is in one goes first, Pods before everything else.
+//! Deletion of namespaces: the contents are deleted first, Pods before everything else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::store::object::Object;
 use crate::store::{Key, ResourceId};
 use crate::verbs::delete::{Deleted, finalizers, set_finalizers};
 
-/// What holds a namespace in its spec until it is empty.
+/// The finalizer in the spec of a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
 
-/// The conditions of a namespace that is being deleted, with reason and message as long as all is
-/// well.
+/// The conditions of a namespace that is being deleted, with reason and message for the case
+/// without problems.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -35,7 +35,8 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
 const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
-/// What could not be deleted at once: how much of each resource, and what it waits for.
+/// The objects that could not be deleted at once: the number of each resource, and what it waits
+/// for.
 #[derive(Default)]
 struct Remaining {
     resources: BTreeMap<String, usize>,
@@ -47,7 +48,7 @@ impl Shared {
         self.store.get(&namespaces().id(), &key(name))
     }
 
-    /// Says that a namespace is being deleted. It goes when what is in it is gone.
+    /// Marks a namespace for deletion. It is removed when it is empty.
     pub(crate) fn try_delete_namespace(
         &self,
         kind: &Kind,
@@ -84,7 +85,7 @@ impl Shared {
         let (pods, others): (Vec<_>, Vec<_>) = self.namespaced_kinds().into_iter().partition(|kind| kind.is_pod());
         self.delete_content(&pods, name, work);
         if pods.iter().any(|kind| self.store.has_any(&kind.id(), name)) {
-            // Of them nothing is said.
+            // The status does not mention them.
             return self.write_conditions(name, &Remaining::default(), work);
         }
         self.delete_content(&others, name, work);
@@ -102,13 +103,13 @@ impl Shared {
         let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         for kind in kinds {
             for object in self.store.list(&kind.id(), Some(namespace)).objects {
-                // What is gone meanwhile needs nothing.
+                // An object that was deleted in between needs nothing.
                 let _ = self.delete_one(kind, object.key(), &options, work);
             }
         }
     }
 
-    /// Lets a namespace go when nothing is left in it.
+    /// Removes a namespace when it is empty.
     pub(crate) fn finalize_namespace(&self, name: &str, work: &mut Work) {
         if !self.namespace(name).is_some_and(|namespace| is_held(&namespace)) || !self.is_empty_namespace(name) {
             return;
@@ -128,25 +129,25 @@ impl Shared {
         self.change_namespace(name, work, |value| set_conditions(value, remaining, &now));
     }
 
-    /// Changes a namespace that is being deleted. It goes when nothing holds it any more.
+    /// Changes a namespace that is being deleted. It is removed when it has no finalizers any more.
     fn change_namespace(&self, name: &str, work: &mut Work, change: impl Fn(&mut Value)) {
         while let Some(namespace) = self.namespace(name).filter(|namespace| namespace.is_deleting()) {
             let mut value = namespace.value();
             change(&mut value);
             match self.put_or_remove(namespaces(), &namespace, &value, work) {
-                // Somebody else wrote; the change is made to what they wrote.
+                // Another client wrote it: the change is applied to the new state.
                 Err(status) if status.code == 409 => {}
                 _ => return,
             }
         }
     }
 
-    /// Whether nothing is left in a namespace that anybody could see.
+    /// Whether a namespace has no visible objects.
     fn is_empty_namespace(&self, name: &str) -> bool {
         !self.namespaced_kinds().iter().any(|kind| self.store.has_any(&kind.id(), name))
     }
 
-    /// One kind of each resource that is in namespaces.
+    /// One kind of each namespaced resource.
     fn namespaced_kinds(&self) -> Vec<Arc<Kind>> {
         let mut resources: Vec<ResourceId> = self.store.resources();
         budget::step(resources.len());
@@ -168,7 +169,7 @@ impl Remaining {
         }
     }
 
-    /// Reason and message of a condition that is not well.
+    /// Reason and message of a condition that reports a problem.
     fn condition(&self, condition: &str) -> Option<(&'static str, String)> {
         let list = |counts: &BTreeMap<String, usize>, words: &str| {
             let mut texts: Vec<String> =
@@ -190,7 +191,7 @@ impl Remaining {
     }
 }
 
-/// Says in the status of a namespace what remains.
+/// Sets the remaining contents in the status of a namespace.
 fn set_conditions(value: &mut Value, remaining: &Remaining, now: &str) {
     let mut conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
     for (of_type, reason, message) in CONDITIONS {
@@ -214,7 +215,7 @@ fn set_conditions(value: &mut Value, remaining: &Remaining, now: &str) {
     value["status"]["conditions"] = conditions.into();
 }
 
-/// Whether it is being deleted and not yet found empty.
+/// Whether it is being deleted and not yet empty.
 fn is_held(namespace: &Object) -> bool {
     namespace.is_deleting() && spec_finalizers(&namespace.value()).iter().any(|name| name == FINALIZER)
 }

@@ -1,4 +1,4 @@
-//! What owner references and finalizers may be.
+//! Validation of owner references and finalizers.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::store::object::FOREGROUND;
 /// The members of an owner reference in the order in which messages show them.
 const MEMBERS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 
-/// What is wrong with the owner references and the finalizers of an object.
+/// The errors in the owner references and the finalizers of an object.
 pub(crate) fn check(kind: &Kind, meta: &Value) -> Errors {
     let mut errors = owner_references(meta["ownerReferences"].as_array().map_or(&[], Vec::as_slice));
     errors.extend(finalizers(kind, meta["finalizers"].as_array().map_or(&[], Vec::as_slice)));
@@ -90,7 +90,7 @@ fn not_qualified(name: &str, field: &str) -> Option<FieldError> {
     (!fine).then(|| FieldError::invalid(field, name, detail))
 }
 
-/// What is wrong with the finalizers in the spec of a Namespace.
+/// The errors in the finalizers in the spec of a Namespace.
 pub(crate) fn check_namespace_finalizers(value: &Value) -> Errors {
     let mut errors = Errors::default();
     for (place, name) in value["spec"]["finalizers"].as_array().into_iter().flatten().enumerate() {

@@ -1,8 +1,7 @@
-//! Storage that is in use is not taken away: the finalizers that claims and volumes are created
-//! with.
+//! Protection of storage in use: the finalizers of new claims and volumes.
 //!
-//! As in the real cluster a controller takes them away once nobody uses the storage. Here it is
-//! part of what follows from a write, as garbage collection is.
+//! In a real cluster, a controller removes them once the storage is not in use. Here it is part of
+//! the consequences of a write, like garbage collection.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub(crate) fn finalizer(kind: &Kind) -> Option<&'static str> {
     }
 }
 
-/// The Pods on a node that name each claim. A Pod without claims takes no room.
+/// The Pods on a node that name each claim. A Pod without claims takes no memory.
 #[derive(Default)]
 pub(crate) struct ClaimUsers(HashMap<Key, BTreeSet<Key>>);
 
@@ -60,8 +59,7 @@ impl ClaimUsers {
     }
 }
 
-/// The claims that the volumes of a Pod name, if the Pod is on a node. There are none in other
-/// objects.
+/// The claims that the volumes of a Pod name, if the Pod is on a node. Other objects have none.
 pub(crate) fn used_claims(value: &Value) -> Box<[Box<str>]> {
     if value["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
         return Box::default();
@@ -102,7 +100,7 @@ fn uses(pod: &Object, value: &Value, claim: &Object) -> bool {
 }
 
 impl Shared {
-    /// Lets a claim or a volume that is being deleted go when nobody uses it.
+    /// Releases a claim or a volume that is being deleted when it is not in use.
     pub(crate) fn unprotect(&self, kind: &Kind, object: &Arc<Object>, work: &mut Work) -> Result<(), Status> {
         let Some(finalizer) = finalizer(kind).filter(|_| object.is_deleting()) else { return Ok(()) };
         let used = if finalizer == VOLUME {

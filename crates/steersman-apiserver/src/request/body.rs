@@ -31,7 +31,7 @@ impl Shared {
         self.decode_custom(kind, request.body, document, validation)
     }
 
-    /// Reads what a patch has made of an object.
+    /// Decodes the result of a patch.
     pub(crate) fn decode_patched(
         &self,
         kind: &Kind,
@@ -48,7 +48,7 @@ impl Shared {
 
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let Some(value) = headers.get(CONTENT_TYPE) else { return "" };
-    // What is no media type at all is shown whole: nobody takes it.
+    // A header that is no media type is printed completely: no type matches it.
     let Ok(value) = value.to_str() else { return "?" };
     let mut parts = value.split(';').map(str::trim);
     let name = parts.next().unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn unknown_format(accepted: &str) -> String {
     format!("the body of the request was in an unknown format - accepted media types include: {accepted}")
 }
 
-/// Reads the YAML of a body, unless it is JSON.
+/// Parses the YAML of a body, unless it is JSON.
 fn read_document(kind: &Kind, headers: &HeaderMap, body: &Bytes) -> Result<Option<yaml::Document>, Status> {
     match media_type(headers) {
         "" | "application/json" | "*/*" => Ok(None),
@@ -90,7 +90,7 @@ fn decode(
     let parsed = RequestBody::parse(json.as_ref().unwrap_or(body));
     let parsed = parsed.map_err(|error| refuse(&error, &kind.kind, &kind.version))?;
     let expected = kind.api_version();
-    // Bodies of built-in kinds need not name what the path says.
+    // Bodies of built-in kinds may omit the group, version and kind of the path.
     let given_kind = if parsed.kind.is_empty() { kind.kind.clone() } else { parsed.kind.clone() };
     let given_version = if parsed.api_version.is_empty() { expected.clone() } else { parsed.api_version.clone() };
     if given_kind != kind.kind || given_version != expected {
@@ -121,7 +121,7 @@ fn read_yaml(kind: &Kind, body: &Bytes) -> Result<yaml::Document, Status> {
     })
 }
 
-/// Says what came twice in a body of YAML, before anything else.
+/// Reports duplicate keys in a YAML body before any other error.
 pub(crate) fn with_duplicates(
     decoded: Result<Decoded, DecodeError>,
     duplicates: Vec<String>,
@@ -134,14 +134,14 @@ pub(crate) fn with_duplicates(
     with_earlier(decoded, vec![together], validation)
 }
 
-/// A body of another kind than the path asks for.
+/// The error for a body of another kind than that of the path.
 fn wrong_kind(kind: &Kind, given_kind: &str, given_version: &str) -> Status {
     let version = given_version.rsplit('/').next().unwrap_or_default();
     let why = why_wrong_kind(kind, given_kind, given_version);
     Status::bad_request(format!("{given_kind} in version \"{version}\" cannot be handled as a {}: {why}", kind.kind))
 }
 
-/// Why an object of that kind cannot stand for one of the kind that the path asks for.
+/// Why an object of that kind does not match the kind of the path.
 pub(crate) fn why_wrong_kind(kind: &Kind, given_kind: &str, given_version: &str) -> String {
     let (group, version) = given_version.rsplit_once('/').unwrap_or(("", given_version));
     let known = kinds::builtin().kind(group, version, given_kind).is_some()
@@ -153,7 +153,8 @@ pub(crate) fn why_wrong_kind(kind: &Kind, given_kind: &str, given_version: &str)
     format!("converting ({version}.{given_kind}) to ({package}.{}): unknown conversion", kind.kind)
 }
 
-/// What the real server says of a kind that it does not know there, down to the line of its source.
+/// The real server's message for a kind that it does not know there, including the line of its
+/// source.
 pub(crate) fn unregistered(kind: &str, version: &str) -> String {
     format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\"")
 }

@@ -1,5 +1,5 @@
-//! How much work one request may take, in counted steps and in bytes made: never in time, so that a
-//! request has the same answer on every machine.
+//! The limits on the work of one request, in counted steps and in allocated bytes. Time is not
+//! limited, so that a request has the same response on every machine.
 //!
 //! A request is handled by one synchronous call on one thread, so the meter is thread-local for the
 //! time of [`metered`]. Code whose work can grow faster than the body charges [`step`] and
@@ -12,45 +12,44 @@ use serde_json::Value;
 
 use crate::response::status::Status;
 
-/// The steps that one request may take: about a second of an optimized build. A request of 3 MiB,
-/// the largest that is read, takes about a tenth of it.
+/// The steps of one request: about a second of an optimized build. A request of 3 MiB, the largest
+/// that is read, takes about a tenth of it.
 const STEPS_MAX: u64 = 20_000_000;
-/// The bytes that one request may make: what its body, the defaults and the zero values of its
-/// fields take in memory.
+/// The bytes that one request may allocate: the memory of its body, of defaults and of the zero
+/// values of its fields.
 const BYTES_MAX: u64 = 64 << 20;
-/// Text is copied and compared so many bytes a step.
+/// How many bytes of text are copied or compared in a step.
 const TEXT_STEP: usize = 64;
-/// What a map with members takes, which keeps eleven of them in each node.
+/// The memory of a map with members, which has eleven of them in each node.
 const MAP_BYTES: usize = 640;
 const VALUE_BYTES: usize = 32;
 
-/// What a request has cost: an extension of the response, for tests and for those who look for
-/// expensive requests.
+/// The cost of a request: an extension of the response, for tests and for finding expensive
+/// requests.
 ///
 /// Steps are counted where the work of a request can grow faster than the request. A request of
-/// more than 20 million steps, or that makes more than 64 MiB, is refused with 413. A patch that is
-/// tried again because another writer was quicker may take as much each time.
+/// more than 20 million steps, or that allocates more than 64 MiB, is refused with 413. A patch
+/// that is retried because of a concurrent write may take as much each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
     /// The counted steps.
     pub steps: u64,
-    /// The bytes of values that were made for it, estimated.
+    /// The estimated bytes of values that were allocated for it.
     pub bytes: u64,
-    /// The counted steps of work that is bounded by what is stored, and never refused: objects that
-    /// are deleted with their owner, or that are shown by a schema that changed after they were
-    /// written.
+    /// The counted steps of work that is bounded by the stored objects, and never refused: objects
+    /// that are deleted with their owner, or whose schema changed after they were written.
     pub follow_up_steps: u64,
 }
 
-/// What one request has spent.
+/// The cost of one request so far.
 #[derive(Clone, Copy, Default)]
 struct Meter {
-    /// What counts against the limits.
+    /// The cost that counts against the limits.
     spent: Cost,
-    /// What earlier attempts have spent.
+    /// The cost of earlier attempts.
     earlier: Cost,
-    /// Whether the work at present is counted and not limited.
+    /// Whether the present work is counted without a limit.
     is_follow_up: bool,
 }
 
@@ -72,7 +71,7 @@ thread_local! {
     static METER: Cell<Option<Meter>> = const { Cell::new(None) };
 }
 
-/// Puts back what was there before, also after a panic.
+/// Restores the previous meter, also after a panic.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -81,7 +80,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Counts what `run` spends. Within another call of this, that one counts.
+/// Counts the cost of `run`. Within another call of this function, that one counts.
 pub(crate) fn metered<R>(run: impl FnOnce() -> R) -> (R, Cost) {
     if let Some(before) = METER.get() {
         return (run(), before.total());
@@ -92,8 +91,8 @@ pub(crate) fn metered<R>(run: impl FnOnce() -> R) -> (R, Cost) {
     (result, METER.get().unwrap_or_default().total())
 }
 
-/// Runs what follows from a write that is made already, and is not refused any more. Its steps are
-/// counted apart.
+/// Runs work that follows from a completed write, and is no longer refused. Its steps are counted
+/// separately.
 pub(crate) fn unmetered<R>(run: impl FnOnce() -> R) -> R {
     let set = |is_follow_up: bool| {
         let meter = METER.get();
@@ -122,7 +121,7 @@ pub(crate) fn apart<R>(run: impl FnOnce() -> R) -> Option<R> {
     (!is_spent()).then_some(result)
 }
 
-/// What is spent before the first of several attempts.
+/// The cost before the first of several attempts.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark(Option<Cost>);
 
@@ -130,7 +129,7 @@ pub(crate) fn mark() -> Mark {
     Mark(METER.get().map(|meter| meter.spent))
 }
 
-/// Begins another attempt, which may spend as much as the first one.
+/// Starts another attempt, which may cost as much as the first one.
 pub(crate) fn try_again(Mark(mark): Mark) {
     let (Some(mark), Some(mut meter)) = (mark, METER.get()) else { return };
     meter.earlier.steps += meter.spent.steps - mark.steps;
@@ -153,7 +152,7 @@ pub(crate) fn text(bytes: usize) -> bool {
     step(1 + bytes / TEXT_STEP)
 }
 
-/// Charges values that are made, and returns whether the request may make more of them.
+/// Charges allocated values, and returns whether the request may allocate more of them.
 pub(crate) fn make(bytes: usize) -> bool {
     let Some(mut meter) = METER.get().filter(|meter| !meter.is_follow_up) else { return true };
     meter.spent.bytes = meter.spent.bytes.saturating_add(bytes as u64);
@@ -161,12 +160,12 @@ pub(crate) fn make(bytes: usize) -> bool {
     meter.fits()
 }
 
-/// Whether the request has used up what it may take.
+/// Whether the request has exceeded its limits.
 pub(crate) fn is_spent() -> bool {
     METER.get().is_some_and(|meter| !meter.fits())
 }
 
-/// Refuses a request that has used up what it may take.
+/// Refuses a request that has exceeded its limits.
 pub(crate) fn check() -> Result<(), Status> {
     let Some(meter) = METER.get().filter(|meter| !meter.fits()) else { return Ok(()) };
     Err(Status::too_large(if meter.spent.bytes > BYTES_MAX {
@@ -182,8 +181,7 @@ pub(crate) fn check() -> Result<(), Status> {
     }))
 }
 
-/// What a value takes in memory, estimated: its own place, and what it keeps on the heap, but not
-/// the values in it.
+/// The estimated memory of a value: its own size, and its heap memory, but not the values in it.
 pub(crate) fn shallow(value: &Value) -> usize {
     VALUE_BYTES
         + match value {
@@ -196,7 +194,7 @@ pub(crate) fn shallow(value: &Value) -> usize {
         }
 }
 
-/// What a value takes in memory, estimated, with all that is in it.
+/// The estimated memory of a value, with all values in it.
 pub(crate) fn deep(value: &Value) -> usize {
     let within: usize = match value {
         Value::Array(items) => items.iter().map(deep).sum(),
@@ -206,7 +204,7 @@ pub(crate) fn deep(value: &Value) -> usize {
     shallow(value) + within
 }
 
-/// What JSON takes in memory once it is parsed, estimated without parsing it.
+/// The estimated memory of parsed JSON, without parsing it.
 pub(crate) fn parsed(json: &[u8]) -> usize {
     let (mut size, mut in_text, mut is_escaped) = (json.len(), false, false);
     for byte in json {
@@ -222,7 +220,7 @@ pub(crate) fn parsed(json: &[u8]) -> usize {
     size
 }
 
-/// Whether two values are the same. Charges what it compares.
+/// Whether two values are equal. Charges the comparison.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     if !step(1) {
         return false;

@@ -1,4 +1,4 @@
-//! What the handlers of a request share.
+//! The state that the handlers of a request share.
 
 use std::sync::Arc;
 

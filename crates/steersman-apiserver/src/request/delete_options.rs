@@ -1,4 +1,4 @@
-//! How an object is to be deleted, as the request says.
+//! The options of a delete request.
 
 use std::collections::HashSet;
 
@@ -12,39 +12,39 @@ use crate::rules::kinds::{Kind, builtin};
 use crate::rules::schema::{FieldValidation, RequestBody};
 use crate::store::object::{FOREGROUND, Object};
 
-/// The finalizer of an owner whose objects are let go first.
+/// The finalizer of an owner whose dependents are orphaned first.
 pub(crate) const ORPHAN: &str = "orphan";
 
 const OPTIONS: Named<'static> = Named { group: "meta.k8s.io", resource: "DeleteOptions" };
 
-/// What becomes of the objects that belong to a deleted one.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They go after it.
+    /// They are deleted after it.
     Background,
-    /// They go before it.
+    /// They are deleted before it.
     Foreground,
-    /// They stay and lose the reference to it.
+    /// They stay, without the reference to it.
     Orphan,
 }
 
-/// How an object is to be deleted.
+/// The options of a delete request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DeleteOptions {
-    /// Seconds that it is given to end.
+    /// The grace period in seconds.
     pub(crate) grace: Option<i64>,
     pub(crate) propagation: Option<Propagation>,
-    /// The older way to say whether the objects that belong to it stay.
+    /// The older option to keep the dependents.
     pub(crate) orphan: Option<bool>,
-    /// The uid that it has to have.
+    /// A precondition: its uid.
     pub(crate) uid: Option<String>,
-    /// The version that it has to have.
+    /// A precondition: its version.
     pub(crate) version: Option<String>,
     pub(crate) dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// From the body, or from the query when there is no body.
+    /// From the body, or from the query if there is no body.
     pub(crate) fn read(query: &Query, body: &Bytes) -> Result<Self, Status> {
         if !body.is_empty() {
             return Self::from_value(&decode(body)?);
@@ -68,7 +68,7 @@ impl DeleteOptions {
         Self::from_value(&given)
     }
 
-    /// From options that were decoded, as an eviction has them too.
+    /// From decoded options, which an eviction has, too.
     pub(crate) fn from_value(given: &Value) -> Result<Self, Status> {
         let policy = given["propagationPolicy"].as_str();
         let orphan = given["orphanDependents"].as_bool();
@@ -106,7 +106,7 @@ impl DeleteOptions {
         })
     }
 
-    /// Refuses an object that is not the one that was meant.
+    /// Refuses an object that does not satisfy the preconditions.
     pub(crate) fn check(&self, kind: &Kind, object: &Object) -> Result<(), Status> {
         let name = &object.key().name;
         let refuse = |what: &str, wanted: &str, found: &str, might: &str| {
@@ -131,9 +131,9 @@ impl DeleteOptions {
         Ok(())
     }
 
-    /// The finalizers that an object has from its deletion on: those that are not the collector's,
-    /// and the collector's as these options, its own finalizers or its kind want it. Nothing when
-    /// they are what it has.
+    /// The finalizers of an object from its deletion on: those that do not belong to the garbage
+    /// collector, and those of the collector by these options, the present finalizers or the kind.
+    /// `None` if they do not change.
     pub(crate) fn finalizers(&self, kind: &Kind, current: &[Value]) -> Option<Vec<Value>> {
         let collector = self.collector_finalizer(kind, current);
         let mut wanted: Vec<Value> = current.iter().filter(|name| !is_collectors(name)).cloned().collect();
@@ -148,7 +148,7 @@ impl DeleteOptions {
         }
         match (self.orphan, self.propagation) {
             (Some(true), _) | (None, Some(Propagation::Orphan)) => return Some(ORPHAN),
-            // A namespace takes the old option by its word.
+            // A namespace always follows the old option.
             (Some(false), _) if kind.is_namespace() => return Some(FOREGROUND),
             (Some(false), _) | (None, Some(Propagation::Background)) => return None,
             (None, Some(Propagation::Foreground)) => return Some(FOREGROUND),
@@ -161,7 +161,7 @@ impl DeleteOptions {
         }
     }
 
-    /// What the client is to be warned of.
+    /// The warnings for the client.
     pub(crate) fn warnings(&self, kind: &Kind) -> Vec<String> {
         let is_job = kind.group == "batch" && kind.plural == "jobs";
         if !is_job || self.propagation.is_some() || self.orphan.is_some() {
@@ -185,12 +185,12 @@ fn decode(body: &Bytes) -> Result<Value, Status> {
     decoded.map(|decoded| decoded.value).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// Whether a finalizer is the garbage collector's to take away.
+/// Whether a finalizer belongs to the garbage collector.
 fn is_collectors(name: &Value) -> bool {
     *name == ORPHAN || *name == FOREGROUND
 }
 
-/// Kinds that are older than the collector let their Pods go unless they are told otherwise.
+/// Kinds that are older than the collector orphan their Pods by default.
 fn orphans_by_default(kind: &Kind) -> bool {
     matches!((kind.group.as_str(), kind.plural.as_str()), ("batch", "jobs") | ("", "replicationcontrollers"))
 }

@@ -1,5 +1,4 @@
-//! Who asks: an identity that comes with the connection or the call, and the one that it may ask to
-//! act as.
+//! The user of a request: from the connection or the call, or by impersonation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,11 +17,11 @@ const NODES: &str = "system:nodes";
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Who asks for something: a name and the groups it is a member of.
+/// The user of a request: a name and its groups.
 ///
-/// A request that is made in process carries its own among its extensions, or is made by a server
-/// that [has one](crate::ApiServer::acting_as); without either it has [all rights](Self::admin).
-/// One that comes by a socket is known by its certificate or its token.
+/// A request in process has its own among its extensions, or is made by a server that
+/// [has one](crate::ApiServer::acting_as); without either it has [all rights](Self::admin). A
+/// request on a socket is identified by its certificate or its token.
 ///
 /// ```
 /// use steersman_apiserver::Identity;
@@ -39,7 +38,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Somebody who has said who he is: a member of `groups` and of `system:authenticated`.
+    /// An authenticated user: a member of `groups` and of `system:authenticated`.
     pub fn new<G: Into<String>>(name: impl Into<String>, groups: impl IntoIterator<Item = G>) -> Self {
         let groups = groups.into_iter().map(Into::into).collect();
         let mut identity = Self { name: name.into(), uid: String::new(), groups, extra: BTreeMap::new() };
@@ -47,7 +46,7 @@ impl Identity {
         identity
     }
 
-    /// Somebody with all rights.
+    /// A user with all rights.
     pub fn admin() -> Self {
         Self::new("steersman-admin", [MASTERS])
     }
@@ -62,18 +61,18 @@ impl Identity {
         &self.groups
     }
 
-    /// What else is known of it, by the name of what it is.
+    /// Other attributes of the user, by name.
     pub fn extra(&self) -> &BTreeMap<String, Vec<String>> {
         &self.extra
     }
 
-    /// What is unique to it, also when its name is given to somebody else. Empty when nobody said
-    /// so.
+    /// The unique id of the user, which stays unique if the name is used again. Empty if it is not
+    /// set.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// The same, with something else that is known of it.
+    /// The same, with another attribute.
     pub(crate) fn with_extra(mut self, name: &str, value: String) -> Self {
         self.extra.entry(name.to_owned()).or_default().push(value);
         self
@@ -94,12 +93,12 @@ impl Identity {
         }
     }
 
-    /// Whom a request is made as: this identity, or the one that its headers ask for.
+    /// The effective user of a request: this identity, or the one that its headers impersonate.
     pub(crate) fn impersonating(self, request: &HttpRequest<'_>) -> Result<Self, Status> {
         let Some(mut wanted) = wanted(request.headers)? else { return Ok(self) };
         let mode = Mode::of(&wanted);
-        // Members of this group may do anything, whatever the rules say; there are no rules yet
-        // that would let others.
+        // Members of this group may do anything, independent of rules. There are no rules yet that
+        // would allow others.
         if !self.is_member(MASTERS) {
             return Err(self.may_not(mode, &wanted, request));
         }
@@ -141,7 +140,7 @@ impl Identity {
                     "" => asked.plural.clone(),
                     subresource => format!("{}/{subresource}", asked.plural),
                 };
-                // A namespace is asked for within itself.
+                // The namespace of the check for a namespace is that namespace itself.
                 let in_itself = asked.group.is_empty() && asked.plural == "namespaces";
                 let namespace = if in_itself { &asked.name } else { &asked.namespace };
                 let why = format!(
@@ -161,7 +160,7 @@ impl Identity {
     }
 }
 
-/// What kind of identity is asked for, which decides on the right that it takes.
+/// The kind of an impersonated identity, which decides on the required permission.
 #[derive(Clone, Copy)]
 enum Mode {
     /// A node by its name alone.
@@ -170,7 +169,7 @@ enum Mode {
     ServiceAccount,
     /// Neither.
     User,
-    /// A node or a service account with something else as well.
+    /// A node or a service account with other attributes.
     Unconstrained,
 }
 
@@ -203,7 +202,7 @@ fn service_account(name: &str) -> Option<(&str, &str)> {
     valid.then_some((namespace, name))
 }
 
-/// The identity that the headers ask for, as they say it.
+/// The identity in the impersonation headers.
 fn wanted(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
@@ -228,7 +227,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<Identity>, Status> {
     Err(Status::bad_request(message))
 }
 
-/// Undoes percent encoding where all of it is right, else leaves the text as it is.
+/// Decodes percent encoding if all of it is valid, else returns the text unchanged.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -246,7 +245,7 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// An identity as Go writes it for programmers, which the real server does in one refusal.
+/// An identity as Go prints it for debugging, which the real server does in one refusal.
 fn in_go(identity: &Identity) -> String {
     let list = |items: &[String]| {
         let items: Vec<String> = items.iter().map(|item| quote(item)).collect();

@@ -1,5 +1,5 @@
-//! What a request asks for: who sends it, what its path, query and headers name, what its body
-//! holds, and how much work it may cause.
+//! The parts of a request: its user, its path, query and headers, its body, and the limits on its
+//! work.
 
 pub(crate) mod body;
 pub(crate) mod budget;

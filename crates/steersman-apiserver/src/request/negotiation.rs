@@ -1,4 +1,4 @@
-//! What an `Accept` header asks for, read as the real server reads it.
+//! The `Accept` header, parsed as the real server does.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
@@ -6,13 +6,14 @@ use http::header::{ACCEPT, USER_AGENT};
 use crate::request::Query;
 use crate::response::status::Status;
 
-/// What refusals say that is understood, in the words of the real server. We speak the first two.
+/// The supported types in refusals, with the real server's text. This server supports the first
+/// two.
 pub(crate) const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// So many clauses of an `Accept` header are read. Clients send about five.
+/// How many clauses of an `Accept` header are parsed. Clients send about five.
 const CLAUSES_MAX: usize = 256;
 
-/// How an answer is written.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -31,7 +32,7 @@ impl Encoding {
     }
 }
 
-/// A kind that an answer is to be converted to: `as`, `g` and `v` of a media type.
+/// A kind that a response is converted to: `as`, `g` and `v` of a media type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conversion {
     pub(crate) group: String,
@@ -39,12 +40,12 @@ pub(crate) struct Conversion {
     pub(crate) kind: String,
 }
 
-/// What was agreed on.
+/// The result of the negotiation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Negotiated {
     pub(crate) encoding: Encoding,
     pub(crate) conversion: Option<Conversion>,
-    /// Whether the media type asks for indented text.
+    /// Whether the media type requests indented text.
     pretty: bool,
 }
 
@@ -81,7 +82,7 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    /// Whether it is to be tried before another one.
+    /// Whether it is tried before another one.
     fn precedes(&self, other: &Self) -> bool {
         self.quality > other.quality
             || (self.kind != "*" && other.kind == "*")
@@ -112,20 +113,19 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses of a header, the best first. Sorting takes the square of their number, which is
-/// limited therefore.
+/// The clauses of a header, the best first. Sorting takes quadratic time, so their number is
+/// limited.
 fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut sorted: Vec<Clause<'_>> = Vec::new();
     for clause in header.split(',').filter_map(Clause::parse).take(CLAUSES_MAX) {
-        // Its order is not a total one, so that the way of sorting is part of the rule.
+        // The order is not total, so that the sorting algorithm is part of the rule.
         let place = sorted.iter().rposition(|other| !clause.precedes(other)).map_or(0, |last| last + 1);
         sorted.insert(place, clause);
     }
     sorted
 }
 
-/// The best that the client accepts and `allows` lets through. A client that says nothing takes
-/// JSON.
+/// The best type that the client accepts and `allows` permits. A client without a header gets JSON.
 pub(crate) fn negotiate(header: Option<&str>, allows: impl Fn(Option<&Conversion>) -> bool) -> Option<Negotiated> {
     let Some(header) = header.filter(|header| !header.is_empty()) else {
         return Some(Negotiated { encoding: Encoding::Json, conversion: None, pretty: false });
@@ -143,9 +143,8 @@ pub(crate) fn negotiate(header: Option<&str>, allows: impl Fn(Option<&Conversion
     None
 }
 
-/// Refuses a request whose `Accept` header names none of the media types that are made there,
-/// whatever else it wants of them. `*/*` is any of them; other patterns are not understood at this
-/// place.
+/// Refuses a request whose `Accept` header names none of the media types that exist there, with any
+/// parameters. `*/*` is any of them; other patterns are not supported here.
 pub(crate) fn check_media_type(header: Option<&str>, made: &str) -> Result<(), Status> {
     let Some(header) = header.filter(|header| !header.is_empty()) else { return Ok(()) };
     let known = header.split(',').any(|clause| {
@@ -155,12 +154,12 @@ pub(crate) fn check_media_type(header: Option<&str>, made: &str) -> Result<(), S
     if known { Ok(()) } else { Err(Status::not_available(made)) }
 }
 
-/// What the client said about answers.
+/// The `Accept` header of the client.
 pub(crate) fn accept(headers: &HeaderMap) -> Option<&str> {
     headers.get(ACCEPT).and_then(|value| value.to_str().ok())
 }
 
-/// Whether the text is for people: they asked for it, or use a tool that shows it to them.
+/// Whether the text is for people: the request asks for it, or comes from a tool that displays it.
 pub(crate) fn is_pretty(query: &Query, headers: &HeaderMap, negotiated: &Negotiated) -> bool {
     if negotiated.pretty {
         return true;

@@ -1,4 +1,4 @@
-//! Patches as requests bring them, and what is read from what they make of an object.
+//! Patch requests, and the decoding of their results.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,19 +10,19 @@ use crate::rules::kinds::{self, Kind};
 use crate::rules::schema::{Decoded, FieldValidation, StructId, decode_value, read_value, with_earlier};
 use crate::verbs::patch::{self, PatchError};
 
-/// More unknown fields of operations are not told, as in objects.
+/// More unknown fields of operations are not reported, as in objects.
 const UNKNOWN_MAX: usize = 100;
 
 /// A patch as it was sent.
 pub(crate) struct PatchRequest {
     merge: bool,
     patch: Value,
-    /// The fields in it that are unknown or come twice.
+    /// The unknown or duplicate fields in it.
     strict_errors: Vec<String>,
 }
 
 impl PatchRequest {
-    /// Reads a patch of a type that is known.
+    /// Parses a patch of a known type.
     pub(crate) fn read(request: &RequestContext<'_>) -> Result<Self, Status> {
         let media_type = media_type(request.headers);
         if !matches!(media_type, "application/json-patch+json" | "application/merge-patch+json") {
@@ -41,7 +41,7 @@ impl PatchRequest {
         Ok(Self { merge, patch, strict_errors })
     }
 
-    /// What the object of that kind becomes.
+    /// The object of that kind after the patch.
     pub(crate) fn apply(&self, mut value: Value, kind: &Kind) -> Result<Value, Status> {
         value["kind"] = kind.kind.as_str().into();
         value["apiVersion"] = kind.api_version().into();
@@ -52,18 +52,17 @@ impl PatchRequest {
         patch::apply(&value, &self.patch).map_err(|error| refuse_patch(&error))
     }
 
-    /// Whether its writer insists on a version of the object.
+    /// Whether the patch requires a version of the object.
     pub(crate) fn insists_on_version(&self) -> bool {
         !self.patch["metadata"]["resourceVersion"].is_null()
     }
 
-    /// The fields in it that are unknown or come twice.
+    /// The unknown or duplicate fields in it.
     pub(crate) fn strict_errors(&self) -> Vec<String> {
         self.strict_errors.clone()
     }
 
-    /// Reads what a patch has made of an object. It may say that it is of another kind now, and is
-    /// read as such.
+    /// Decodes the result of a patch. It may have another kind, and is decoded as such.
     pub(crate) fn decode(
         &self,
         kind: &Kind,
@@ -89,7 +88,7 @@ impl PatchRequest {
     }
 }
 
-/// Refuses what a patch has made of an object.
+/// Refuses the result of a patch.
 pub(crate) fn refuse(what: String) -> Status {
     let error = FieldError::invalid("patch", "<object>", what);
     Status::invalid(Named { group: "", resource: "" }, "", &[error])
@@ -114,7 +113,7 @@ fn read_patch(merge: bool, body: &Bytes) -> Result<Decoded, Status> {
     }
 }
 
-/// What Go calls a value.
+/// Go's name for a type of value.
 fn shape(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -126,7 +125,7 @@ fn shape(value: &Value) -> &'static str {
     }
 }
 
-/// The fields of operations that no operation has.
+/// The unknown fields of operations.
 fn unknown_fields(patch: &Value) -> Vec<String> {
     let operations = patch.as_array().into_iter().flatten().enumerate();
     let fields =
@@ -135,7 +134,7 @@ fn unknown_fields(patch: &Value) -> Vec<String> {
     unknown.map(|(at, name)| format!("unknown field \"[{at}].{name}\"")).take(UNKNOWN_MAX).collect()
 }
 
-/// Refuses operations of the wrong shape. The words are Go's.
+/// Refuses operations of the wrong shape, with Go's message.
 fn check_operations(patch: &Value) -> Result<(), String> {
     for operation in patch.as_array().into_iter().flatten() {
         if !(operation.is_object() || operation.is_null()) {
@@ -164,13 +163,13 @@ fn refuse_patch(error: &PatchError) -> Status {
 }
 
 /// Refuses a patch by its type. The real server supports two types that this one does not: the
-/// answer names what works.
+/// message names the supported ones.
 fn unsupported(kind: &Kind, media_type: &str) -> Status {
     let missing = match media_type {
         "application/apply-patch+yaml" | "application/apply-patch+cbor" => "server-side apply",
         "application/strategic-merge-patch+json" if kind.is_built_in() => "strategic merge patch",
         _ if kind.is_built_in() => return Status::unsupported_patch(),
-        // Custom resources have no strategies to merge by.
+        // Custom resources have no merge strategies.
         _ => {
             let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
             return Status::unsupported_media_type(unknown_format(accepted));

@@ -1,4 +1,4 @@
-//! Bodies that come as protobuf, which clients in Go send for kinds that are built in.
+//! Protobuf bodies, which Go clients send for built-in kinds.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use crate::response::status::Status;
 use crate::rules::kinds::Kind;
 use crate::server::BODY_MAX;
 
-/// No object may take more bytes as JSON: an item of two bytes can stand for many empty fields.
+/// The largest size of an object as JSON: an item of two bytes can stand for many empty fields.
 const JSON_MAX: usize = 4 * BODY_MAX;
 
 /// The headers and the body as if the client had sent JSON. Custom resources and their definitions
-/// have no messages here: what is sent of them stays as it is, and is refused. How something is to
-/// be deleted is said in the same way for all.
+/// have no messages here: such a body stays unchanged, and is refused. Delete options have the same
+/// message for all kinds.
 pub(crate) fn in_json<'a>(
     kind: &Kind,
     verb: Verb,

@@ -1,4 +1,4 @@
-//! What a request asks for, read from its path and query.
+//! The path and the query of a request.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::response::status::Status;
 
-/// What is done to a resource.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -20,7 +20,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// As discovery and RBAC spell it.
+    /// Its name in discovery and RBAC.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -42,14 +42,14 @@ pub(crate) struct ResourceRequest {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) plural: String,
-    /// Empty when the request is for all namespaces, or for a resource that has none.
+    /// Empty if the request is for all namespaces, or for a cluster-scoped resource.
     pub(crate) namespace: String,
-    /// Empty when the request is for a collection.
+    /// Empty if the request is for a collection.
     pub(crate) name: String,
     pub(crate) subresource: String,
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// `/`
@@ -62,7 +62,7 @@ pub(crate) enum Route {
     Group(String),
     /// `/api/v1`, `/apis/GROUP/VERSION`
     Resources { group: String, version: String },
-    /// Something in a resource.
+    /// A path within a resource.
     Resource(ResourceRequest),
     /// Anything else: `/version`, `/healthz`, …
     Other(String),
@@ -74,7 +74,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(query: &str) -> Self {
-        // What cannot be decoded is passed over, as Go does.
+        // A part that cannot be decoded is ignored, as in Go.
         let right = |pair: &&str| !pair.is_empty() && !pair.contains(';') && is_escaped(pair);
         let pairs = query.split('&').filter(right).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -93,8 +93,8 @@ impl Query {
         self.0.iter().filter(move |(parameter, _)| parameter == name).map(|(_, value)| value.as_str())
     }
 
-    /// A switch: on for any value but `0` and `false`, also for none, as Go's conversion of query
-    /// parameters has it.
+    /// A boolean: true for any value but `0` and `false`, also for an empty one, as in Go's
+    /// conversion of query parameters.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
@@ -111,7 +111,7 @@ impl Query {
     }
 }
 
-/// Undoes percent encoding, and `+` for a space. What is not UTF-8 becomes the replacement
+/// Decodes percent encoding, and `+` as a space. Bytes that are not UTF-8 become the replacement
 /// character.
 fn decode(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
@@ -148,13 +148,13 @@ fn hex(digit: u8) -> Option<u8> {
 }
 
 impl Route {
-    /// Where the path leads, for a request with that method and query.
+    /// The target of the path, for a request with that method and query.
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
         let path = &*decode_path(path);
         let Some(from_root) = path.strip_prefix('/') else { return Ok(Self::Other(path.to_owned())) };
         let segments: Vec<&str> = from_root.trim_end_matches('/').split('/').collect();
         match segments[..] {
-            // Slashes that follow one another lead nowhere, but at the end.
+            // Repeated slashes match no route, except at the end.
             [""] if from_root.is_empty() => Ok(Self::Root),
             ["apis"] if from_root.ends_with("//") => Ok(Self::Other(path.to_owned())),
             ["" | "apis", "", ..] | [""] => Ok(Self::Other(path.to_owned())),
@@ -173,7 +173,7 @@ impl Route {
     }
 }
 
-/// In a path `+` is a plus.
+/// In a path, `+` is a plus.
 fn decode_path(segment: &str) -> String {
     decode(&segment.replace('+', "%2B")).into_owned()
 }
@@ -190,7 +190,7 @@ fn resource(
         all => (false, all),
     };
     let (namespace, rest) = match segments {
-        // A namespace is an object and a place; its own subresources are the exception.
+        // A namespace is an object and a scope; its own subresources are the exception.
         ["namespaces", _, "status" | "finalize"] | ["namespaces"] | ["namespaces", _] => ("", segments),
         ["namespaces", namespace, rest @ ..] => (*namespace, rest),
         all => ("", all),
@@ -205,7 +205,7 @@ fn resource(
         return Err(Status::no_such_method());
     }
     // One object is watched by the old path, or by a selector on its name; here the parameter is
-    // not looked at.
+    // ignored.
     let watch = old_watch || (name.is_empty() && query.is_on("watch"));
     let verb = match (method, name.is_empty()) {
         (&Method::GET, _) if watch => Verb::Watch,

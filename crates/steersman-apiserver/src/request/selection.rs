@@ -1,4 +1,4 @@
-//! Which objects a list or a watch asks for.
+//! The selection of a list or a watch.
 
 use steersman_wire::{FieldSelector, LabelSelector};
 
@@ -8,7 +8,7 @@ use crate::response::status::Status;
 use crate::rules::kinds::Kind;
 use crate::store::object::Object;
 
-/// Which objects a list or a watch is about.
+/// The objects that a list or a watch selects.
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: LabelSelector,
@@ -32,7 +32,7 @@ impl Selection {
         })
     }
 
-    /// Refuses fields that the kind does not select by.
+    /// Refuses fields that the kind does not support as selectors.
     pub(crate) fn check_fields(&self, kind: &Kind) -> Result<(), Status> {
         for requirement in self.fields.requirements() {
             let field = requirement.field.as_str();
@@ -40,7 +40,7 @@ impl Selection {
                 || (field == "metadata.namespace" && kind.namespaced)
                 || kind.selectable.iter().any(|selectable| **selectable == *field);
             if !known {
-                // Kinds with fields of their own have a list of their own, with other words.
+                // Kinds with fields of their own have a list of their own, with another message.
                 let text = if !kind.selectable.is_empty() || !kind.is_built_in() {
                     format!("field label not supported: {field}")
                 } else {
@@ -69,7 +69,7 @@ impl Selection {
             })
     }
 
-    /// How many requirements an object is compared with.
+    /// The number of requirements that an object is compared with.
     pub(crate) fn requirements(&self) -> usize {
         self.labels.requirements().len() + self.fields.requirements().len()
     }

@@ -14,23 +14,23 @@ use crate::rules::schema::FieldValidation;
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
-    /// The kind that the client writes, when it is stored as another.
+    /// The kind that the client writes, if it is stored as another.
     pub(crate) view: Option<&'static Kind>,
 }
 
 impl WriteOptions {
-    /// Reads the parameters of a request, which are these options to the real server.
+    /// Parses the query parameters of these options.
     pub(crate) fn read(query: &Query, options: &'static str) -> Result<Self, Status> {
         Ok(Self { dry_run: is_dry_run(query, options)?, validation: field_validation(query, options)?, view: None })
     }
 
-    /// The same options of a client that sees objects in this form.
+    /// The same options for a client that reads objects in this form.
     pub(crate) fn seen_as(mut self, form: Form) -> Self {
         self.view = form.view();
         self
     }
 
-    /// What the client wrote, as it is stored.
+    /// The object of the client in its stored form.
     pub(crate) fn stored(self, value: Value) -> Value {
         match self.view {
             Some(view) => convert::to_stored(view, value),
@@ -39,7 +39,7 @@ impl WriteOptions {
     }
 }
 
-/// What a request says of fields that are unknown or come twice.
+/// How a request treats unknown or duplicate fields.
 pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<FieldValidation, Status> {
     let text = query.get("fieldValidation").unwrap_or_default();
     FieldValidation::parse(text).ok_or_else(|| {
@@ -48,7 +48,7 @@ pub(crate) fn field_validation(query: &Query, options: &'static str) -> Result<F
     })
 }
 
-/// Whether a write is to be made or only answered.
+/// Whether a write is stored or a dry run.
 pub(crate) fn is_dry_run(query: &Query, options: &'static str) -> Result<bool, Status> {
     let values: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
     if values.iter().any(|value| *value != "All") {

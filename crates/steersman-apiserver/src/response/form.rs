@@ -16,33 +16,33 @@ use crate::rules::convert;
 use crate::rules::kinds::Kind;
 use crate::store::object::Object;
 
-/// The group that objects belong to when they are wanted as metadata alone.
+/// The group of metadata-only objects.
 const META: &str = "meta.k8s.io";
 
-/// In which form an object is wanted.
+/// The requested form of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
-    /// As it is.
+    /// Unchanged.
     Whole,
     /// As another kind than the stored one.
     As(&'static Kind),
-    /// Its metadata alone, as of this apiVersion. What is written is of another kind than the
-    /// stored one, if there is one.
+    /// Its metadata alone, with this apiVersion. A write has another kind than the stored one, if
+    /// there is one.
     Metadata(&'static str, Option<&'static Kind>),
 }
 
-/// What an `Accept` header asks for where objects are served.
+/// The `Accept` header of a request for objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
-    /// Whether it is a list of metadata that was asked for, or the metadata of one object; `None`
-    /// when neither was.
+    /// Whether a list of metadata was requested, or the metadata of one object; `None` if neither
+    /// was.
     pub(crate) list: Option<bool>,
 }
 
 impl Accepted {
-    /// What an `Accept` header asks for. A form that is not served is passed over for the next one,
-    /// as long as there is one.
+    /// Parses an `Accept` header. A form that is not served is skipped for the next one, if there
+    /// is one.
     pub(crate) fn read(accept: Option<&str>, watch: bool) -> Result<Self, Status> {
         let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
         let made = if watch { format!("{MEDIA_TYPES}, {streams}") } else { MEDIA_TYPES.to_owned() };
@@ -61,7 +61,7 @@ impl Accepted {
         })
     }
 
-    /// Refuses the metadata of one object where there is a list, and the other way round.
+    /// Refuses the metadata of one object for a list, and the other way round.
     pub(crate) fn check_shape(self, kind: &Kind, is_list: bool) -> Result<(), Status> {
         match (self.list, is_list) {
             (Some(false), true) => Err(Status::not_acceptable_shape(format!(
@@ -77,7 +77,7 @@ impl Accepted {
     }
 }
 
-/// Whether an object can be answered with in this form.
+/// Whether an object can be returned in this form.
 pub(crate) fn is_served(conversion: Option<&Conversion>) -> bool {
     conversion.is_none_or(|conversion| {
         conversion.group == META
@@ -86,7 +86,7 @@ pub(crate) fn is_served(conversion: Option<&Conversion>) -> bool {
     })
 }
 
-/// The type that the real server has for a kind, as its messages tell.
+/// The real server's Go type of a kind, as in its messages.
 fn go_type(kind: &Kind, suffix: &str) -> String {
     if !kind.is_built_in() {
         return format!("*unstructured.Unstructured{suffix}");
@@ -99,7 +99,7 @@ fn go_type(kind: &Kind, suffix: &str) -> String {
 }
 
 impl Form {
-    /// The kind that the client reads and writes, when it is not the stored one.
+    /// The kind that the client reads and writes, if it is not the stored one.
     pub(crate) fn view(self) -> Option<&'static Kind> {
         match self {
             Self::As(view) => Some(view),
@@ -116,7 +116,7 @@ impl Form {
         }
     }
 
-    /// What stands before the body of an object.
+    /// The text before the body of an object.
     fn head(self, kind: &Kind) -> String {
         match self {
             Self::Whole => format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version()),

@@ -1,5 +1,5 @@
-//! Long lists, encoded while they are sent: what is in memory at a time is one chunk, however long
-//! the list is.
+//! Long lists, encoded while they are sent: one chunk is in memory at a time, however long the list
+//! is.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use http_body::{Frame, SizeHint};
 
 use crate::store::object::Object;
 
-/// How much is encoded at a time. A list that is no longer is better made at once.
+/// The size of a chunk. A shorter list is encoded at once.
 pub(crate) const CHUNK: usize = 64 << 10;
 
 /// The body of a list whose items are whole objects.
 pub(crate) struct ListBody {
-    /// What has yet to be sent before the next item: the beginning of the list, or nothing.
+    /// The text before the next item: the beginning of the list, or nothing.
     pending: Vec<u8>,
-    /// What stands before each item's own bytes.
+    /// The text before each item's own bytes.
     item_head: String,
     items: std::vec::IntoIter<Arc<Object>>,
     first: bool,
-    /// Bytes that have yet to be sent.
+    /// Bytes that have not been sent yet.
     remaining: usize,
 }
 

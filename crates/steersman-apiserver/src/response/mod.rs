@@ -1,5 +1,5 @@
-//! What the server sends: objects, lists, discovery documents and `Status` errors, in the encoding
-//! that the client accepts.
+//! Responses: objects, lists, discovery documents and `Status` errors, in the encoding that the
+//! client accepts.
 
 pub(crate) mod discovery;
 pub(crate) mod form;
@@ -25,13 +25,13 @@ use self::warnings::Warnings;
 use crate::request::budget;
 use crate::request::negotiation::Encoding;
 
-/// The body of an answer: bytes, or events that come one by one.
+/// The body of a response: bytes, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An answer, or a refusal.
+/// A response, or a refusal.
 pub(crate) type HandlerResult = Result<Response<Body>, Status>;
 
-/// JSON, with that code.
+/// A JSON response with this code.
 pub(crate) fn json(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = with_json(Full::new(text.into()).boxed_unsync());
     *response.status_mut() = code;
@@ -44,7 +44,7 @@ fn with_json(body: Body) -> Response<Body> {
     response
 }
 
-/// Text, with that code.
+/// A text response with this code.
 pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = json(code, text);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -71,8 +71,8 @@ const REWRITTEN_MAX: usize = 512 << 20;
 /// The bytes of JSON that take a step to parse and to write again.
 const REWRITE_STEP: usize = 16;
 
-/// The same response with a body made of its JSON. Only for bodies that are in memory, so that this
-/// does not wait.
+/// The same response with a body converted from its JSON. Only for bodies that are in memory, so
+/// that this does not wait.
 fn rewritten(response: Response<Body>, write: impl FnOnce(&Value) -> Option<Vec<u8>>) -> HandlerResult {
     let too_large = || {
         Status::too_large(format!(
@@ -93,13 +93,13 @@ fn rewritten(response: Response<Body>, write: impl FnOnce(&Value) -> Option<Vec<
         return Err(too_large());
     }
     let mut reader = serde_json::Deserializer::from_slice(&bytes);
-    // What we have written has a bound of ours.
+    // Our own output has a bound on its depth.
     reader.disable_recursion_limit();
     let text = Value::deserialize(&mut reader).ok().and_then(|value| write(&value));
     Ok(Response::from_parts(parts, Full::new(text.map_or(bytes, Bytes::from)).boxed_unsync()))
 }
 
-/// The same response, for people to read.
+/// The same response, indented.
 pub(crate) fn indented(response: Response<Body>) -> HandlerResult {
     rewritten(response, |value| serde_json::to_vec_pretty(value).ok())
 }
@@ -112,12 +112,12 @@ pub(crate) fn in_yaml(response: Response<Body>) -> HandlerResult {
     Ok(response)
 }
 
-/// The same answer without a body, as for the method `HEAD`.
+/// The same response without a body, for the method `HEAD`.
 pub(crate) fn without_body(response: Response<Body>) -> Response<Body> {
     response.map(|_| Full::default().boxed_unsync())
 }
 
-/// The answer to a create that leaves no object.
+/// The response to a create that stores no object.
 pub(crate) fn created() -> Response<Body> {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     json(StatusCode::CREATED, status.to_string())

@@ -15,12 +15,12 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Which release the server behaves as. What it says of its build is our own.
+/// The release that the server emulates. The build information is our own.
 pub(crate) fn document() -> HandlerResult {
     let version = &builtin().kubernetes;
     let mut numbers = version.split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-    // The oldest release that it can be rolled back to: the one before.
+    // The oldest release that it can be rolled back to: the previous one.
     let before = minor.parse().unwrap_or(1_u32).saturating_sub(1).to_string();
     let body = json!({
         "major": major,

@@ -7,12 +7,12 @@ use http::{HeaderValue, Response};
 
 use crate::response::Body;
 
-/// Adds what the client should know but need not act on.
+/// Adds warnings to a response.
 pub(crate) trait Warnings {
     /// Adds a header for each.
     fn warning(self, warnings: &[String]) -> Self;
 
-    /// Adds a header for each before those that are there.
+    /// Adds a header for each before the present ones.
     fn warning_first(self, warnings: &[String]) -> Self;
 }
 
@@ -37,15 +37,15 @@ impl Warnings for Response<Body> {
     }
 }
 
-/// The warnings that are sent, each once. When all of them are too long, each is cut, and those at
-/// the end are left out, as the real server does it.
+/// The warnings that are sent, each once. If they are too long together, each is cut, and those at
+/// the end are left out, as the real server does.
 fn shortened(warnings: &[String]) -> Vec<&str> {
     const TOTAL_MAX: usize = 4 * 1024;
     const ITEM_MAX: usize = 256;
 
     let mut seen = HashSet::new();
     let each_once = || warnings.iter().filter(|warning| !warning.is_empty());
-    // None of the later ones matters when the first so many are too long together.
+    // The later ones do not matter if the first ones are too long together.
     let mut total = 0;
     let fits = each_once().all(|warning| {
         total += if seen.insert(warning.as_str()) { warning.chars().count() } else { 0 };

@@ -10,7 +10,7 @@ use crate::request::yaml::resolve::{Scalar, go_float, is_sexagesimal, resolve};
 /// The value as a document.
 pub(crate) fn write(value: &Value) -> String {
     let mut text = Vec::new();
-    // Writing to memory fails on nothing that is a value.
+    // Writing to memory fails for no valid value.
     let _ = emit(value, &mut text);
     escaped(&String::from_utf8_lossy(&text))
 }
@@ -76,7 +76,7 @@ fn plain(text: &str) -> Event {
     Event::scalar(None, None, text, true, true, ScalarStyle::Plain)
 }
 
-/// Text is quoted when it would be taken for something else.
+/// Text is quoted if it would be parsed as another type.
 fn string(text: &str) -> Event {
     let is_text = matches!(resolve(text), Scalar::String(_)) && !is_sexagesimal(text);
     let style = match text {

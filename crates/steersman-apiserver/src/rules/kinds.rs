@@ -1,9 +1,8 @@
-//! Which kinds there are, and what is known of each: the table that discovery, routing and the
-//! reading of bodies go by.
+//! The table of kinds, which discovery, routing and decoding use.
 //!
 //! The built-in kinds were recorded from a real server by `cargo xtask kinds` and are the same for
 //! every server in the process. A [`Kind`] is a value of its own, so that the kinds of
-//! CustomResourceDefinitions can stand beside them.
+//! CustomResourceDefinitions have the same type.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +12,7 @@ use serde_json::Value;
 use crate::rules::resource::selectable;
 use crate::rules::schema::{StructId, Types};
 
-/// What `cargo xtask kinds` wrote.
+/// The output of `cargo xtask kinds`.
 const RECORDED: &str = include_str!("../../data/kinds.json");
 
 /// The built-in kinds and their types.
@@ -23,7 +22,7 @@ pub(crate) struct Builtin {
     pub(crate) kubernetes: String,
     /// In the order of discovery, the core group first.
     pub(crate) groups: Vec<Group>,
-    /// What their fields are.
+    /// The types of their fields.
     pub(crate) types: Types,
     by_resource: HashMap<(String, String, String), Arc<Kind>>,
     by_kind: HashMap<(String, String, String), Arc<Kind>>,
@@ -34,7 +33,7 @@ pub(crate) struct Builtin {
 pub(crate) struct Group {
     /// Empty for the core group.
     pub(crate) name: String,
-    /// The version that clients should use when they have no wish.
+    /// The preferred version.
     pub(crate) preferred: String,
     /// In the order of discovery.
     pub(crate) versions: Vec<GroupVersion>,
@@ -48,7 +47,7 @@ pub(crate) struct GroupVersion {
     pub(crate) kinds: Vec<Arc<Kind>>,
 }
 
-/// A kind that is served, and the resource it is served as.
+/// A served kind and its resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
     /// Empty for the core group.
@@ -57,23 +56,23 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
     /// The kind of a list of them.
     pub(crate) list_kind: String,
-    /// The name of the resource, as in its path.
+    /// The name of the resource in its path.
     pub(crate) plural: String,
     pub(crate) singular: String,
     pub(crate) namespaced: bool,
-    /// Sorted, as discovery has them.
+    /// Sorted, as in discovery.
     pub(crate) verbs: Vec<String>,
     /// Shared by all versions of a definition, as are the categories.
     pub(crate) short_names: Arc<[String]>,
-    /// Sets of resources that it is part of: `all`.
+    /// The categories that it is part of: `all`.
     pub(crate) categories: Arc<[String]>,
-    /// Only kinds that are stored have one.
+    /// Set for stored kinds.
     pub(crate) storage_version_hash: Option<String>,
     /// Sorted by name.
     pub(crate) subresources: Vec<Subresource>,
     /// Its fields, when it is a built-in kind.
     pub(crate) fields: Option<StructId>,
-    /// Fields that it can be selected by, beside name and namespace: `spec.nodeName`.
+    /// The selectable fields besides name and namespace: `spec.nodeName`.
     pub(crate) selectable: Vec<Arc<str>>,
 }
 
@@ -81,15 +80,15 @@ pub(crate) struct Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Subresource {
     pub(crate) name: String,
-    /// Group and version of its kind, when they are not those of the resource: `autoscaling` and
+    /// Group and version of its kind, if they differ from those of the resource: `autoscaling` and
     /// `v1` for a Scale.
     pub(crate) of: Option<(String, String)>,
-    /// The kind of what is sent to it and of what comes back.
+    /// The kind of its request and response bodies.
     pub(crate) kind: String,
     pub(crate) verbs: Vec<String>,
 }
 
-/// The built-in kinds. They are read at the first call.
+/// The built-in kinds. The first call parses them.
 pub(crate) fn builtin() -> &'static Builtin {
     static BUILTIN: OnceLock<Builtin> = OnceLock::new();
     BUILTIN.get_or_init(|| Builtin::read(RECORDED).expect("the recorded kinds are checked by this crate's tests"))
@@ -203,7 +202,7 @@ impl Kind {
     }
 }
 
-/// Group and version as `apiVersion` has them.
+/// Group and version in the form of `apiVersion`.
 pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
@@ -254,7 +253,7 @@ mod tests {
         assert!(Arc::ptr_eq(deployment, builtin().kind("apps", "v1", "Deployment").unwrap()));
         let namespace = builtin().resource("", "v1", "namespaces").unwrap();
         assert_eq!((namespace.namespaced, namespace.api_version().as_str()), (false, "v1"));
-        // Kinds that are only created have no place in the store.
+        // Kinds that can only be created are not stored.
         let review = builtin().resource("authorization.k8s.io", "v1", "subjectaccessreviews").unwrap();
         assert_eq!((review.verbs.as_slice(), &review.storage_version_hash), (&["create".to_owned()][..], &None));
         assert!(builtin().resource("apps", "v1", "Deployment").is_none());

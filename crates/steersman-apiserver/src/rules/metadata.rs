@@ -1,5 +1,5 @@
-//! The life of an object as its metadata tell it: names, identity, times, generations, what may not
-//! change.
+//! The metadata of an object through its life: names, identity, times, generations, immutable
+//! fields.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::response::status::{Errors, FieldError, Status};
 use crate::rules::kinds::Kind;
 use steersman_world::World;
 
-/// A generated name ends in so many of these characters.
+/// The number of these characters at the end of a generated name.
 const SUFFIX_LENGTH: usize = 5;
 const SUFFIX_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The prefix of a generated name is cut to leave room for the suffix.
 const PREFIX_MAX: usize = 63 - SUFFIX_LENGTH;
 
-/// So many bytes the names and values of all annotations may have together.
+/// The limit for the bytes of all names and values of annotations together.
 const ANNOTATIONS_MAX: usize = 256 << 10;
 
-/// The metadata of an object; every object that was decoded has some.
+/// The metadata of an object; every decoded object has metadata.
 pub(crate) fn of(value: &mut Value) -> &mut Map<String, Value> {
     if !value["metadata"].is_object() {
         value["metadata"] = Value::Object(Map::new());
@@ -32,7 +32,7 @@ pub(crate) fn of(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// The namespace of the object is that of the request.
+/// Sets the namespace of the object to that of the request.
 pub(crate) fn settle_namespace(meta: &mut Map<String, Value>, kind: &Kind, namespace: &str) -> Result<(), Status> {
     let given = meta.get("namespace").and_then(Value::as_str).unwrap_or_default();
     if !given.is_empty() && given != namespace {
@@ -48,7 +48,7 @@ pub(crate) fn settle_namespace(meta: &mut Map<String, Value>, kind: &Kind, names
     Ok(())
 }
 
-/// Makes up a name from `generateName`, unless there is one.
+/// Generates a name from `generateName`, unless there is one.
 pub(crate) fn generate_name(meta: &mut Map<String, Value>, world: &World) {
     let text = |name: &str| meta.get(name).and_then(Value::as_str).unwrap_or_default();
     if !text("name").is_empty() || text("generateName").is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn generate_name(meta: &mut Map<String, Value>, world: &World) {
     meta.insert("name".to_owned(), name.into());
 }
 
-/// What the server says of a new object.
+/// The metadata that the server sets in a new object.
 pub(crate) fn fill_new(meta: &mut Map<String, Value>, kind: &Kind, now: &str, world: &World) {
     for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"] {
         meta.remove(field);
@@ -73,21 +73,21 @@ pub(crate) fn fill_new(meta: &mut Map<String, Value>, kind: &Kind, now: &str, wo
     }
 }
 
-/// Refuses a patch of what identifies an object.
+/// Refuses a patch of the identity of an object.
 pub(crate) fn check_kept(kind: &Kind, value: &Value, old: &Value) -> Result<(), Status> {
     for field in ["uid", "deletionTimestamp"] {
         let (new, old) = (&value["metadata"][field], &old["metadata"][field]);
         if !new.is_null() && new != old {
             let error = FieldError::invalid(format!("metadata.{field}"), new.clone(), "field is immutable");
             let name = value["metadata"]["name"].as_str().unwrap_or_default();
-            // The real server looks twice.
+            // The real server checks twice.
             return Err(Status::invalid(kind.named_kind(), name, &[error.clone(), error]));
         }
     }
     Ok(())
 }
 
-/// An object that is being deleted is not held by anybody new.
+/// An object that is being deleted gets no new finalizers.
 pub(crate) fn check_finalizers(value: &Value, old: &Value) -> Errors {
     let names = |value: &Value| value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if old["metadata"]["deletionTimestamp"].is_null() {
@@ -103,11 +103,11 @@ pub(crate) fn check_finalizers(value: &Value, old: &Value) -> Errors {
         new.join(", ")
     );
     let error = FieldError::forbidden("metadata.finalizers", detail);
-    // The real server looks twice.
+    // The real server checks twice.
     [error.clone(), error].into_iter().collect()
 }
 
-/// Keeps what a writer may not change, and counts a change of the spec.
+/// Keeps the fields that a client may not change, and counts a change of the spec.
 pub(crate) fn keep(value: &mut Value, old: &Value, kind: &Kind) {
     let before = &old["metadata"];
     let meta = of(value);
@@ -126,7 +126,7 @@ pub(crate) fn keep(value: &mut Value, old: &Value, kind: &Kind) {
     }
 }
 
-/// Whether anything but metadata and status differs.
+/// Whether anything besides metadata and status differs.
 fn spec_changed(value: &Value, old: &Value, kind: &Kind) -> bool {
     let rest = |value: &Value| -> Map<String, Value> {
         let members = value.as_object().cloned().unwrap_or_default();
@@ -153,7 +153,7 @@ pub(crate) fn same(value: &Value, old: &Value) -> bool {
     rest(value) == rest(old)
 }
 
-/// What is wrong with the name, the labels and the annotations of an object.
+/// The errors in the name, the labels and the annotations of an object.
 pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Errors {
     let meta = &value["metadata"];
     let mut errors = Errors::default();
@@ -172,7 +172,7 @@ pub(crate) fn check(kind: &Kind, value: &Value, name: &str) -> Errors {
     errors
 }
 
-/// What is wrong with the labels and the annotations of an object.
+/// The errors in the labels and the annotations of an object.
 pub(crate) fn check_labels(value: &Value) -> Errors {
     let meta = &value["metadata"];
     let mut errors = Errors::default();
@@ -203,7 +203,7 @@ fn name_format(kind: &Kind) -> NameFormat {
     }
 }
 
-/// The values that field selectors can ask for.
+/// The values of the selectable fields.
 pub(crate) fn selectable(kind: &Kind, value: &Value) -> Vec<(Arc<str>, Box<str>)> {
     let of = |path: &Arc<str>| {
         let found = path.split('.').fold(value, |value, step| &value[step]);

@@ -1,9 +1,9 @@
-//! What is served, and what an object of each kind may be.
+//! The served kinds, and the rules for their objects.
 //!
-//! `kinds` is the table of built-in kinds and `custom` holds the kinds of
-//! CustomResourceDefinitions. `schema` reads bodies as Go's types would. `builtin` and `crd` fill
-//! in defaults and validate; `metadata` does so for the part that all kinds share. `convert` stands
-//! between a stored kind and its other versions.
+//! `kinds` is the table of built-in kinds and `custom` has the kinds of CustomResourceDefinitions.
+//! `schema` decodes bodies as Go's types would. `builtin` and `crd` set defaults and validate;
+//! `metadata` does so for the part that all kinds share. `convert` converts between a stored kind
+//! and its other versions.
 
 pub(crate) mod builtin;
 pub(crate) mod convert;

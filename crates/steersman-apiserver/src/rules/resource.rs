@@ -1,4 +1,4 @@
-//! What the server asks of a kind beyond what the table says.
+//! Properties of kinds that are not in the table.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::response::status::Named;
 use crate::rules::kinds::Kind;
 use crate::store::{Key, ResourceId};
 
-/// Built-in kinds whose spec has a generation, beside those that are custom.
+/// Built-in kinds whose spec has a generation. Custom kinds have one, too.
 const WITH_GENERATION: &[(&str, &str)] = &[
     ("", "pods"),
     ("", "replicationcontrollers"),
@@ -29,7 +29,7 @@ const WITH_GENERATION: &[(&str, &str)] = &[
     ("discovery.k8s.io", "endpointslices"),
 ];
 
-/// Built-in kinds whose own checks of an update look at labels and annotations once, not twice.
+/// Built-in kinds whose update validation checks labels and annotations once, not twice.
 const LABELS_LOOKED_AT_ONCE: &[(&str, &str)] = &[
     ("", "limitranges"),
     ("", "podtemplates"),
@@ -50,10 +50,10 @@ const LABELS_LOOKED_AT_ONCE: &[(&str, &str)] = &[
     ("scheduling.k8s.io", "priorityclasses"),
 ];
 
-/// Built-in kinds whose own checks of an update do not look at labels and annotations.
+/// Built-in kinds whose update validation does not check labels and annotations.
 const LABELS_NOT_LOOKED_AT: &[(&str, &str)] = &[("", "events"), ("policy", "poddisruptionbudgets")];
 
-/// Built-in kinds whose metadata a write of the status leaves alone.
+/// Built-in kinds whose metadata does not change with a write of the status.
 const STATUS_KEEPS_METADATA: &[(&str, &str)] = &[
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ("apiregistration.k8s.io", "apiservices"),
@@ -64,7 +64,7 @@ const STATUS_KEEPS_METADATA: &[(&str, &str)] = &[
     ("storage.k8s.io", "volumeattachments"),
 ];
 
-/// Fields that built-in kinds can be selected by, beside name and namespace.
+/// The selectable fields of built-in kinds, besides name and namespace.
 const SELECTABLE: &[(&str, &str, &[&str])] = &[
     (
         "",
@@ -122,7 +122,7 @@ const SELECTABLE: &[(&str, &str, &[&str])] = &[
     ("batch", "jobs", &["status.successful"]),
 ];
 
-/// What objects of a built-in kind can be selected by, beside name and namespace.
+/// The selectable fields of a built-in kind, besides name and namespace.
 pub(crate) fn selectable(group: &str, plural: &str) -> Vec<Arc<str>> {
     let of_kind = SELECTABLE.iter().filter(|(of_group, of_plural, _)| *of_group == group && *of_plural == plural);
     of_kind.flat_map(|(_, _, fields)| fields.iter().map(|field| Arc::from(*field))).collect()
@@ -151,14 +151,14 @@ impl Kind {
         self.group == "apiextensions.k8s.io" && self.plural == "customresourcedefinitions"
     }
 
-    /// Where its objects are stored: all versions of a kind in one place.
+    /// The store of its objects: all versions of a kind have one.
     pub(crate) fn id(&self) -> ResourceId {
         // Events of both groups are the same objects.
         let group = if self.is_event() { "" } else { self.group.as_str() };
         ResourceId { group: group.into(), plural: self.plural.as_str().into() }
     }
 
-    /// Where the real server would have the object, which some messages say.
+    /// The key of the object in the real server's storage, which some messages contain.
     pub(crate) fn storage_path(&self, key: &Key) -> String {
         let mut path = "/registry/".to_owned();
         if !self.is_built_in() || matches!(self.plural.as_str(), "customresourcedefinitions" | "apiservices") {
@@ -182,14 +182,14 @@ impl Kind {
         path
     }
 
-    /// As messages name its resource.
+    /// The name of its resource in messages.
     pub(crate) fn named(&self) -> Named<'_> {
         Named { group: &self.group, resource: &self.plural }
     }
 
-    /// As messages name the kind.
+    /// The name of the kind in messages.
     pub(crate) fn named_kind(&self) -> Named<'_> {
-        // An Event is one of the core group, wherever it was written.
+        // An Event belongs to the core group, in any request.
         let group = if self.is_event() { "" } else { self.group.as_str() };
         Named { group, resource: &self.kind }
     }
@@ -203,13 +203,13 @@ impl Kind {
         !self.is_built_in() || WITH_GENERATION.contains(&(self.group.as_str(), self.plural.as_str()))
     }
 
-    /// Whether an update has to say which version it takes the place of.
+    /// Whether an update must have the version that it replaces.
     pub(crate) fn insists_on_version(&self) -> bool {
         !self.is_built_in() || matches!(self.plural.as_str(), "leases" | "customresourcedefinitions" | "apiservices")
     }
 
-    /// How often an update that breaks a rule of labels and annotations is told so: the causes of a
-    /// refusal come from every check that finds them, of all objects and of the kind.
+    /// How often an update reports an error in labels and annotations: every check that finds it
+    /// adds a cause to the refusal, the check for all objects and that of the kind.
     pub(crate) fn label_checks(&self, subresource: &str) -> usize {
         let own = (self.group.as_str(), self.plural.as_str());
         match subresource {
@@ -220,8 +220,7 @@ impl Kind {
         }
     }
 
-    /// Which fields of the metadata a write of the status leaves as they were; `None` when it is
-    /// all of them.
+    /// The metadata fields that a write of the status does not change; `None` if it changes none.
     pub(crate) fn metadata_kept_by_status(&self) -> Option<&'static [&'static str]> {
         match (self.group.as_str(), self.plural.as_str()) {
             _ if !self.is_built_in() => None,
@@ -232,7 +231,7 @@ impl Kind {
         }
     }
 
-    /// Whether the status is written apart.
+    /// Whether the status is written separately.
     pub(crate) fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }

@@ -1,4 +1,4 @@
-//! The credentials of one server: an authority that lives in memory, what it signs, and a token.
+//! The credentials of one server: an authority in memory, its certificates, and a token.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Signed {
     pub(super) key: String,
 }
 
-/// Signs the certificates of one server and of its users. Its key is never written down.
+/// Signs the certificates of one server and of its users. Its key is never written to disk.
 pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -38,7 +38,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate that makes its holder this user, a member of the first of its groups.
+    /// A certificate that identifies this user, with the first of its groups.
     pub(super) fn user(&self, user: &Identity) -> Result<Signed, ServeError> {
         let mut params = named(user.name());
         if let Some(group) = user.groups().first() {
@@ -49,8 +49,8 @@ impl Authority {
         Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// TLS for a server at `host`. A client's certificate must be of this authority, and need not
-    /// be there: a token will do instead, which only shows with the request.
+    /// TLS for a server at `host`. A client certificate must be of this authority, but it is
+    /// optional: a client can send a token with the request instead.
     pub(super) fn tls(&self, host: IpAddr) -> Result<ServerConfig, ServeError> {
         let names = ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc"].map(str::to_owned);
         let mut params = CertificateParams::new(names).map_err(credentials)?;
@@ -59,7 +59,7 @@ impl Authority {
         let (certificate, key) = self.sign(params)?;
 
         let mut provider = ring::default_provider();
-        // As Go's servers have it: long answers cost a good part less than with the longer key.
+        // As in Go's servers: long responses cost much less than with the longer key.
         provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
         let provider = Arc::new(provider);
         let mut roots = RootCertStore::empty();
@@ -87,7 +87,7 @@ impl Authority {
     }
 }
 
-/// A token that nobody can guess.
+/// A random token.
 pub(super) fn token() -> Result<String, ServeError> {
     let mut bytes = [0; 32];
     ring::default_provider()

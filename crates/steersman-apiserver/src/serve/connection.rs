@@ -29,17 +29,16 @@ use crate::response::{self, Body};
 use crate::server::{CaughtPanic, Received, Weight};
 use crate::verbs::watch::{Offload, OnPanic};
 
-/// A client that is gone without a word is asked this often whether it is there, and given this
-/// long to say so.
+/// The interval of keep-alive pings, and the time that a client has to respond.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// More reads that are not served from the stored form are refused with 429 at a time, as more
-/// reads are by the real server (`--max-requests-inflight`).
+/// The limit of concurrent reads that are not served from the stored form, like that of the real
+/// server (`--max-requests-inflight`). More are refused with 429.
 const READS_MAX: usize = 400;
 /// The same for large writes (`--max-mutating-requests-inflight`).
 const LARGE_WRITES_MAX: usize = 200;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(super) struct Connections {
     pub(super) server: ApiServer,
     pub(super) tls: TlsAcceptor,
@@ -50,22 +49,22 @@ pub(super) struct Connections {
     pub(super) lanes: Lanes,
 }
 
-/// The requests that are answered on threads of their own, in three lanes, so that those of one do
-/// not wait for those of another.
+/// The requests that run on threads of their own, in three lanes, so that those of one lane do not
+/// wait for those of another.
 pub(super) struct Lanes {
     reads: Lane,
-    /// Small writes wait for as long as it takes, and are not refused: their number is bounded by
-    /// the connections and their streams, and their bytes by the size of a small one.
+    /// Small writes wait without a limit, and are not refused: their number is bounded by the
+    /// connections and their streams, and their bytes by the size of a small one.
     small_writes: Lane,
     large_writes: Lane,
 }
 
-/// Room for some of these requests.
+/// The capacity for some of these requests.
 struct Lane {
-    /// Room for those that are under way or wait for it.
+    /// The capacity for those that run or wait.
     waiting: Option<Semaphore>,
-    /// Room for those that are under way: one for each processor and at least two, as each may take
-    /// some hundred megabytes.
+    /// The capacity for those that run: one for each processor and at least two, because each may
+    /// take some hundred megabytes.
     running: Arc<Semaphore>,
 }
 
@@ -94,7 +93,8 @@ impl Connections {
     /// answered.
     pub(super) async fn run(self: Arc<Self>, stream: TcpStream, slot: ConnectionSlot) {
         let mut stopped = self.stopped.clone();
-        // Small writes (watch events) go out at once. Where that cannot be had, they go out later.
+        // Small writes (watch events) are sent at once. If the option cannot be set, they are sent
+        // later.
         let _ = stream.set_nodelay(true);
         let stream = StallGuard::new(stream, self.limits.write);
         let handshake = tokio::time::timeout(self.limits.handshake, self.tls.accept(stream));
@@ -109,7 +109,7 @@ impl Connections {
         };
         let (_, session) = stream.get_ref();
         let http2 = session.alpn_protocol() == Some(b"h2");
-        // Certificates of other authorities do not get through the handshake.
+        // Certificates of other authorities fail in the handshake.
         let certified = session.peer_certificates().and_then(|chain| subject::identity(chain.first()?));
         if certified.is_some() && !slot.admit() {
             return;
@@ -120,7 +120,7 @@ impl Connections {
         let service = service_fn(|request: Request<Incoming>| {
             let (connections, slot, certified) = (Arc::clone(&self), Arc::clone(&slot), certified.clone());
             async move {
-                // A token counts for its request only: a connection may carry the requests of
+                // A token is valid for its request only: a connection may carry the requests of
                 // several clients.
                 let identity = certified.or_else(|| connections.token_holder(request.headers()));
                 if identity.is_some() && !slot.admit() {
@@ -146,7 +146,7 @@ impl Connections {
                 () = stopped.wait() => break,
             }
         }
-        // Without a credential there is no answer worth waiting for.
+        // Without a credential there is no response worth waiting for.
         if slot.is_admitted() {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
@@ -157,8 +157,7 @@ impl Connections {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header);
         builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
-        // The handshake has settled it: bytes need not be looked at, and waited for, to tell one
-        // from the other.
+        // The handshake has negotiated it: no bytes need to be read to distinguish the protocols.
         if http2 { builder.http2_only() } else { builder.http1_only() }
     }
 
@@ -198,8 +197,8 @@ impl Connections {
         response
     }
 
-    /// Answers a request: on a thread of its own unless it is light, so that the threads of
-    /// connections go on with the others.
+    /// Handles a request: on a thread of its own unless it is light, so that the threads of
+    /// connections continue with the others.
     async fn respond(&self, received: Received) -> Response<Body> {
         let weight = match self.server.weight(&received) {
             Ok(weight) => weight,
@@ -222,7 +221,7 @@ impl Connections {
         responded.await.unwrap_or_else(|_| response::error(&Status::panicked()))
     }
 
-    /// Who the request comes from, if it bears the token.
+    /// The user of the request, if it has the token.
     fn token_holder(&self, headers: &HeaderMap) -> Option<Identity> {
         let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
         let (scheme, token) = header.trim().split_once(' ')?;
@@ -230,8 +229,8 @@ impl Connections {
         right.then(Identity::admin)
     }
 
-    /// A body that is all there stays as it is; one that is still being made, as a watch's, ends
-    /// when the server stops.
+    /// A complete body stays unchanged. One that is still being produced, as a watch's, ends when
+    /// the server stops.
     fn until_stop(&self, body: Body) -> Body {
         if body.size_hint().exact().is_some() {
             return body;
@@ -241,17 +240,17 @@ impl Connections {
     }
 }
 
-/// The slots of known clients are taken: the connection is closed without an answer.
+/// The slots of known clients are taken: the connection is closed without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("too many connections")]
 struct NoSlot;
 
-/// Takes as long for a token that is nearly right as for any other of its length.
+/// Takes as long for a nearly correct token as for any other of its length.
 fn same(given: &[u8], wanted: &[u8]) -> bool {
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |all, (one, other)| all | (one ^ other)) == 0
 }
 
-/// A body that ends when the server stops, at the next moment when it has nothing to send.
+/// A body that ends when the server stops, at the next moment without data to send.
 struct UntilStop {
     body: Body,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,

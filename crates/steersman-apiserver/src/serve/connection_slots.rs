@@ -1,5 +1,4 @@
-//! How many connections there may be: those of known clients, and apart from them those that have
-//! shown no credential.
+//! The limits on connections: those of known clients, and separately those without a credential.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +8,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// The slots of all connections.
 ///
 /// A connection begins in a small slot of its own kind and moves to a full one with its first
-/// credential. When all small slots are taken, the oldest connection without a credential makes
-/// room. So silent connections, however many, never take a slot from a client that has one.
+/// credential. When all small slots are taken, the oldest connection without a credential is
+/// closed. So silent connections, however many, never take a slot from a client that has one.
 pub(super) struct ConnectionSlots {
     admitted: Arc<Semaphore>,
     unknown: Mutex<Unknown>,
@@ -34,7 +33,7 @@ impl ConnectionSlots {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a new connection. None when known clients have taken all of theirs.
+    /// A slot for a new connection. `None` if known clients have taken all of theirs.
     pub(super) fn enter(self: &Arc<Self>) -> Option<ConnectionSlot> {
         if self.admitted.available_permits() == 0 {
             return None;
@@ -66,8 +65,8 @@ impl ConnectionSlot {
         self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the connection to a slot of a known client, unless it has one. False when there is
-    /// none, or when the connection was evicted.
+    /// Moves the connection to a slot of a known client, unless it has one. `false` if there is
+    /// none, or if the connection was evicted.
     pub(super) fn admit(&self) -> bool {
         let mut permit = self.permit();
         if permit.is_none()
@@ -83,7 +82,7 @@ impl ConnectionSlot {
         self.permit().is_some()
     }
 
-    /// Returns when the connection has to make room for a newer one.
+    /// Waits until the connection is evicted for a newer one.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
     }

@@ -6,7 +6,7 @@ use steersman_wire::base64;
 use super::certificates::Signed;
 use crate::request::identity::Identity;
 
-/// What the kubeconfigs of a server are made of.
+/// The parts of a server's kubeconfigs.
 pub(super) struct Kubeconfig {
     pub(super) url: String,
     pub(super) authority: String,

@@ -1,9 +1,9 @@
 //! The kubeconfig of a server as a file in a folder of its own.
 //!
-//! A process that is killed removes nothing. So the folder holds a file that is locked for as long
-//! as the process lives; the system releases the lock with the process. The next one that writes
-//! such a file removes the folders whose lock is free. Until then the credentials are worthless:
-//! the authority that they belong to is gone with the server.
+//! A killed process removes nothing. So the folder has a file that is locked as long as the process
+//! lives; the system releases the lock with the process. The next process that writes such a file
+//! removes the folders whose lock is free. Until then the credentials are worthless: the authority
+//! that they belong to has ended with the server.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -21,16 +21,16 @@ impl Serving {
     /// Writes [the kubeconfig with all rights](Self::kubeconfig) to a new file in the temporary
     /// folder, for programs.
     ///
-    /// Only its owner reads the file: it has mode 0600, in a folder with mode 0700. Both are
-    /// removed when the value is dropped. What a killed process left behind is removed by the next
-    /// call of this function of the same user.
+    /// Only its owner can read the file: it has mode 0600, in a folder with mode 0700. Both are
+    /// removed when the value is dropped. The next call of this function by the same user removes
+    /// the files of killed processes.
     pub fn kubeconfig_file(&self) -> io::Result<KubeconfigFile> {
         KubeconfigFile::create(&std::env::temp_dir(), self.kubeconfig())
     }
 }
 
-/// A kubeconfig in a file, for as long as this value lives: what [`Serving::kubeconfig_file`]
-/// returns.
+/// A kubeconfig in a file, which exists as long as this value: the result of
+/// [`Serving::kubeconfig_file`].
 #[derive(Debug)]
 pub struct KubeconfigFile {
     path: PathBuf,
@@ -40,7 +40,7 @@ pub struct KubeconfigFile {
 }
 
 impl KubeconfigFile {
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -60,12 +60,12 @@ impl KubeconfigFile {
     }
 }
 
-/// A new file that only its owner reads.
+/// A new file that only its owner can read.
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Removes the folders in `parent` that this user's processes have left behind. One that cannot be
+/// Removes the folders in `parent` that killed processes of this user have left. One that cannot be
 /// removed stays.
 fn remove_abandoned(parent: &Path, user: u32) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -93,7 +93,7 @@ mod tests {
         let living = KubeconfigFile::create(parent.path(), "one").unwrap();
         let abandoned = KubeconfigFile::create(parent.path(), "two").unwrap();
         let left = abandoned.path().to_owned();
-        // As a killed process: the lock is released, and the folder stays.
+        // Like a killed process: the lock is released, and the folder stays.
         let KubeconfigFile { _folder: folder, _lock: lock, .. } = abandoned;
         let _ = folder.keep();
         drop(lock);

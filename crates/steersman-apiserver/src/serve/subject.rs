@@ -1,4 +1,4 @@
-//! Who a client's certificate says it is: its common name is a user, its organisations are groups.
+//! The user of a client certificate: its common name is the user, its organisations are the groups.
 
 use sha2::{Digest, Sha256};
 
@@ -13,22 +13,22 @@ const STRINGS: [u8; 4] = [0x0c, 0x13, 0x14, 0x16];
 const VERSION: u8 = 0xa0;
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
-/// What the identity's certificate is known by.
+/// The attribute that has the fingerprint of the certificate.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 impl Identity {
-    /// The identity of the holder of a client certificate, which is given as DER: its common name
-    /// is the user, its organisations are the groups. `None` if it has no common name.
+    /// The identity of a client certificate in DER form: its common name is the user, its
+    /// organisations are the groups. `None` if it has no common name.
     ///
-    /// This only reads. A server on a socket has checked that its own authority signed the
+    /// This only parses. A server on a socket has checked that its own authority signed the
     /// certificate.
     pub fn of_certificate(certificate: &[u8]) -> Option<Self> {
         identity(certificate)
     }
 }
 
-/// The identity of the holder of this certificate, which has been checked before. `None` if it has
-/// no common name.
+/// The identity of this certificate, which has been checked before. `None` if it has no common
+/// name.
 pub(super) fn identity(certificate: &[u8]) -> Option<Identity> {
     let names = names(certificate)?;
     let of = |oid: [u8; 3]| names.iter().filter(move |(found, _)| **found == oid).map(|(_, name)| name.clone());
@@ -37,7 +37,7 @@ pub(super) fn identity(certificate: &[u8]) -> Option<Identity> {
     Some(Identity::new(name, of(ORGANIZATION)).with_extra(CREDENTIAL, format!("X509SHA256={hash}")))
 }
 
-/// The parts of the subject's name: what each is, and its text.
+/// The parts of the subject's name: the type and the text of each.
 fn names(certificate: &[u8]) -> Option<Vec<(&[u8], String)>> {
     let (certificate, _) = expect(SEQUENCE, certificate)?;
     let (mut rest, _) = expect(SEQUENCE, certificate)?;
@@ -66,19 +66,19 @@ fn names(certificate: &[u8]) -> Option<Vec<(&[u8], String)>> {
     Some(names)
 }
 
-/// The content of an element that must have this tag, and what comes after it.
+/// The content of an element that must have this tag, and the rest.
 fn expect(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = element(bytes)?;
     (found == tag).then_some((content, rest))
 }
 
-/// The tag and the content of the first element, and what comes after it.
+/// The tag and the content of the first element, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {
         0..=0x7f => (usize::from(*first), rest),
-        // Four bytes of length are more than any certificate has.
+        // Four bytes of length are more than any certificate needs.
         0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
             (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)

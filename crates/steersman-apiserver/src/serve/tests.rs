@@ -1,4 +1,4 @@
-//! The server over real sockets, as clients with and without good intentions meet it.
+//! The server over real sockets, with valid and with hostile clients.
 
 mod heavy;
 
@@ -26,7 +26,7 @@ use tokio_rustls::rustls::{CipherSuite, ClientConfig, RootCertStore};
 use super::{STOP_TIMEOUT, ServeError, Serving};
 use crate::ApiServer;
 
-/// What must happen happens within this time, on a busy machine too.
+/// The limit of every wait, on a busy machine, too.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A limit that a test waits for.
 const SHORT: Duration = Duration::from_millis(200);
@@ -43,7 +43,7 @@ async fn tcp(serving: &Serving) -> TcpStream {
     TcpStream::connect(address(serving)).await.unwrap()
 }
 
-/// A connection with no certificate of a client's.
+/// A connection without a client certificate.
 async fn tls(serving: &Serving, protocol: &str) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(serving.authority().as_bytes()).unwrap()).unwrap();
@@ -65,7 +65,7 @@ async fn the_shorter_key_is_preferred_as_in_servers_of_go() {
     assert_eq!(suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
 }
 
-/// Sends a request with these header lines, and reads the status and the body of the answer.
+/// Sends a request with these header lines, and reads the status and the body of the response.
 async fn get(stream: &mut TlsStream<TcpStream>, headers: &str) -> (u16, Value) {
     let request = format!("GET /api/v1/namespaces/default HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_request_without_a_credential_is_refused() {
         let (status, body) = get(&mut stream, &headers).await;
         assert_eq!((status, &body["reason"], &body["code"]), (401, &"Unauthorized".into(), &401.into()), "{headers:?}");
     }
-    // A token is good for the request that bears it and for no other.
+    // A token is valid for its request and for no other.
     let good = format!("Authorization: bearer {token}\r\n");
     let (status, body) = get(&mut stream, &good).await;
     assert_eq!((status, &body["kind"]), (200, &"Namespace".into()));
@@ -242,8 +242,7 @@ async fn a_watch_outlives_the_time_for_headers() {
     let serving = ApiServer::new().serve().header_timeout(SHORT).start().await.unwrap();
     let watcher = maps(&serving).await;
     let mut events = watcher.watch(&WatchParams::default(), "0").await.unwrap().boxed();
-    // A connection that came after the watch has run into its time: the watch's own time is over as
-    // well.
+    // A later connection has reached its time limit: that of the watch is over as well.
     let mut later = tls(&serving, "http/1.1").await;
     closed(&mut later).await;
     maps(&serving).await.create(&PostParams::default(), &config_map("late")).await.unwrap();
@@ -269,7 +268,7 @@ async fn one_connection_too_many_is_closed_at_once() {
 
 #[tokio::test]
 async fn silent_connections_lock_no_client_out() {
-    // They would stay for ever if they were waited for.
+    // They would stay forever if the server waited for them.
     let long = Duration::from_secs(3600);
     let serve = ApiServer::new().serve().handshake_timeout(long).header_timeout(long);
     let serving = serve.connections_max(2).unauthenticated_max(4).start().await.unwrap();
@@ -284,7 +283,7 @@ async fn silent_connections_lock_no_client_out() {
     for _ in 0..6 {
         silent.push(tcp(&serving).await);
     }
-    // Neither the client that was there before nor one that comes now waits for them.
+    // Neither an older nor a new client waits for them.
     known.list(&Default::default()).await.unwrap();
     maps(&serving).await.list(&Default::default()).await.unwrap();
     for stream in &mut silent[..8] {
@@ -293,7 +292,7 @@ async fn silent_connections_lock_no_client_out() {
     closed(&mut half_head).await;
 }
 
-/// Reads the head of an answer and gives its status.
+/// Reads the head of a response and returns its status.
 async fn status(stream: &mut TlsStream<TcpStream>) -> u16 {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -324,7 +323,7 @@ async fn a_client_that_reads_nothing_loses_its_connection() {
     let server = ApiServer::new();
     let serving = server.serve().connections_max(2).write_timeout(SHORT).start().await.unwrap();
     let writer = maps(&serving).await;
-    // More than the buffers of sockets take.
+    // More than the buffers of sockets hold.
     for index in 0..24 {
         let data = [("text".to_owned(), "x".repeat(1_000_000))].into();
         let map = ConfigMap { data: Some(data), ..config_map(&format!("large-{index}")) };
@@ -336,7 +335,7 @@ async fn a_client_that_reads_nothing_loses_its_connection() {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
     unread.write_all(request.as_bytes()).await.unwrap();
     assert_eq!(status(&mut unread).await, 200);
-    // The writer and the watch have all places, until that of the watch is free again.
+    // The writer and the watch have all slots, until that of the watch is free again.
     let other = maps(&serving).await;
     let limited = kube_client::api::ListParams::default().limit(1);
     eventually("the place of the watch", async || other.list(&limited).await.is_ok()).await;
@@ -352,7 +351,7 @@ async fn watches_end_with_the_server() {
     let address = address(&serving);
     let maps = maps(&serving).await;
     let mut events = maps.watch(&WatchParams::default(), "0").await.unwrap().boxed();
-    // Nobody waits for what these may still have to say.
+    // Their remaining output is not waited for.
     let _silent = tcp(&serving).await;
     let mut half_head = tls(&serving, "http/1.1").await;
     half_head.write_all(b"GET /version HTTP/1.1\r\n").await.unwrap();
@@ -422,7 +421,7 @@ async fn the_objects_outlive_the_socket() {
     maps(&again).await.get("kept").await.unwrap();
 }
 
-/// Who the server says that a client of this kubeconfig is.
+/// The user that the server sees for a client of this kubeconfig.
 async fn who(kubeconfig: &str) -> Value {
     let client = Client::try_from(config(kubeconfig).await).unwrap();
     let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews");
@@ -451,14 +450,14 @@ async fn a_certificate_a_token_and_impersonation_name_the_user() {
     assert_eq!(by_wish, serde_json::json!({"username": "jane", "groups": groups}));
 }
 
-/// A burst waits to be accepted. What the system drops instead comes back after a second.
+/// A burst waits to be accepted. Connections that the system drops come back after a second.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "current_thread")]
 async fn a_burst_of_connections_is_not_dropped() {
     let serving = start().await;
     let address: std::net::SocketAddr = serving.url().strip_prefix("https://").unwrap().parse().unwrap();
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse::<usize>().unwrap();
-    // On the only thread: meanwhile nothing is accepted.
+    // On the only thread: nothing is accepted during the burst.
     let connect = |_| std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(900));
     let open = (0..most.min(1_000)).map(connect).collect::<Result<Vec<_>, _>>();
     assert!(open.is_ok(), "{open:?}");

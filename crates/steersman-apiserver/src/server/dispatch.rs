@@ -106,7 +106,7 @@ impl Shared {
         response
     }
 
-    /// What is asked of the server rather than of a resource.
+    /// Requests to the server instead of a resource.
     fn other(self: &Arc<Self>, method: &Method, path: &str, headers: &HeaderMap) -> HandlerResult {
         #[cfg(test)]
         if let Some(response) = super::test_paths::handle(path, self) {
@@ -129,8 +129,8 @@ impl Shared {
     fn check_verb(&self, kind: &Kind, request: &ResourceRequest) -> Result<(), Status> {
         let verb = request.verb.name();
         if request.subresource.is_empty() {
-            // Custom resources take every verb, whatever discovery says while their definition is
-            // being deleted.
+            // Custom resources support every verb, whatever discovery shows while their definition
+            // is being deleted.
             if kind.is_built_in() && !kind.has_verb(verb) {
                 return Err(Status::no_such_method());
             }
@@ -151,8 +151,8 @@ impl Shared {
     }
 }
 
-/// A refusal in the way the client reads. It is never converted to another kind: who accepts
-/// nothing else gets JSON.
+/// A refusal in the encoding that the client accepts. It is never converted to another kind: a
+/// client that accepts nothing else gets JSON.
 pub(super) fn error_response(status: &Status, query: &Query, headers: &HeaderMap) -> Response<Body> {
     let response = response::error(status);
     let rewritten = match negotiation::negotiate(negotiation::accept(headers), |conversion| conversion.is_none()) {
@@ -164,7 +164,7 @@ pub(super) fn error_response(status: &Status, query: &Query, headers: &HeaderMap
     rewritten.unwrap_or_else(|too_large| response::error(&too_large))
 }
 
-/// An object in the way the client reads.
+/// An object in the encoding that the client accepts.
 fn encoded(response: Response<Body>, query: &Query, headers: &HeaderMap) -> HandlerResult {
     if !response::is_json(&response) {
         return Ok(response);
@@ -176,7 +176,7 @@ fn encoded(response: Response<Body>, query: &Query, headers: &HeaderMap) -> Hand
     }
 }
 
-/// The answer of nobody in particular.
+/// The response without a user.
 fn no_such_page() -> Response<Body> {
     response::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }

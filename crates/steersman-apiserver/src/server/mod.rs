@@ -1,4 +1,4 @@
-//! The server: a service that answers requests.
+//! The server: a service that handles requests.
 
 mod dispatch;
 #[cfg(test)]
@@ -49,22 +49,22 @@ pub(crate) const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) shared: Arc<Shared>,
-    /// Who asks when a request does not say so.
+    /// The user of requests without one.
     identity: Arc<Identity>,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub(crate) world: World,
     pub(crate) store: Store,
     pub(crate) customs: Customs,
     pub(crate) addresses: Mutex<Pool>,
-    /// How many requests and watches have ended in a panic.
+    /// The number of requests and watches that have ended in a panic.
     panics: AtomicU64,
-    /// How many requests a handler has begun with.
+    /// The number of requests that a handler has started.
     #[cfg(test)]
     pub(crate) begun: AtomicU64,
-    /// The threads that events of watches were encoded on.
+    /// The threads on which events of watches were encoded.
     #[cfg(test)]
     pub(crate) encoders: Mutex<Vec<std::thread::ThreadId>>,
 }
@@ -104,8 +104,7 @@ impl ApiServer {
         Self { shared, identity: Arc::new(Identity::admin()) }
     }
 
-    /// The same server, which takes requests in process to come from `identity` unless they carry
-    /// another one.
+    /// The same server. Requests in process come from `identity` unless they have another one.
     #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
         Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
@@ -116,7 +115,7 @@ impl ApiServer {
         &self.shared
     }
 
-    /// Forgets the past, as etcd does now and then: whoever asks for an earlier version gets 410
+    /// Compacts the history, as etcd does now and then: a request for an earlier version gets 410
     /// Gone.
     pub fn compact(&self) {
         self.shared.store.compact(self.shared.store.revision());
@@ -145,7 +144,7 @@ where
     }
 }
 
-/// A request with all of its body, or why that could not be read.
+/// A request with its whole body, or why that could not be read.
 pub(crate) struct Received {
     parts: Parts,
     body: Result<Bytes, BodyError>,
@@ -159,7 +158,7 @@ enum BodyError {
 /// A panic that was caught. The response to its request has it as an extension, for the log.
 #[derive(Clone, Debug)]
 pub(crate) struct CaughtPanic {
-    /// How many there have been, with this one.
+    /// The number of panics, including this one.
     pub(crate) count: u64,
     pub(crate) message: String,
 }
@@ -189,7 +188,7 @@ impl ApiServer {
         Received { parts, body }
     }
 
-    /// Answers a request. This never waits, and a panic in it is answered with 500.
+    /// Handles a request. This never waits, and a panic in it is answered with 500.
     pub(crate) fn respond(&self, received: Received) -> Response<Body> {
         // A panic in a handler is caught within, where the way in which the client reads is known.
         let responded = std::panic::catch_unwind(AssertUnwindSafe(|| self.handled(received)));
@@ -212,7 +211,8 @@ impl ApiServer {
             };
             let identity = identity.impersonating(&request)?;
             let response = self.shared.handle(&identity, &request);
-            // What was found before the end of the work is not what is wrong with the request.
+            // Errors that were found before the limit was reached are not the reason of the
+            // refusal.
             response.map_err(|status| budget::check().err().unwrap_or(status))
         };
         let (response, cost) = budget::metered(|| match body {
@@ -236,8 +236,8 @@ impl ApiServer {
         if parts.method == Method::HEAD { response::without_body(response) } else { response }
     }
 
-    /// How many requests have ended in a panic, which is a fault of this server. Each was answered
-    /// with 500.
+    /// The number of requests that have ended in a panic, which is a bug of this server. Each got
+    /// 500.
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Ordering::Relaxed)
     }
@@ -272,7 +272,7 @@ impl Shared {
         builtin().resource(group, version, plural).cloned().or_else(|| self.customs.kind(group, version, plural))
     }
 
-    /// The time, as objects have it.
+    /// The time in the form of objects.
     pub(crate) fn now(&self) -> String {
         clock::rfc3339(self.seconds())
     }

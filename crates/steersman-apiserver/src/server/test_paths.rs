@@ -1,5 +1,4 @@
-//! Paths that only the server of unit tests has: what a handler does that goes wrong, or takes
-//! long.
+//! Paths that only the server of unit tests has: handlers that fail, or take long.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -11,7 +10,7 @@ use crate::response::{self, Body};
 use crate::server::Shared;
 use crate::verbs::watch;
 
-/// The bodies of requests to `/wait` that are under way, and whether they may end.
+/// The bodies of pending requests to `/wait`, and whether they may end.
 #[derive(Default)]
 pub(crate) struct Waiting {
     pub(crate) begun: usize,
@@ -21,14 +20,14 @@ pub(crate) struct Waiting {
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { begun: 0, may_end: false });
 static CHANGED: Condvar = Condvar::new();
 
-/// Looks at, or changes, the requests that wait.
+/// Reads, or changes, the requests that wait.
 pub(crate) fn waiting<R>(with: impl FnOnce(&mut Waiting) -> R) -> R {
     let result = with(&mut WAITING.lock().unwrap_or_else(PoisonError::into_inner));
     CHANGED.notify_all();
     result
 }
 
-/// Panics outside of the handler of a request.
+/// Panics before the handler of a request.
 pub(crate) fn weigh(path: &str) {
     assert!(path != "/panic-before", "as the test wants");
 }
@@ -38,7 +37,7 @@ pub(crate) fn answer(path: &str) {
     assert!(path != "/panic-after", "as the test wants");
 }
 
-/// What is answered at such a path.
+/// The response at such a path.
 pub(crate) fn handle(path: &str, shared: &Arc<Shared>) -> Option<Response<Body>> {
     match path {
         "/panic" => panic!("as the test wants"),

@@ -1,4 +1,4 @@
-//! How much work a request may take, which decides on which thread a socket serves it.
+//! The expected work of a request, which decides on which thread a socket serves it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,23 +13,22 @@ use crate::verbs::scale::SCALE;
 
 /// The body of a large write.
 const LARGE_BODY: usize = 16 << 10;
-/// The same of a patch, whose operations each may touch a whole object.
+/// The same for a patch, whose operations each may touch a whole object.
 const LARGE_PATCH: usize = 2 << 10;
-/// A list with a longer query is not light: each requirement of a selector is held against each
+/// A list with a longer query is not light: each requirement of a selector is compared with each
 /// object.
 const LIGHT_QUERY_MAX: usize = 1 << 10;
 /// Discovery whose document takes more memory is not light: that of about 256 definitions.
 const LIGHT_DISCOVERY_MAX: usize = 256 << 10;
 
-/// Where a request is answered on a socket. In process all are answered inline.
+/// The thread of a request on a socket. In process all are handled inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// By the thread of its connection: the answer is there already, or is made step by step as it
-    /// is sent.
+    /// The thread of its connection: the response exists already, or is produced while it is sent.
     Light,
-    /// The answer is made of stored objects, which may be many.
+    /// The response is produced from stored objects, which may be many.
     Read,
-    /// The request is small. What it does to stored objects, or sets off, may be not.
+    /// The request is small. Its effect on stored objects, or its consequences, may not be.
     SmallWrite,
     LargeWrite,
 }
@@ -84,7 +83,7 @@ impl ApiServer {
     }
 }
 
-/// Whether an answer is parsed and written again in the way the client reads.
+/// Whether a response is converted to the encoding that the client accepts.
 fn is_rewritten(query: &Query, headers: &HeaderMap) -> bool {
     negotiation::negotiate(negotiation::accept(headers), form::is_served).is_some_and(|negotiated| {
         negotiated.encoding == Encoding::Yaml || negotiation::is_pretty(query, headers, &negotiated)

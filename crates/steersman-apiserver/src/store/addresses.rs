@@ -1,18 +1,18 @@
-//! The addresses and ports that Services are given.
+//! The addresses and ports of Services.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use crate::rules::builtin::Addresses;
 
-/// As the servers that the tests start are told.
+/// The same as in the servers that the tests start.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 const NETWORK_BITS: u32 = 16;
-/// The port before the first that a dry run gives.
+/// The port before the first that a dry run returns.
 const DRY_PORT: i64 = 32_768;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-/// What is taken.
+/// The allocated addresses and ports.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     addresses: BTreeSet<Ipv4Addr>,
@@ -21,7 +21,7 @@ pub(crate) struct Pool {
     next_port: i64,
 }
 
-/// Whether a Service could have the address: neither the network's own nor the last are anybody's.
+/// Whether a Service could have the address: not the network's own and not the last one.
 fn is_in_network(address: Ipv4Addr) -> bool {
     let size = 1_u32 << (32 - NETWORK_BITS);
     let place = address.to_bits().wrapping_sub(NETWORK.to_bits());
@@ -100,8 +100,7 @@ impl Addresses for Pool {
     }
 }
 
-/// Gives what nobody keeps, for a write that is not made: no place is looked for, and no address is
-/// found to be taken.
+/// Allocates nothing, for a dry run: no free address is searched, and no address is in use.
 pub(crate) struct DryRun<'a> {
     pool: &'a Pool,
     ports: BTreeSet<i64>,

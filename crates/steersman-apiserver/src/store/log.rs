@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::{Key, Revision};
 use crate::store::object::Object;
 
-/// How much of the past is kept of each resource.
+/// The limits of the log of each resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
     /// Changes.
     pub(crate) changes: usize,
-    /// Bytes of the past states that they keep. The logs of all removed resources together keep as
-    /// much.
+    /// Bytes of the past states that they keep. The logs of all removed resources together have the
+    /// same limit.
     pub(crate) bytes: usize,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Change {
     pub(crate) last: Option<Arc<Object>>,
 }
 
-/// What a watcher is told of a change.
+/// The event of a watch for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventType {
     Added,
@@ -53,8 +53,8 @@ impl EventType {
 }
 
 impl Change {
-    /// The state that a watcher is shown. An object that left a selector shows its last state
-    /// inside, with the revision of the change.
+    /// The state that a watch sends. An object that left a selector has its last state inside, with
+    /// the revision of the change.
     pub(crate) fn shown(&self, event: EventType) -> Option<Arc<Object>> {
         match event {
             EventType::Added | EventType::Modified => self.after.clone(),
@@ -66,10 +66,10 @@ impl Change {
     }
 }
 
-/// The changes up to the wanted revision are no longer known.
+/// The changes up to the requested revision were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expired {
-    /// The oldest revision that is still known.
+    /// The oldest known revision.
     pub(crate) oldest: Revision,
 }
 
@@ -87,12 +87,12 @@ impl Change {
 
 impl Change {
     /// The bytes of the states that only the log keeps. The state after a change is the present
-    /// one, or a later change's state before.
+    /// one, or the state before a later change.
     fn kept_bytes(&self) -> usize {
         self.before.iter().chain(&self.last).map(|object| object.body().len()).sum()
     }
 
-    /// The bytes of the state that a watcher is shown.
+    /// The bytes of the state that a watch sends.
     pub(super) fn shown_bytes(&self) -> usize {
         self.after.as_ref().or(self.last.as_ref()).map_or(0, |object| object.body().len())
     }
@@ -102,10 +102,10 @@ impl Change {
 pub(super) struct Log {
     changes: VecDeque<Arc<Change>>,
     pub(super) bytes: usize,
-    /// Changes up to this revision are gone: a new reader that asks for an earlier one is refused.
+    /// Changes up to this revision were dropped: a new reader of an earlier one is refused.
     compacted: Revision,
-    /// The latest change that is gone. A follower that has seen it misses nothing, however long ago
-    /// that was.
+    /// The latest change that was dropped. A follower that has seen it misses nothing, however long
+    /// ago that was.
     lost: Revision,
 }
 
@@ -137,7 +137,7 @@ impl Log {
         self.compacted = self.compacted.max(revision);
     }
 
-    /// Refuses a revision that is no longer known.
+    /// Refuses a revision that was dropped.
     pub(super) fn check(&self, revision: Revision) -> Result<(), Expired> {
         if revision < self.compacted { Err(self.expired()) } else { Ok(()) }
     }

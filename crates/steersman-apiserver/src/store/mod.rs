@@ -1,14 +1,14 @@
-//! Where objects are kept: the current state of each resource, and the changes that led to it.
+//! The objects: the current state of each resource, and the changes that led to it.
 //!
 //! One revision counter serves all resources; an object's `resourceVersion` is the revision that
-//! wrote it. Of each resource there is the current state, ordered by namespace and name, and a log
-//! of its latest changes. A state of the past is the current one with later changes undone; a watch
-//! reads the log from its place on. So nothing is copied for a reader: an object is encoded once,
-//! when it is written, and shared by every list and watch that shows it.
+//! wrote it. Each resource has its current state, ordered by namespace and name, and a log of its
+//! latest changes. A past state is the current one with later changes undone; a watch reads the log
+//! from its position on. So nothing is copied for a reader: an object is encoded once, when it is
+//! written, and shared by every list and watch that shows it.
 //!
-//! The log is bounded. A reader that wants a revision whose changes are gone, or a watch that has
-//! fallen so far behind, gets [`Expired`]. A follower holds a place in the log and none of its
-//! changes, so a slow one keeps nothing in memory.
+//! The log is bounded. A reader of a revision whose changes were dropped, or a watch that is that
+//! far behind, gets [`Expired`]. A follower holds a position in the log and none of its changes, so
+//! a slow one keeps nothing in memory.
 //!
 //! A custom resource is stored from [`Store::begin`] to [`Store::remove`]. Its log then belongs to
 //! the followers that have not read it to the end, within a bound on the bytes of all such logs.
@@ -31,14 +31,14 @@ use crate::request::budget;
 use crate::rules::kinds::{builtin, pods};
 use crate::store::object::Object;
 
-/// A list of more objects takes long enough to keep other connections waiting.
+/// A longer list takes long enough to delay other connections.
 pub(crate) const LONG: usize = 2_000;
 
 /// A revision: what `resourceVersion` counts.
 pub(crate) type Revision = u64;
 
-/// What is stored under one name: `pods`, `deployments.apps`, `networks.samplecrd.k8s.io`. All
-/// versions of a kind are one resource.
+/// The name of a resource in the store: `pods`, `deployments.apps`, `networks.samplecrd.k8s.io`.
+/// All versions of a kind are one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ResourceId {
     pub(crate) group: Arc<str>,
@@ -71,14 +71,14 @@ impl PartialOrd for Key {
     }
 }
 
-/// Why a write was not made.
+/// Why a write was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WriteError {
     /// An object of that name exists.
     Exists,
     /// No object of that name exists.
     NotFound,
-    /// It is not in the state that the writer had read.
+    /// It is not in the state that the writer has read.
     Changed,
 }
 
@@ -102,25 +102,26 @@ struct State {
     resources: HashMap<ResourceId, Resource>,
     dependents: Dependents,
     claim_users: ClaimUsers,
-    /// Changes up to this revision are gone, also of resources that nothing was written to.
+    /// Changes up to this revision were dropped, also of resources without writes.
     compacted: Revision,
-    /// When a resource was removed last: what is begun later may have had a past that is gone.
+    /// The revision at which a resource was last removed: one that begins later may have had an
+    /// earlier past.
     removed: Revision,
     /// The logs of removed resources that followers still read, oldest first.
     leftover: Vec<Weak<Mutex<Option<Log>>>>,
 }
 
 struct Resource {
-    /// As the map of resources has it, so that others share its text.
+    /// The same text as in the map of resources, so that others share it.
     id: ResourceId,
     objects: BTreeMap<Key, Arc<Object>>,
     log: Log,
-    /// No watch begins before this revision: it is when the resource was first served. None while
-    /// it is not.
+    /// No watch begins before this revision: the resource was first served then. `None` while it is
+    /// not.
     begun: Option<Revision>,
-    /// The revision that was written last, to wake watchers.
+    /// The revision of the last write, to wake watchers.
     written: watch::Sender<Revision>,
-    /// Where followers find the log once the resource is removed.
+    /// The log for followers, once the resource is removed.
     leftover: Arc<Mutex<Option<Log>>>,
 }
 
@@ -152,7 +153,7 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps all requests for objects waiting.
+    /// Blocks all requests for objects.
     #[cfg(test)]
     pub(crate) fn hold(&self) -> impl Drop + '_ {
         self.lock()
@@ -168,10 +169,10 @@ impl Store {
         self.lock().resources.get(resource)?.objects.get(key).cloned()
     }
 
-    /// Writes an object. `make` encodes it with the revision it is given.
+    /// Writes an object. `make` encodes it with the revision it receives.
     ///
-    /// `expected` is the state that the writer has seen: nothing for a create. A write to a custom
-    /// resource that is not begun, or was removed, is refused with [`WriteError::NotFound`].
+    /// `expected` is the state that the writer has read: `None` for a create. A write to a custom
+    /// resource that has not begun, or was removed, is refused with [`WriteError::NotFound`].
     pub(crate) fn put(
         &self,
         resource: &ResourceId,
@@ -201,7 +202,7 @@ impl Store {
         Ok(object)
     }
 
-    /// Removes an object that is in the state that the writer has seen, and gives its last state,
+    /// Removes an object that is in the state that the writer has read, and returns its last state,
     /// which has the revision of the deletion.
     pub(crate) fn delete(
         &self,
@@ -236,7 +237,7 @@ impl Store {
         Snapshot { revision: state.revision, objects }
     }
 
-    /// The state of a resource at a revision of the past.
+    /// The state of a resource at a past revision.
     pub(crate) fn list_at(
         &self,
         resource: &ResourceId,
@@ -281,7 +282,7 @@ impl Store {
         Ok(Follower { resource: resource.clone(), reached: revision, written, leftover })
     }
 
-    /// Forgets the past of every resource up to `revision`, as etcd's compaction does.
+    /// Drops the past of every resource up to `revision`, as etcd's compaction does.
     pub(crate) fn compact(&self, revision: Revision) {
         let mut state = self.lock();
         for resource in state.resources.values_mut() {
@@ -295,7 +296,7 @@ impl Store {
         state.compacted = state.compacted.max(revision);
     }
 
-    /// Stores a custom resource from now on: no watch begins before that. Nothing happens if it is
+    /// Stores a custom resource from now on: no watch begins before that. Does nothing if it is
     /// stored already.
     pub(crate) fn begin(&self, resource: &ResourceId) {
         let mut state = self.lock();
@@ -304,14 +305,14 @@ impl Store {
         state.resources.entry(resource.clone()).or_insert_with(new).begun.get_or_insert(revision);
     }
 
-    /// Stores a custom resource no longer, and lets its followers go once they have seen its
-    /// changes. Objects that it has are there again when it is begun again.
+    /// Stops storing a custom resource. Its followers end once they have seen its changes. Its
+    /// objects exist again when it begins again.
     ///
-    /// Its log stays for as long as one of them reads it, within the bound on all such logs: then
-    /// the oldest are forgotten, and their followers get [`Expired`].
+    /// Its log stays as long as one of them reads it, within the bound on all such logs: beyond it
+    /// the oldest are dropped, and their followers get [`Expired`].
     pub(crate) fn remove(&self, resource: &ResourceId) {
         let mut state = self.lock();
-        // Its followers learn of it by the end of their channel.
+        // The end of their channel notifies its followers.
         let Some(Resource { log, leftover, objects, .. }) = state.resources.remove(resource) else { return };
         let revision = state.revision;
         state.removed = revision;
@@ -345,7 +346,7 @@ impl Store {
         found.collect()
     }
 
-    /// Whether an object is left that this owner waits for in foreground deletion.
+    /// Whether this owner still waits for an object in foreground deletion.
     pub(crate) fn is_blocked(&self, owner: &str) -> bool {
         self.lock().dependents.is_blocked(owner)
     }
@@ -359,8 +360,8 @@ impl Store {
         users
     }
 
-    /// Whether a resource has more than [`LONG`] objects. This does not wait for requests that list
-    /// or write them.
+    /// Whether a resource has more than [`LONG`] objects. Does not wait for requests that list or
+    /// write them.
     pub(crate) fn is_long(&self, resource: &ResourceId) -> bool {
         self.long.read().unwrap_or_else(PoisonError::into_inner).contains(resource)
     }
@@ -382,12 +383,12 @@ impl Store {
         self.lock().resources.get(resource).is_none_or(|resource| resource.objects.is_empty())
     }
 
-    /// The resources that something was ever stored of.
+    /// The resources that have ever had an object.
     pub(crate) fn resources(&self) -> Vec<ResourceId> {
         self.lock().resources.keys().cloned().collect()
     }
 
-    /// Whether there is anything of a resource in a namespace.
+    /// Whether a namespace has any object of a resource.
     pub(crate) fn has_any(&self, resource: &ResourceId, namespace: &str) -> bool {
         let state = self.lock();
         state.resources.get(resource).is_some_and(|resource| resource.range(namespace).next().is_some())
@@ -415,8 +416,8 @@ impl Store {
             Ok((changes, true))
         })?;
         follower.reached = if is_all {
-            // Nothing of this resource lies between its last change and the present. A follower may
-            // be ahead of that.
+            // This resource has no change between its last one and the present. A follower may be
+            // ahead of that.
             follower.reached.max(state.revision)
         } else {
             changes.last().map_or(follower.reached, |change| change.revision)
@@ -424,14 +425,14 @@ impl Store {
         Ok(changes)
     }
 
-    /// Why a follower cannot go on, once a state of its beginning is gone.
+    /// Why a follower cannot continue, once a state of its beginning was dropped.
     pub(crate) fn expired(&self, follower: &Follower) -> Expired {
         self.lock().with_log(follower, Log::expired)
     }
 }
 
 impl State {
-    /// What is stored of a resource. Built-in resources need not be begun.
+    /// The store of a resource. Built-in resources need not begin.
     fn resource(&mut self, id: &ResourceId) -> Option<&mut Resource> {
         if !self.resources.contains_key(id) {
             let is_built_in = builtin().kinds().any(|kind| kind.group == *id.group && kind.plural == *id.plural);
@@ -444,7 +445,7 @@ impl State {
         self.resources.get_mut(id).filter(|resource| resource.begun.is_some())
     }
 
-    /// Reads the log that a follower follows: that of its resource, or what is left of it.
+    /// Reads the log of a follower: that of its resource, or what is left of it.
     fn with_log<R>(&self, follower: &Follower, read: impl FnOnce(&Log) -> R) -> R {
         // A resource that was removed and begun again is another one.
         let is_followed = |resource: &&Resource| Arc::ptr_eq(&resource.leftover, &follower.leftover);
@@ -493,7 +494,7 @@ impl Resource {
     }
 }
 
-/// A place in the changes of one resource.
+/// A position in the changes of one resource.
 pub(crate) struct Follower {
     resource: ResourceId,
     /// Changes up to this revision have been seen.
@@ -504,12 +505,12 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// The revision up to which everything has been seen.
+    /// The revision up to which all changes have been seen.
     pub(crate) fn reached(&self) -> Revision {
         self.reached
     }
 
-    /// Waits for a change after those that were seen. `false` when the resource is removed.
+    /// Waits for an unseen change. `false` when the resource is removed.
     pub(crate) async fn changed(&mut self) -> bool {
         let reached = self.reached;
         self.written.wait_for(|written| *written > reached).await.is_ok()

@@ -1,5 +1,4 @@
-//! An object as it is stored: its bytes, and what lists, watches and the garbage collector need of
-//! it.
+//! A stored object: its bytes, and the fields that lists, watches and the garbage collector need.
 
 use std::sync::Arc;
 
@@ -11,36 +10,37 @@ use crate::lifecycle::protection;
 use crate::request::budget;
 use crate::store::{Key, Revision};
 
-/// The finalizer of an owner that goes after the objects that belong to it.
+/// The finalizer of an owner that is deleted after its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 /// An owner that an object names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: Box<str>,
-    /// An owner that goes last waits for this object.
+    /// Whether the owner waits for this object.
     pub(crate) blocks: bool,
 }
 
-/// One state of one object. The body is encoded once; everybody who is shown the object shares it.
+/// One state of one object. The body is encoded once; all its readers share it.
 pub(crate) struct Object {
     key: Key,
     revision: Revision,
     uid: Box<str>,
     /// Sorted: a selector may have as many requirements as an object has labels.
     labels: Vec<(Box<str>, Box<str>)>,
-    /// What field selectors can ask for, beside name and namespace.
+    /// The selectable fields besides name and namespace.
     fields: Vec<(Arc<str>, Box<str>)>,
     owners: Box<[Owner]>,
     /// The claims that the volumes of a Pod on a node name.
     claims: Box<[Box<str>]>,
     deleting: bool,
     deletes_dependents: bool,
-    /// Everything but kind and apiVersion, which depend on who asks: `"metadata":{…},"spec":{…}}`.
+    /// Everything but kind and apiVersion, which depend on the request:
+    /// `"metadata":{…},"spec":{…}}`.
     body: Bytes,
-    /// Where the digits of the resource version are in the body.
+    /// The range of the resource version in the body.
     version_at: (usize, usize),
-    /// Where the metadata end.
+    /// The end of the metadata.
     metadata_end: usize,
 }
 
@@ -103,7 +103,7 @@ impl Object {
         self.owners.iter().any(|reference| *reference.uid == *owner && reference.blocks)
     }
 
-    /// Whether it is being deleted and waits until the objects that belong to it are.
+    /// Whether it is being deleted and waits for its dependents.
     pub(crate) fn deletes_dependents(&self) -> bool {
         self.deletes_dependents
     }
@@ -142,7 +142,7 @@ impl Object {
         text.push(b'{');
         text.extend_from_slice(&self.body);
         let mut reader = serde_json::Deserializer::from_slice(&text);
-        // Bodies may be nested deeper than it reads by itself; they have a bound of ours.
+        // Bodies may be nested deeper than its default; they have a bound of ours.
         reader.disable_recursion_limit();
         Value::deserialize(&mut reader).expect("what we encoded can be decoded")
     }
@@ -178,7 +178,7 @@ impl Object {
     }
 }
 
-/// Encodes the object, and says where its resource version is and where its metadata end.
+/// Encodes the object. Returns the range of its resource version and the end of its metadata.
 fn encode(value: &Value, revision: Revision) -> (Bytes, (usize, usize), usize) {
     let empty = Map::new();
     let mut body = Vec::with_capacity(1024);
@@ -204,7 +204,7 @@ fn encode(value: &Value, revision: Revision) -> (Bytes, (usize, usize), usize) {
         }
     }
     body.push(b'}');
-    // It stays for as long as the object does, and so would the room that it had for growing.
+    // The body lives as long as the object, so its spare capacity is freed.
     body.shrink_to_fit();
     budget::text(body.len());
     (body.into(), version_at, metadata_end)

@@ -1,4 +1,4 @@
-//! What the store keeps in memory, counted by references that keep nothing.
+//! The memory of the store, checked by weak references.
 
 use std::sync::Weak;
 
@@ -44,8 +44,8 @@ fn store(states: usize) -> Store {
 fn the_log_keeps_no_more_past_states_than_its_bytes_allow() {
     let (store, things) = (store(10), resource("things"));
     store.begin(&things);
-    // Each object is written twice, far apart: the log begins with changes whose states before were
-    // written earlier still.
+    // Each object is written twice, far apart: the log begins with changes whose previous states
+    // were written earlier still.
     let names: Vec<String> = (0..50).map(|index| format!("o-{index}")).collect();
     let mut states: Vec<_> = names.iter().map(|name| create(&store, &things, name)).collect();
     states.extend(names.iter().map(|name| update(&store, &things, name)));
@@ -73,7 +73,7 @@ fn changes_are_handed_out_by_number_and_by_bytes() {
     create(&store, &things, "a");
     (0..19).for_each(|_| drop(update(&store, &things, "a")));
     let mut next = |limit, bytes| store.next_changes(&mut follower, limit, bytes).unwrap().len();
-    // The first one is handed out whatever its size is.
+    // The first one is returned at any size.
     assert_eq!((next(5, usize::MAX), next(5, 3 * (SIZE + 200)), next(5, 0)), (5, 3, 1));
     assert_eq!((next(100, usize::MAX), next(100, usize::MAX)), (11, 0));
     assert_eq!(follower.reached(), store.revision());
@@ -91,12 +91,12 @@ fn a_removed_resource_lives_on_in_its_followers_only() {
     }
     store.remove(&things);
     assert!(!store.resources().contains(&things));
-    // A writer that is late, and a watch that is, find nothing, and bring nothing back.
+    // A late writer and a late watch find nothing, and restore nothing.
     assert!(store.put(&things, &key("c"), None, |revision| object("c", revision)).is_err());
     assert!(store.follow(&things, store.revision()).is_err());
     assert!(!store.resources().contains(&things));
 
-    // The one that was there before reads on, whatever is stored under this name now.
+    // The earlier one continues to read, whatever is stored under this name now.
     store.begin(&things);
     create(&store, &things, "of-another-definition");
     let changes = store.next_changes(&mut follower, 100, usize::MAX).unwrap();
@@ -106,7 +106,7 @@ fn a_removed_resource_lives_on_in_its_followers_only() {
     assert_eq!(alive(&states), 2);
     drop(follower);
     assert_eq!(alive(&states), 0);
-    // The past of the first one is not that of the second.
+    // The second one does not have the past of the first.
     assert!(store.list_at(&things, None, 2).is_err());
 }
 
@@ -140,7 +140,7 @@ fn compaction_reaches_what_is_left_of_removed_resources() {
     store.remove(&things);
     assert_eq!(alive(&states), 2);
     store.compact(store.revision());
-    // The present state is there for when the resource is begun again.
+    // The present state exists for when the resource begins again.
     assert_eq!(alive(&states), 1);
     assert!(store.next_changes(&mut follower, 100, usize::MAX).is_err());
 }

@@ -1,4 +1,4 @@
-//! Binding: a scheduler says on which node a Pod runs.
+//! Binding: a scheduler assigns a Pod to a node.
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +15,8 @@ use crate::store::Key;
 use crate::verbs::eviction::set_condition;
 
 impl Shared {
-    /// Gives a Pod its node. The path names the Pod, or only the namespace: then the body names the
-    /// Pod.
+    /// Assigns a Pod to a node. The path names the Pod, or only the namespace: then the body names
+    /// the Pod.
     pub(crate) fn bind(&self, request: &RequestContext<'_>) -> HandlerResult {
         let RequestContext { target, query, .. } = *request;
         let dry_run = is_dry_run(query, "CreateOptions")?;
@@ -74,7 +74,7 @@ impl Shared {
                 return Ok(());
             }
             match self.put(kinds::pods(), &pod, &value, work) {
-                // Somebody else wrote; what they wrote is bound.
+                // Another client wrote it: the new state is bound.
                 Err(status) if status.code == 409 => {}
                 result => return result.map(drop),
             }
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-/// What the binding gives the Pod beside its node.
+/// The fields of the binding that the Pod gets besides its node.
 fn copy_members(pod: &mut Value, binding: &Value, field: &str) {
     let Some(given) = binding["metadata"][field].as_object().filter(|given| !given.is_empty()) else { return };
     let members = metadata::of(pod).entry(field).or_insert_with(|| Value::Object(Map::new()));
@@ -91,7 +91,7 @@ fn copy_members(pod: &mut Value, binding: &Value, field: &str) {
     }
 }
 
-/// Refuses a binding that names no node. The real server does not mean to say it this way.
+/// Refuses a binding without a node. The real server's message is unintended.
 fn check(binding: &Value) -> Result<(), Status> {
     let text = |name: &str| binding["target"][name].as_str().unwrap_or_default();
     let mut errors = Vec::new();
@@ -108,7 +108,7 @@ fn check(binding: &Value) -> Result<(), Status> {
     }
 }
 
-/// Refuses a Pod that has a node, or is not to have one.
+/// Refuses a Pod that has a node, or must not get one.
 fn check_free(name: &str, pod: &Value) -> Result<(), Status> {
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let why = if !pod["metadata"]["deletionTimestamp"].is_null() {

@@ -1,4 +1,4 @@
-//! Delete: preconditions, grace and finalizers. What follows from it is the garbage collector's.
+//! Delete: preconditions, grace and finalizers. The garbage collector handles the consequences.
 
 use std::sync::{Arc, PoisonError};
 
@@ -23,11 +23,11 @@ use crate::store::object::Object;
 use crate::store::{Key, WriteError};
 use crate::verbs::read::Page;
 
-/// What is left after a delete.
+/// The result of a delete.
 pub(crate) enum Deleted {
-    /// The object as it is now: it waits for its finalizers, or has grace.
+    /// The object as it is now: it waits for its finalizers, or has a grace period.
     Pending(Arc<Object>),
-    /// The object as it was last.
+    /// The last state of the object.
     Removed(Arc<Object>),
 }
 
@@ -73,7 +73,7 @@ impl Shared {
         let mut work = Work::default();
         let deleted = objects.iter().try_for_each(|object| {
             match self.delete_one(kind, object.key(), &options, &mut work) {
-                // Somebody else was quicker.
+                // Another client was faster.
                 Err(status) if status.code != 404 => Err(status),
                 _ => Ok(()),
             }
@@ -84,9 +84,9 @@ impl Shared {
         Ok(form.list(kind, &metadata, objects).warning(&options.warnings(kind)))
     }
 
-    /// Deletes an object as far as that goes at once. What follows from it is left in `work`. The
-    /// work is bounded by what is stored, and is not charged to the request: one of many deletions
-    /// must not be refused half-way.
+    /// Deletes an object as far as that is possible at once. The consequences are added to `work`.
+    /// They are bounded by the stored objects, and not charged to the request: one of many
+    /// deletions must not be refused half-way.
     pub(crate) fn delete_one(
         &self,
         kind: &Kind,
@@ -115,7 +115,7 @@ impl Shared {
                 self.try_delete(kind, &current, options, work)
             };
             match tried {
-                // Somebody wrote between reading and deleting; what they wrote is deleted.
+                // Another client wrote between the read and the deletion: the new state is deleted.
                 Err(status) if status.code == 409 => {}
                 result => return result,
             }
@@ -157,7 +157,7 @@ impl Shared {
         Ok(Deleted::Removed(self.remove(kind, &marked, work)?))
     }
 
-    /// Writes an object, unless that changes nothing. What follows from it is left in `work`.
+    /// Writes an object, unless that changes nothing. The consequences are added to `work`.
     pub(crate) fn put(
         &self,
         kind: &Kind,
@@ -177,7 +177,7 @@ impl Shared {
         Ok(written)
     }
 
-    /// Writes an object, or removes it when nothing holds it any more.
+    /// Writes an object, or removes it if it has no finalizers any more.
     pub(crate) fn put_or_remove(
         &self,
         kind: &Kind,
@@ -191,7 +191,7 @@ impl Shared {
         self.put(kind, current, value, work).map(drop)
     }
 
-    /// Removes an object for good. What follows from it is left in `work`.
+    /// Removes an object. The consequences are added to `work`.
     pub(crate) fn remove(&self, kind: &Kind, current: &Arc<Object>, work: &mut Work) -> Result<Arc<Object>, Status> {
         let key = current.key();
         let gone = self.store.delete(&kind.id(), key, current).map_err(|error| refused(&error, kind, key))?;
@@ -214,7 +214,7 @@ fn refused(error: &WriteError, kind: &Kind, key: &Key) -> Status {
     }
 }
 
-/// Says that an object is being deleted, as of now.
+/// Marks an object for deletion at this time.
 fn mark(value: &mut Value, now: u64) {
     let meta = metadata::of(value);
     let since = meta.get("deletionTimestamp").and_then(Value::as_str).and_then(clock::seconds);
@@ -229,7 +229,7 @@ fn mark(value: &mut Value, now: u64) {
     meta.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
 }
 
-/// Who holds an object.
+/// The finalizers of an object.
 pub(crate) fn finalizers(value: &Value) -> &[Value] {
     value["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
@@ -243,14 +243,15 @@ pub(crate) fn set_finalizers(value: &mut Value, names: Vec<Value>) {
     }
 }
 
-/// Whether an object that is being deleted goes with this write, because nothing holds it any more.
+/// Whether this write removes an object that is being deleted, because it has no finalizers any
+/// more.
 pub(crate) fn is_finished(kind: &Kind, value: &Value, current: &Object) -> bool {
     let held = || kind.is_namespace() && value["spec"]["finalizers"].as_array().is_some_and(|names| !names.is_empty());
     let has_grace = || current.value()["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) != 0;
     current.is_deleting() && finalizers(value).is_empty() && !held() && !has_grace()
 }
 
-/// Kinds whose deletion is answered with the object.
+/// Kinds whose deletion returns the object.
 fn returns_object(kind: &Kind) -> bool {
     let plural = kind.plural.as_str();
     match kind.group.as_str() {

@@ -1,4 +1,4 @@
-//! Eviction: the deletion of a Pod, as far as the budgets for its disruption allow it.
+//! Eviction: the deletion of a Pod, if its disruption budgets allow it.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -17,14 +17,14 @@ use crate::server::Shared;
 use crate::store::Key;
 use crate::store::object::Object;
 
-/// A budget with more Pods that were evicted and are not yet gone allows nothing.
+/// A budget with more evicted Pods that still exist allows nothing.
 const DISRUPTED_MAX: usize = 2_000;
 const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// What the budgets say.
+/// The decision of the budgets.
 enum Outcome {
     Allowed,
-    /// Allowed as long as the Pod stays as it is: it is not healthy, so that no budget is used.
+    /// Allowed as long as the Pod does not change: it is not healthy, so that it needs no budget.
     AllowedUnchanged(String),
     /// More than one budget applies.
     Unsupported,
@@ -69,7 +69,7 @@ impl Shared {
                 });
                 return Ok(response::json(StatusCode::INTERNAL_SERVER_ERROR, status.to_string()));
             }
-            // Only as long as it stays as it is does it go without a budget.
+            // It needs no budget only as long as it does not change.
             let ended = matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
             let pending = needs_no_budget(&pod, &value) && !ended && !pod.is_deleting();
             let pinned = options.version.is_none() && (pending || matches!(outcome, Outcome::AllowedUnchanged(_)));
@@ -81,13 +81,13 @@ impl Shared {
                 (Ok(()), _) => return Ok(response::created()),
                 (Err(status), _) if status.code != 409 || !pinned => return Err(status),
                 (Err(_), Outcome::AllowedUnchanged(budget)) => return Err(still_processed(&budget)),
-                // Somebody wrote meanwhile.
+                // Another client wrote in between.
                 (Err(_), _) => {}
             }
         }
     }
 
-    /// Says in the status of the Pod why it goes, and deletes it.
+    /// Sets the reason in the status of the Pod, and deletes it.
     fn mark_and_delete(&self, key: &Key, mut options: DeleteOptions, work: &mut Work) -> Result<(), Status> {
         while !options.dry_run {
             let pod = self
@@ -102,7 +102,7 @@ impl Shared {
             });
             set_condition(&mut value["status"], condition, &self.now());
             match self.put(kinds::pods(), &pod, &value, work) {
-                // Somebody else wrote; what they wrote is evicted.
+                // Another client wrote it: the new state is evicted.
                 Err(status) if status.code == 409 => {}
                 Err(status) => return Err(status),
                 Ok(marked) => {
@@ -114,7 +114,7 @@ impl Shared {
         self.delete_one(kinds::pods(), key, &options, work).map(drop)
     }
 
-    /// Takes one disruption from the budget that applies to the Pod, if one does.
+    /// Takes one disruption from the budget that applies to the Pod, if there is one.
     fn ask_budgets(&self, pod: &Object, value: &Value, dry_run: bool, work: &mut Work) -> Result<Outcome, Status> {
         let kind = kinds::builtin().resource("policy", "v1", "poddisruptionbudgets").expect("there are budgets");
         let all = self.store.list(&kind.id(), Some(&pod.key().namespace)).objects;
@@ -185,7 +185,7 @@ fn check_budget(budget: &Value, name: &str) -> Result<(), Status> {
     Err(Status::too_many_requests(VIOLATES, 0, cause(&message)))
 }
 
-/// Notes in a budget that a Pod is being evicted.
+/// Records in a budget that a Pod is being evicted.
 fn take_one(budget: &mut Value, pod: &str, now: &str) {
     let observed = budget["status"]["observedGeneration"].clone();
     let status = &mut budget["status"];
@@ -206,7 +206,7 @@ fn take_one(budget: &mut Value, pod: &str, now: &str) {
     status["disruptedPods"][pod] = now.into();
 }
 
-/// Sets a condition of a Pod, which has a time of its last probe too.
+/// Sets a condition of a Pod, which has a time of its last probe, too.
 pub(crate) fn set_condition(status: &mut Value, mut condition: Value, now: &str) {
     condition["lastProbeTime"] = Value::Null;
     set_plain_condition(status, condition, now);
@@ -230,7 +230,7 @@ fn set_plain_condition(status: &mut Value, mut condition: Value, now: &str) {
     }
 }
 
-/// A Pod that does not run, or goes already, is nobody's loss.
+/// A Pod that does not run, or is being deleted already, needs no budget.
 fn needs_no_budget(pod: &Object, value: &Value) -> bool {
     pod.is_deleting() || matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending"))
 }
@@ -249,7 +249,7 @@ fn cause(message: &str) -> Value {
     json!({"reason": "DisruptionBudget", "message": message})
 }
 
-/// The kind of what is sent.
+/// The kind of the body.
 fn eviction() -> Kind {
     Kind {
         group: "policy".to_owned(),

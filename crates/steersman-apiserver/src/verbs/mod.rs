@@ -1,4 +1,4 @@
-//! What the server does to objects, one module for each verb or subresource.
+//! The verbs and subresources, one module for each.
 
 pub(crate) mod binding;
 pub(crate) mod delete;

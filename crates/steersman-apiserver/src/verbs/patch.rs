@@ -6,9 +6,9 @@ use crate::request::budget;
 
 /// A JSON patch with more operations is refused.
 pub(crate) const OPERATIONS_MAX: usize = 10_000;
-/// All copies of a JSON patch together may add so many bytes.
+/// The limit for the bytes that all copies of a JSON patch add together.
 const COPIED_MAX: usize = 3 << 20;
-/// No value may come to lie deeper. The real server allows 10,000 levels.
+/// The limit for the depth of a value. The real server allows 10,000 levels.
 const DEPTH_MAX: usize = crate::rules::schema::DEPTH_MAX;
 
 /// Why a patch was not applied.
@@ -61,7 +61,7 @@ pub(crate) fn apply(target: &Value, patch: &Value) -> Result<Value, PatchError> 
     Ok(value)
 }
 
-/// Counts what is copied, and refuses to copy without end: each copy could double the object.
+/// Counts copies, and limits them: each copy could double the object.
 fn count_copy(value: &Value, copied: &mut usize) -> Result<(), PatchError> {
     let size = value.to_string().len();
     budget::text(size);
@@ -74,7 +74,7 @@ fn count_copy(value: &Value, copied: &mut usize) -> Result<(), PatchError> {
     )))
 }
 
-/// Refuses to put a value where it would be nested too deep.
+/// Refuses a value that would be nested too deep.
 fn check_depth(path: &str, value: &Value) -> Result<(), PatchError> {
     fn fits(value: &Value, room: usize) -> bool {
         if !budget::step(1) {
@@ -112,7 +112,7 @@ fn apply_one(target: &mut Value, operation: &Value, copied: &mut usize) -> Resul
         "move" | "copy" => {
             let from =
                 text("from").ok_or_else(|| misfit(format!("{kind} operation failed to decode from: missing field")))?;
-            // The whole cannot be put into a part of itself.
+            // The whole cannot be moved into a part of itself.
             if from.is_empty() {
                 return Err(missing(kind, from));
             }
@@ -134,7 +134,7 @@ fn steps(path: &str) -> Vec<String> {
     path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// The place of an array element. Negative ones are not taken.
+/// The index of an array element. Negative ones are refused.
 fn index(step: &str, len: usize) -> Option<usize> {
     let valid = step == "0" || (!step.starts_with('0') && step.bytes().all(|byte| byte.is_ascii_digit()));
     step.parse().ok().filter(|index| valid && *index < len)
@@ -157,7 +157,7 @@ fn missing(kind: &str, path: &str) -> PatchError {
     PatchError::DoesNotFit(format!("{kind} operation does not apply: doc is missing path: {path}: missing value"))
 }
 
-/// The container that the last step of `path` is in, and that step.
+/// The container of the last step of `path`, and that step.
 fn container<'a>(target: &'a mut Value, path: &str, kind: &str) -> Result<(&'a mut Value, String), PatchError> {
     let mut steps = steps(path);
     let last = steps.pop().ok_or_else(|| missing(kind, path))?;
@@ -176,7 +176,7 @@ fn container<'a>(target: &'a mut Value, path: &str, kind: &str) -> Result<(&'a m
     Ok((value, last))
 }
 
-/// Charges the items of a list that an operation moves by one place.
+/// Charges the items of a list that an operation shifts by one.
 fn shift(items: usize) {
     budget::step(items / 16);
 }
@@ -230,7 +230,7 @@ fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchErro
     }
     let (container, step) = container(target, path, "replace")?;
     match container {
-        // A member that is not there is added, as the real server's library does.
+        // A missing member is added, as in the real server's library.
         Value::Object(members) => drop(members.insert(step, value)),
         Value::Array(items) => {
             let len = items.len();
@@ -245,7 +245,7 @@ fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), PatchErro
 
 fn test(target: &Value, path: &str, expected: Option<&Value>) -> Result<(), PatchError> {
     let found = steps(path).iter().try_fold(target, |value, step| child(value, step));
-    // A value that is not there equals null, as the server's library has it.
+    // A missing value equals null, as in the real server's library.
     if budget::same(found.unwrap_or(&Value::Null), expected.unwrap_or(&Value::Null)) {
         return Ok(());
     }

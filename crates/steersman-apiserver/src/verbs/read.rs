@@ -15,23 +15,24 @@ use crate::server::Shared;
 use crate::store::object::Object;
 use crate::store::{Key, Revision, Snapshot};
 
-/// The bytes of all objects in one list that are made for it, because their schema has changed.
+/// The limit for the bytes of all objects in one list that are converted because their schema has
+/// changed.
 const MADE_BYTES_MAX: usize = if cfg!(test) { 100_000 } else { 256 << 20 };
 
-/// What a list shows.
+/// The content of a list.
 pub(crate) struct Page {
     pub(crate) metadata: Value,
     pub(crate) objects: Vec<Arc<Object>>,
 }
 
-/// Which state of the past a list is about.
+/// The revision of a list.
 enum ListVersion {
     /// The latest, or no older than that revision.
     Latest(Option<Revision>),
     Exactly(Revision),
 }
 
-/// A revision as a parameter has it, or what is wrong with it. Nothing and zero mean any.
+/// A revision in a parameter, or the error. Empty and zero mean any.
 pub(crate) fn revision(query: &Query) -> Result<Option<Revision>, String> {
     let text = query.get("resourceVersion").unwrap_or_default();
     if text.is_empty() {
@@ -42,7 +43,7 @@ pub(crate) fn revision(query: &Query) -> Result<Option<Revision>, String> {
         .map_err(|what| format!("resourceVersion: Invalid value: {}: {what}", steersman_wire::quote(text)))
 }
 
-/// A revision, or what Go says is wrong with it.
+/// A revision, or Go's error.
 pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
     text.parse().map_err(|_| {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
@@ -51,8 +52,8 @@ pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
     })
 }
 
-/// Where a list goes on: after that key, in the state of that revision or, once that is gone, in
-/// the latest.
+/// The position to continue a list from: after this key, at this revision or, if that is compacted,
+/// at the latest.
 #[derive(Clone, Debug, PartialEq)]
 struct Continue {
     revision: Option<Revision>,
@@ -115,8 +116,8 @@ impl Shared {
         Ok(request.form.list(request.kind, &metadata, objects))
     }
 
-    /// The objects that a list asks for. With `in_pages` all of them are found, yet of the state
-    /// that a list with a limit would be about.
+    /// The objects of a list. With `in_pages` all of them are found, but in the state that a list
+    /// with a limit would have.
     pub(crate) fn page(&self, request: &RequestContext<'_>, in_pages: bool) -> Result<Page, Status> {
         let RequestContext { kind, query, .. } = *request;
         let selection = Selection::new(request.target, query)?;
@@ -133,7 +134,7 @@ impl Shared {
             None => {
                 let version = list_version(query, in_pages)?;
                 if let ListVersion::Latest(Some(0)) = version {
-                    // Any state will do, so it comes from a cache, whole.
+                    // Any state is valid, so the real server returns it from a cache, as a whole.
                     limit = 0;
                 }
                 (self.snapshot(kind, &selection, &version)?, None)
@@ -146,7 +147,7 @@ impl Shared {
         let mut objects = self.selected(kind, &selection, &stored, limit)?;
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if !kind.is_built_in() {
-            // Lists of custom resources always say where they would go on.
+            // Lists of custom resources always have a continue token.
             metadata["continue"] = "".into();
         }
         if limit > 0 && objects.len() > limit {
@@ -163,8 +164,7 @@ impl Shared {
         Ok(Page { metadata, objects })
     }
 
-    /// The objects that are selected, as readers see them. With a limit, at most one more than
-    /// that.
+    /// The selected objects, as clients read them. With a limit, at most one more than that.
     fn selected(
         &self,
         kind: &Kind,
@@ -241,7 +241,7 @@ impl Shared {
         }
     }
 
-    /// Refuses a revision that lies in the future.
+    /// Refuses a revision in the future.
     pub(crate) fn check_revision(&self, revision: Option<Revision>) -> Result<(), Status> {
         let current = self.store.revision();
         match revision {
@@ -251,7 +251,7 @@ impl Shared {
     }
 }
 
-/// What `resourceVersion` and `resourceVersionMatch` ask for together.
+/// The meaning of `resourceVersion` and `resourceVersionMatch` together.
 fn list_version(query: &Query, in_pages: bool) -> Result<ListVersion, Status> {
     let revision = revision(query).map_err(|what| Status::bad_request(format!("invalid resource version: {what}")))?;
     match query.get("resourceVersionMatch").unwrap_or_default() {
@@ -320,7 +320,7 @@ mod tests {
         }})
     }
 
-    /// Objects that are shown as they are stored count for nothing.
+    /// Objects that are sent as they are stored are not counted.
     #[tokio::test]
     async fn what_a_list_makes_is_bounded_and_its_pages_are_not_refused() {
         let server = ApiServer::new();
@@ -343,7 +343,7 @@ mod tests {
             next = format!("&continue={}", page["metadata"]["continue"].as_str().unwrap());
         }
         assert_eq!((found, next.as_str()), (9, "&continue="));
-        // A write stores what it sees.
+        // A write stores the converted object.
         for at in 0..9 {
             let patch = json!({"metadata": {"labels": {"a": "b"}}});
             assert_eq!(call(&server, "PATCH", &format!("{THINGS}/t{at}"), &patch).await.0, 200);

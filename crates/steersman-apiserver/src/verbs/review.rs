@@ -1,4 +1,4 @@
-//! Reviews: objects that are a question, and are answered rather than stored.
+//! Reviews: objects that are a query, and are answered instead of stored.
 
 use http::StatusCode;
 use serde_json::json;
@@ -11,13 +11,14 @@ use crate::rules::kinds::Kind;
 use crate::rules::schema::Decoded;
 use crate::server::Shared;
 
-/// Whether this is the kind that asks who asks.
+/// Whether this is a SelfSubjectReview.
 pub(crate) fn is_self_review(kind: &Kind) -> bool {
     kind.group == "authentication.k8s.io" && kind.kind == "SelfSubjectReview"
 }
 
 impl Shared {
-    /// Says who asks. What the question holds does not matter, as long as it is one.
+    /// Returns the user of the request. The content of the body does not matter, as long as it is
+    /// valid.
     pub(crate) fn review(&self, request: &RequestContext<'_>) -> HandlerResult {
         let RequestContext { identity, kind, query, .. } = *request;
         is_dry_run(query, "CreateOptions")?;

@@ -1,4 +1,4 @@
-//! The scale subresource: how many replicas an object wants and has, in one form for every kind
+//! The scale subresource: the desired and actual number of replicas, in one form for every kind
 //! that can be scaled.
 
 use std::sync::Arc;
@@ -24,15 +24,14 @@ use crate::verbs::write::{self, Write, with_warnings};
 /// The name of the subresource, and of its paths.
 pub(crate) const SCALE: &str = "scale";
 
-/// What a patch sees of an object that does not say how many replicas it wants.
+/// The number of replicas that a patch sees if the object has none.
 const UNSET: i64 = i32::MIN as i64;
 
-/// What the real server says of a Scale for a custom resource that it cannot read, whatever is
-/// wrong with it.
+/// The real server's message for every invalid Scale of a custom resource.
 const UNREADABLE: &str = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
 
 impl Shared {
-    /// Answers a request for the scale of an object.
+    /// Handles a request for the scale of an object.
     pub(crate) fn scale(&self, request: &RequestContext<'_>) -> HandlerResult {
         let kind = request.kind;
         let scaled = Scaled { kind, scale: scale_kind(kind), paths: self.scale_paths(kind) };
@@ -54,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Where a custom resource has what its scale tells; `None` for built-in kinds.
+    /// The paths of the scale's fields in a custom resource; `None` for built-in kinds.
     fn scale_paths(&self, kind: &Kind) -> Option<Paths> {
         self.customs.find(&kind.group, &kind.plural)?.version(&kind.version)?.scale.clone()
     }
@@ -110,7 +109,7 @@ struct Scaled<'a> {
     kind: &'a Kind,
     /// The kind of its scale.
     scale: Kind,
-    /// Where a custom resource has its fields. Built-in kinds have them in one place.
+    /// The paths of the fields in a custom resource. Built-in kinds have fixed ones.
     paths: Option<Paths>,
 }
 
@@ -120,7 +119,7 @@ impl Scaled<'_> {
         Ok(response::json(StatusCode::OK, form.object(&self.scale, &scale)))
     }
 
-    /// What the scale of an object says.
+    /// The scale of an object.
     fn scale_of(&self, value: &Value) -> Result<Value, Status> {
         let (wanted, has, selector) = match &self.paths {
             Some(paths) => {
@@ -162,7 +161,7 @@ impl Scaled<'_> {
         Ok(read.to_string())
     }
 
-    /// The old object with as many replicas as the scale wants.
+    /// The old object with the number of replicas of the scale.
     fn applied(&self, scale: &Value, old: &Value) -> Result<Value, Status> {
         let wanted = scale["spec"]["replicas"].as_i64().unwrap_or(0);
         let mut value = old.clone();
@@ -207,7 +206,7 @@ impl Scaled<'_> {
     }
 }
 
-/// The kind of what is sent to the scale of `kind`.
+/// The kind of the body for the scale of `kind`.
 fn scale_kind(kind: &Kind) -> Kind {
     Kind {
         group: "autoscaling".to_owned(),
@@ -228,12 +227,12 @@ fn scale_kind(kind: &Kind) -> Kind {
 }
 
 impl Paths {
-    /// How many replicas the object wants, if it says so.
+    /// The desired number of replicas, if it is set.
     fn wanted(&self, value: &Value) -> Result<Option<i64>, String> {
         number(value, &self.spec_replicas_path)
     }
 
-    /// How many replicas the object has.
+    /// The actual number of replicas.
     fn has(&self, value: &Value) -> Result<i64, String> {
         Ok(number(value, &self.status_replicas_path)?.unwrap_or(0))
     }
@@ -247,7 +246,7 @@ impl Paths {
         }
     }
 
-    /// What is wrong with the fields that the scale of a custom resource is read from.
+    /// The errors in the fields that the scale of a custom resource is read from.
     pub(crate) fn check(&self, value: &Value, status_alone: bool) -> Errors {
         let mut errors = Errors::default();
         let mut check_number = |path: &str| match number(value, path) {
@@ -279,8 +278,7 @@ fn number(value: &Value, path: &str) -> Result<Option<i64>, String> {
     }
 }
 
-/// The value at a path like `.spec.replicas`, or what Go says of one of the steps that is no
-/// object.
+/// The value at a path like `.spec.replicas`, or Go's error about a step that is no object.
 fn find<'a>(value: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut found = value;
     let mut so_far = String::new();

@@ -1,9 +1,9 @@
-//! Watch: the events of a resource, one line each, until the client has had enough.
+//! Watch: the events of a resource, one line each, until the client disconnects.
 //!
-//! Events are encoded one by one, as the connection takes them. In between a watch holds weak
-//! references to the objects of its beginning and at most one batch of changes: the log is the
-//! buffer of all watches, and its bound is theirs. A watch whose client is slower than the log
-//! forgets ends with 410, and keeps no past state in memory until then (tests:
+//! Events are encoded one by one, as the connection accepts them. In between, a watch holds weak
+//! references to its initial objects and at most one batch of changes: the log is the buffer of all
+//! watches, and its bound is theirs. If the log drops changes that a slow client has not read, its
+//! watch ends with 410. Until then it keeps no past state in memory (tests:
 //! `tests/watch_memory.rs`).
 
 use std::collections::VecDeque;
@@ -36,16 +36,15 @@ use crate::verbs::read::revision;
 const BATCH: usize = 256;
 /// The most bytes of objects in them, unless the first alone is larger.
 const BATCH_BYTES: usize = 64 << 10;
-/// After this many comparisons with objects that it does not show, a watch gives way to other
-/// tasks.
+/// After this many comparisons with objects that it does not send, a watch yields to other tasks.
 const SKIPPED_MAX: usize = 1_000;
-/// A watch ends after this time when the client names none.
+/// A watch without a timeout ends after this time.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// A watch ends after this time at the latest: a year, so that its end is a time that there is.
+/// The longest watch: a year, so that the time of its end exists.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// So often a client that wants bookmarks is told how far it is.
+/// The interval of bookmarks.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// And so long before the end.
+/// The time of the last bookmark before the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Marks the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -61,7 +60,7 @@ impl Shared {
         let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
         let timeout = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.unsigned_abs())).min(TIMEOUT_MAX);
 
-        // From nowhere in particular a watch begins with what there is.
+        // Without a version, a watch begins with the existing objects.
         let initial = streams_list.unwrap_or(matches!(from, None | Some(0)));
         let ends = Instant::now() + timeout;
         if streams_list == Some(true)
@@ -75,7 +74,7 @@ impl Shared {
         } else {
             (Vec::new(), from.filter(|revision| *revision > 0).unwrap_or_else(|| self.store.revision()))
         };
-        // That its version is gone is told in the stream, by an event, not by the answer.
+        // A compacted version is reported by an event in the stream, not by the response.
         let follower = match self.store.follow(&kind.id(), start) {
             Ok(follower) => follower,
             Err(expired) => return Ok(streaming(stream::iter([error(&too_old(start, expired))]), self)),
@@ -100,7 +99,7 @@ impl Shared {
     }
 }
 
-/// A client that wants bookmarks is told how far it is now and then, and shortly before the end.
+/// The times of bookmarks: at an interval, and shortly before the end.
 fn next_bookmark(ends: Instant) -> Instant {
     let regular = Instant::now() + BOOKMARK_INTERVAL;
     match ends.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > Instant::now()) {
@@ -109,7 +108,7 @@ fn next_bookmark(ends: Instant) -> Instant {
     }
 }
 
-/// Whether the list comes as events, checked against what goes with it.
+/// Whether the list comes as events. Checks the other parameters.
 fn send_initial_events(query: &Query) -> Result<Option<bool>, Status> {
     let options = Named { group: "meta.k8s.io", resource: "ListOptions" };
     let matching = query.get("resourceVersionMatch").unwrap_or_default();
@@ -137,22 +136,22 @@ fn send_initial_events(query: &Query) -> Result<Option<bool>, Status> {
     Ok(Some(wanted))
 }
 
-/// One watch that is under way.
+/// A running watch.
 struct Watcher {
     encoder: Encoder,
     offload: Offload,
-    /// The comparisons with objects that the watch does not show, since it last gave way to other
+    /// The comparisons with objects that the watch does not send, since it last yielded to other
     /// tasks.
     skipped: usize,
-    /// The objects that the watch begins with and has not shown. The store keeps them for as long
-    /// as its log goes back to the beginning of the watch.
+    /// The initial objects that the watch has not sent. The store keeps them as long as its log
+    /// goes back to the beginning of the watch.
     initial: std::vec::IntoIter<Weak<Object>>,
-    /// Whether a bookmark has yet to mark the end of the initial events.
+    /// Whether the bookmark at the end of the initial events is still to come.
     ends_initial: bool,
     follower: Follower,
-    /// Changes that were taken from the log and not shown.
+    /// Changes from the log that were not sent.
     changes: VecDeque<Arc<Change>>,
-    /// What is left of the event that was encoded last.
+    /// The rest of the last encoded event.
     parts: VecDeque<Bytes>,
     bookmarks: bool,
     next_bookmark: Instant,
@@ -202,12 +201,12 @@ impl Watcher {
         }
     }
 
-    /// The next of the initial events, as long as there are any.
+    /// The next of the initial events, if there are any.
     async fn next_initial(&mut self) -> Result<Option<Next>, Status> {
         while let Some(object) = self.initial.next() {
             let Some(object) = object.upgrade() else {
-                // The log has forgotten the change that replaced it, and so the beginning of this
-                // watch.
+                // The log has dropped the change that replaced it, and with it the beginning of
+                // this watch.
                 let expired = self.encoder.shared.store.expired(&self.follower);
                 return Err(too_old(self.follower.reached(), expired));
             };
@@ -215,18 +214,18 @@ impl Watcher {
                 return Ok(Some(Next::Part(part)));
             }
         }
-        // Frees the room for the references.
+        // Frees the memory of the references.
         self.initial = Vec::new().into_iter();
         let ends = std::mem::take(&mut self.ends_initial);
         Ok(ends.then(|| Next::Part(self.bookmark(true))))
     }
 
-    /// Encodes an event, and returns its first part. None if the watch does not show it.
+    /// Encodes an event, and returns its first part. `None` if the watch does not send it.
     ///
-    /// An object whose schema has changed may take long. On a socket it leaves the thread of the
-    /// connection, as such objects of a list do.
+    /// An object whose schema has changed may take long. On a socket it is encoded on another
+    /// thread than that of the connection, like such objects of a list.
     async fn encode(&mut self, source: Source) -> Result<Option<Bytes>, Status> {
-        self.parts = match self.offload.lane().filter(|_| self.encoder.makes_anew()) {
+        self.parts = match self.offload.lane().filter(|_| self.encoder.converts()) {
             None => self.encoder.encode(&source)?,
             Some(lane) => {
                 let encoder = self.encoder.clone();
@@ -240,7 +239,7 @@ impl Watcher {
                 match encoded.await {
                     Ok(encoded) => encoded?,
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                    // The runtime stops, and with it this watch.
+                    // The runtime shuts down, and with it this watch.
                     Err(_) => VecDeque::new(),
                 }
             }
@@ -267,13 +266,13 @@ enum Next {
     End,
 }
 
-/// What an event is about.
+/// The content of an event.
 enum Source {
     Initial(Arc<Object>),
     Change(Arc<Change>),
 }
 
-/// Makes the events of one watch.
+/// Encodes the events of one watch.
 #[derive(Clone)]
 struct Encoder {
     shared: Arc<Shared>,
@@ -283,12 +282,12 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Whether objects look different from how they are stored.
-    fn makes_anew(&self) -> bool {
+    /// Whether objects are sent in another form than they are stored.
+    fn converts(&self) -> bool {
         !self.shared.customs.are_seen_as_stored(&self.kind)
     }
 
-    /// The parts of an event. There are none if the watch does not show it.
+    /// The parts of an event. There are none if the watch does not send it.
     fn encode(&self, source: &Source) -> Result<VecDeque<Bytes>, Status> {
         #[cfg(test)]
         self.shared.encoders.lock().unwrap().push(std::thread::current().id());
@@ -316,8 +315,8 @@ impl Encoder {
     }
 }
 
-/// The threads on which a watch on a socket encodes what takes long. An extension of the response
-/// to a watch. In process it is not set, and everything is encoded inline.
+/// The threads on which a watch on a socket encodes slow events. An extension of the response to a
+/// watch. In process it is not set, and everything is encoded inline.
 #[derive(Clone, Default)]
 pub(crate) struct Offload(Arc<OnceLock<Arc<Semaphore>>>);
 
@@ -359,8 +358,8 @@ fn too_old(wanted: Revision, expired: Expired) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({})", expired.oldest))
 }
 
-/// What is done about a panic in a watch, once its answer is under way. An extension of the answer
-/// of a watch, for the log.
+/// The handler of a panic in a watch after its response has begun. An extension of the response to
+/// a watch, for the log.
 #[derive(Clone, Default)]
 pub(crate) struct OnPanic(Arc<OnceLock<Report>>);
 
@@ -368,12 +367,12 @@ type Report = Box<dyn Fn(&CaughtPanic) + Send + Sync>;
 
 impl OnPanic {
     pub(crate) fn set(&self, report: impl Fn(&CaughtPanic) + Send + Sync + 'static) {
-        // There is one answer, and one log for it.
+        // There is one response, and one log for it.
         let _ = self.0.set(Box::new(report));
     }
 }
 
-/// The answer of a watch. A panic while events are made ends it with an error event, and is
+/// The response of a watch. A panic while an event is encoded ends it with an error event, and is
 /// reported to [`OnPanic`].
 pub(crate) fn streaming(lines: impl Stream<Item = Bytes> + Send + 'static, shared: &Arc<Shared>) -> Response<Body> {
     let shared = Arc::clone(shared);

@@ -27,14 +27,14 @@ use crate::store::{Key, WriteError};
 use crate::verbs::delete::is_finished;
 use crate::verbs::read::parse_revision;
 
-/// How often a patch is tried when other writers are quicker.
+/// How often a patch is retried after concurrent writes.
 const PATCH_TRIES: usize = 5;
 
-/// What an attempt to write ends with, and its warnings.
+/// The result of an attempt to write, and its warnings.
 type Attempt = (Result<Arc<Object>, Status>, Vec<String>);
 
-/// Tries a patch until no other writer is quicker, within a number of attempts. Each of them may
-/// take as many steps as a request may. An error of `attempt` itself ends it at once.
+/// Retries a patch after concurrent writes, within a number of attempts. Each of them may take as
+/// many steps as a request. An error of `attempt` itself ends it at once.
 pub(crate) fn with_retries(
     patch: &PatchRequest,
     mut attempt: impl FnMut() -> Result<Attempt, Status>,
@@ -50,11 +50,11 @@ pub(crate) fn with_retries(
     attempt()
 }
 
-/// A create, update or patch, as far as it is decoded.
+/// A create, update or patch, after decoding.
 pub(crate) struct Write<'a> {
     request: RequestContext<'a>,
     options: WriteOptions,
-    /// What the client is warned of. It gets the warnings with an error as well.
+    /// The warnings for the client. It gets them with an error as well.
     pub(crate) warnings: Vec<String>,
     /// The patterns that the validation of a definition has compiled.
     patterns: Patterns,
@@ -97,7 +97,7 @@ impl Shared {
             if self.store.get(&kind.id(), &key).is_some() {
                 return Err(self.already_exists(kind, &key));
             }
-            // What was not written has no version.
+            // An object that was not written has no version.
             let shown = form.view().unwrap_or(kind);
             let mut value = convert::from_stored(shown, value);
             value["kind"] = shown.kind.as_str().into();
@@ -110,7 +110,7 @@ impl Shared {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             builtin::release(kind, &value, None, &mut *addresses);
             match error {
-                // The definition of the kind was deleted meanwhile.
+                // The definition of the kind was deleted in between.
                 WriteError::NotFound => Status::not_found(kind.named(), &name),
                 WriteError::Exists | WriteError::Changed => self.already_exists(kind, &key),
             }
@@ -174,13 +174,13 @@ impl Shared {
         if deleting { status.being_deleted() } else { status }
     }
 
-    /// The stored object that the path names.
+    /// The stored object of the path.
     pub(crate) fn current(&self, request: &RequestContext<'_>) -> Result<Arc<Object>, Status> {
         let RequestContext { kind, target, .. } = *request;
         self.store.get(&kind.id(), &target.key()).ok_or_else(|| Status::not_found(kind.named(), &target.name))
     }
 
-    /// Puts `value` in the place of `current`, as far as the request may change it.
+    /// Replaces `current` by `value`, as far as the request may change it.
     pub(crate) fn replace(
         &self,
         write: &mut Write<'_>,
@@ -192,7 +192,7 @@ impl Shared {
         let old = self.seen(kind, current)?.value();
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         let version = if version.is_empty() { 0 } else { parse_revision(version).map_err(Status::unexpected)? };
-        // Zero insists on nothing.
+        // Zero is no precondition.
         if version != 0 && version != current.revision() {
             return Err(Status::modified(kind.named(), name));
         }
@@ -233,8 +233,8 @@ impl Shared {
         Ok(object)
     }
 
-    /// Fills in what the server decides of an object, and refuses what its kind does not allow. A
-    /// refused write has no warnings of its kind.
+    /// Sets the fields that the server decides, and refuses what the kind does not allow. A refused
+    /// write has no warnings of its kind.
     fn prepare(&self, write: &mut Write<'_>, value: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         let Write { request: RequestContext { kind, target, .. }, options, .. } = *write;
         let subresource = target.subresource.as_str();
@@ -299,7 +299,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Refuses to create objects in a namespace that is not there, or is going.
+    /// Refuses to create objects in a namespace that does not exist, or is being deleted.
     pub(crate) fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
         if !kind.namespaced {
             return Ok(());
@@ -313,8 +313,8 @@ impl Shared {
     }
 }
 
-/// The old object with the status of `value`, and with as much of its metadata as the kind lets
-/// through here.
+/// The old object with the status of `value`, and with the metadata that the kind allows to change
+/// here.
 fn with_status(kind: &Kind, mut value: Value, old: &Value) -> Value {
     let mut kept = old.clone();
     match value.as_object_mut().and_then(|value| value.remove("status")) {
@@ -333,14 +333,14 @@ fn with_status(kind: &Kind, mut value: Value, old: &Value) -> Value {
     kept
 }
 
-/// The name and the namespace of what is written are those of the path.
+/// The name and the namespace of a written object are those of the path.
 pub(crate) fn check_identity(value: &mut Value, request: &RequestContext<'_>) -> Result<(), Status> {
     let meta = metadata::of(value);
     metadata::settle_namespace(meta, request.kind, &request.target.namespace)?;
     check_name(meta.get("name").and_then(Value::as_str).unwrap_or_default(), request.target)
 }
 
-/// Refuses to put an object in the place of another one of that name.
+/// Refuses to replace another object of that name.
 pub(crate) fn check_uid(value: &Value, request: &RequestContext<'_>, current: &Object) -> Result<(), Status> {
     let RequestContext { kind, target, .. } = *request;
     let Some(uid) = value["metadata"]["uid"].as_str().filter(|uid| *uid != current.uid()) else { return Ok(()) };
@@ -353,7 +353,7 @@ pub(crate) fn check_uid(value: &Value, request: &RequestContext<'_>, current: &O
     Err(Status::conflict(kind.named(), &target.name, &why))
 }
 
-/// The answer with what the client should know besides, be it a refusal or not.
+/// The response or refusal with these warnings.
 pub(crate) fn with_warnings(response: HandlerResult, warnings: Vec<String>) -> HandlerResult {
     match response {
         Ok(response) => Ok(response.warning(&warnings)),
@@ -387,8 +387,8 @@ mod tests {
     use crate::response::form::Form;
     use crate::rules::kinds;
 
-    /// A patch that is tried `conflicts` times before no other writer is quicker, with this many
-    /// steps each time: what it ends with, and how often it was tried.
+    /// A patch that is retried after `conflicts` concurrent writes, with this many steps each time:
+    /// its result, and the number of attempts.
     fn tried(conflicts: usize, steps: usize) -> (u16, usize) {
         let pods = kinds::builtin().resource("", "v1", "pods").unwrap();
         let mut headers = HeaderMap::new();

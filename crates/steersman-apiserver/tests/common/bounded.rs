@@ -10,10 +10,10 @@ use serde_json::Value;
 use steersman_apiserver::{ApiServer, Cost};
 use tower::Service;
 
-/// How a request that asks for too much may be answered.
+/// The allowed responses to a request that exceeds a limit.
 pub(crate) const REFUSED: [u16; 3] = [400, 413, 422];
 
-/// A request that was answered.
+/// A request with its response.
 pub(crate) struct Sent {
     pub(crate) status: u16,
     pub(crate) body: Value,
@@ -21,8 +21,8 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Sends a request and reads the whole answer. In process, no answer but that of a watch waits
-    /// for anything.
+    /// Sends a request and reads the whole response. In process, only the response of a watch
+    /// waits.
     pub(crate) fn send(server: &ApiServer, method: &str, path: &str, content_type: &str, body: Bytes) -> Self {
         let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
         Self::answered(server, request.body(Full::new(body)).expect("a request"))
@@ -47,7 +47,7 @@ impl Sent {
     }
 }
 
-/// Runs the test of this name in a process that may have so many megabytes of memory.
+/// Runs the test of this name in a process with this number of megabytes of memory.
 pub(crate) fn within_memory(name: &str, megabytes: usize, run: impl FnOnce()) {
     const INSIDE: &str = "STEERSMAN_TEST_WITHIN_MEMORY";
     if std::env::var_os(INSIDE).is_some() || cfg!(not(target_os = "linux")) {

@@ -1,4 +1,4 @@
-//! A plain caller of the server, and what its watches and lists must show of a history.
+//! A plain client of the server, and the expected watches and lists of a history.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use steersman_apiserver::{ApiServer, Body};
 use tower::Service;
 
-/// Calls the server and reads the whole answer.
+/// Calls the server and reads the whole response.
 pub(crate) async fn call(
     server: &ApiServer,
     method: &str,
@@ -40,7 +40,7 @@ pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a resource version")
 }
 
-/// Kinds that the histories are about: two with namespaces and one without.
+/// The kinds of the histories: two namespaced ones and one that is not.
 pub(crate) const KINDS: [(&str, &str, bool); 3] = [
     ("/api/v1", "configmaps", true),
     ("/api/v1", "secrets", true),
@@ -49,7 +49,7 @@ pub(crate) const KINDS: [(&str, &str, bool); 3] = [
 pub(crate) const NAMESPACES: [&str; 3] = ["n", "n0", "n-0"];
 pub(crate) const NAMES: [&str; 4] = ["a", "a-b", "a.b", "b"];
 
-/// Where an object is.
+/// The place of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) kind: usize,
@@ -100,7 +100,7 @@ pub(crate) struct Change {
     pub(crate) after: Option<Value>,
 }
 
-/// What happened, in order.
+/// The changes, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) changes: Vec<Change>,
@@ -127,7 +127,7 @@ impl History {
         items.into_iter().map(|(_, object)| object).collect()
     }
 
-    /// What a watch from that version on shows: the type and the object of each event.
+    /// The expected events of a watch from that version on: the type and the object of each.
     pub(crate) fn events(&self, selection: &Selection, after: u64) -> Vec<(&'static str, Value)> {
         let event = |change: &Change| {
             let inside =
@@ -147,7 +147,7 @@ impl History {
     }
 }
 
-/// Selectors, and what they mean.
+/// Selectors, and their meaning.
 type Selector = (&'static str, fn(&Place, &Value) -> bool);
 pub(crate) const SELECTORS: [Selector; 7] = [
     ("", |_, _| true),
@@ -165,7 +165,7 @@ fn app(object: &Value) -> Option<&str> {
     object["metadata"]["labels"]["app"].as_str()
 }
 
-/// Which objects a list or a watch is about.
+/// The objects of a list or a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: usize,
@@ -192,7 +192,7 @@ impl Selection {
     }
 }
 
-/// A watch that is under way, and what it has shown.
+/// A running watch, and its events.
 pub(crate) struct Watch {
     body: Body,
     received: Vec<u8>,
@@ -221,14 +221,15 @@ impl Watch {
         }
     }
 
-    /// Takes all that is there.
+    /// Reads everything that is available.
     pub(crate) fn drain(&mut self) {
-        // Not `Pending` because the task has had its turn: only because there is nothing.
+        // It is not `Pending` because the task has used up its budget, but only because there is
+        // nothing.
         while !self.ended && tokio::task::unconstrained(self.more()).now_or_never().is_some() {}
     }
 
-    /// Checks what was shown against what happened after `after`; `initial` objects were to come
-    /// first. Complete, unless it was told that it had fallen behind.
+    /// Checks the events against the changes after `after`; `initial` objects come first. They are
+    /// complete, unless the watch was reported as expired.
     pub(crate) fn check(&self, history: &History, selection: &Selection, from: Beginning, may_fall_behind: bool) {
         let mut shown = self.events.iter().peekable();
         let mut expected: Vec<(&str, Value)> = Vec::new();
@@ -247,12 +248,12 @@ impl Watch {
             let object = &event["object"];
             match event["type"].as_str() {
                 Some("BOOKMARK") => {
-                    let told = version(object);
-                    assert!(told >= reached, "a bookmark of {told} after {reached}");
-                    reached = told;
-                    // Whoever resumes there must miss nothing.
+                    let at = version(object);
+                    assert!(at >= reached, "a bookmark of {at} after {reached}");
+                    reached = at;
+                    // A client that resumes there must miss nothing.
                     let missing = expected.get(seen.max(initial)).map(|(_, next)| version(next));
-                    assert!(missing.is_none_or(|next| next > told), "a bookmark of {told} before {missing:?}");
+                    assert!(missing.is_none_or(|next| next > at), "a bookmark of {at} before {missing:?}");
                     if object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true" {
                         assert_eq!(seen, initial, "the initial events end early or late");
                     }
@@ -274,7 +275,7 @@ impl Watch {
                 }
             }
         }
-        assert!(may_fall_behind || !fell_behind, "told that it fell behind");
+        assert!(may_fall_behind || !fell_behind, "expired although it had not fallen behind");
         assert!(
             fell_behind || seen == expected.len(),
             "{:?} never came to {selection:?} from {from:?}",
@@ -283,7 +284,7 @@ impl Watch {
     }
 }
 
-/// Where a watch begins.
+/// The beginning of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beginning {
     /// With the first change after this version.
@@ -292,8 +293,7 @@ pub(crate) enum Beginning {
     State(u64),
 }
 
-/// Reads a list in pages, with something else done between them, and gives its version and its
-/// items.
+/// Reads a list in pages, with other work between them, and returns its version and its items.
 pub(crate) async fn pages(
     server: &ApiServer,
     path: &str,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use steersman_apiserver::{ApiServer, Cost};
 
-/// What any request may cost, however small it is.
+/// The limit for any request, however small it is.
 const FIXED: u64 = 20_000;
 /// No request takes more steps, except for those of the operation that it ended with.
 const STEPS_MAX: u64 = 22_000_000;
@@ -79,7 +79,7 @@ impl Stored {
     }
 }
 
-/// All steps of a request, with those that follow from it.
+/// All steps of a request, including its consequences.
 fn steps(cost: Cost) -> u64 {
     cost.steps + cost.follow_up_steps
 }

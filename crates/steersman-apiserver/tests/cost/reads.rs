@@ -160,7 +160,7 @@ fn defaults_of_a_changed_schema_do_not_multiply_without_end() {
         let watch = format!("{THINGS}?watch=1&fieldSelector=metadata.name%3Dlarge");
         let watch = Sent::accept(&stored.server, &watch, "");
         assert_eq!((&watch.body["type"], &watch.body["object"]["code"]), (&json!("ERROR"), &json!(413)));
-        // What cannot be shown can be deleted.
+        // An object that cannot be returned can be deleted.
         stored.succeed("DELETE", &large, &Value::Null);
         stored.succeed("DELETE", &format!("{THINGS}/held"), &Value::Null);
         change_default(&stored, "x");
@@ -169,7 +169,7 @@ fn defaults_of_a_changed_schema_do_not_multiply_without_end() {
     });
 }
 
-/// A value of YAML or indented JSON is made of the whole answer.
+/// A value of YAML or indented JSON is built from the whole response.
 #[test]
 fn lists_that_are_written_again_are_bounded() {
     within_memory("reads::lists_that_are_written_again_are_bounded", 500, || {

@@ -12,10 +12,10 @@ use super::{DEFAULT, DEFINITIONS, FIXED, STEPS_MAX, THINGS, definition, many, me
 /// The cost of each byte of the request, and of the object and the schema that it concerns.
 const PER_BYTE: u64 = 12;
 
-/// So many items make the square of a request far more than its bound.
+/// With this many items, the square of a request is far beyond its bound.
 const LARGE: usize = 2_500;
 
-/// An object of a built-in kind: where it is created, its type, and the object with so many items.
+/// An object of a built-in kind: its path, its type, and the object with this number of items.
 type BuiltIn = (&'static str, &'static str, &'static str, fn(usize) -> Value);
 
 const BUILT_IN: [BuiltIn; 24] = [
@@ -120,7 +120,7 @@ const BUILT_IN: [BuiltIn; 24] = [
     }),
 ];
 
-/// A schema of a custom resource and an object by it, both of that size.
+/// A schema of a custom resource and an object for it, both of that size.
 type Custom = fn(usize) -> (Value, Value);
 
 const CUSTOM: [Custom; 12] = [
@@ -158,7 +158,7 @@ const CUSTOM: [Custom; 12] = [
             (json!({"type": "object", "properties": {"a": schema}}), json!({"a": value}))
         })
     },
-    // Branches, of which none but the last fits.
+    // Branches, of which only the last matches.
     |n| {
         let branch = |at: usize| json!({"minLength": 5, "maxLength": 5 + at});
         let branches = [many(n, branch).as_array().unwrap().clone(), vec![json!({})]].concat();
@@ -258,7 +258,7 @@ fn container(at: usize, more: &Value) -> Value {
     container
 }
 
-/// What one request, and another like it in the place of its object, cost at most for each byte.
+/// The highest cost for each byte of one request, and of another one that replaces its object.
 fn check(what: &str, sent: &Sent, bytes: usize, expected: &[u16]) {
     assert!(expected.contains(&sent.status), "{what}: {} {}", sent.status, sent.body["message"]);
     let Sent { cost, status, .. } = sent;
@@ -269,7 +269,7 @@ fn check(what: &str, sent: &Sent, bytes: usize, expected: &[u16]) {
     });
 }
 
-/// The body in one of the encodings that a client may send.
+/// The body in one of the supported encodings.
 fn encoded(object: &Value, encoding: usize) -> (&'static str, Bytes) {
     let json = object.to_string();
     match encoding {
@@ -299,7 +299,7 @@ fn built_in((plural, version, kind, object): BuiltIn, n: usize, encoding: usize)
     object["apiVersion"] = version.into();
     object["kind"] = kind.into();
     let (media_type, body) = encoded(&object, encoding);
-    // A message of protobuf may be much shorter than what it says: it is measured by that.
+    // A protobuf message may be much shorter than its JSON, which is the measure.
     let bytes = object.to_string().len();
     let what = format!("{n} in {kind} as {media_type}");
     let path = path(plural, version);
@@ -350,8 +350,8 @@ fn patch((kind, patch): Patch, n: usize) {
     let bytes = of_map + patch.len();
     let media_type = format!("application/{kind}+json");
     let sent = Sent::send(&server, "PATCH", &format!("{maps}/a"), &media_type, patch.into());
-    // Operations that touch the whole object each cost both sizes multiplied: they are bounded by
-    // the limit alone.
+    // Operations that touch the whole object each cost the product of both sizes: only the limit
+    // bounds them.
     let is_product = sent.cost.steps > FIXED + PER_BYTE * bytes as u64 && sent.cost.steps <= STEPS_MAX;
     if !is_product {
         check(&format!("{n} in a {kind}"), &sent, bytes, &[&REFUSED[..], &[200]].concat());
@@ -430,7 +430,8 @@ fn a_long_name_with_many_fields_is_bounded() {
     assert!(sent.cost.steps <= STEPS_MAX, "{}", sent.cost.steps);
 }
 
-/// Compiling a pattern costs by the size of what it becomes, which a repetition makes large.
+/// The cost of compiling a pattern grows with the size of the result, which a repetition makes
+/// large.
 #[test]
 fn large_patterns_are_bounded() {
     let schema = |count: usize, pattern: &str| {

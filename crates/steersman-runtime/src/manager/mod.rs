@@ -54,8 +54,8 @@ pub(crate) use waiting::wait_with_reminders;
 ///   has not ended by then is aborted and named in the error
 ///   (`what_overstays_the_grace_period_is_cut_off_and_named`).
 /// - A runnable that fails or panics stops the manager, and the error names it
-///   (`a_runnable_that_fails_stops_all_and_is_named`). So does an informer that panics, and reads of
-///   its cache are errors
+///   (`a_runnable_that_fails_stops_all_and_is_named`). So does an informer that panics, and reads
+///   of its cache are errors
 ///   (`an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_are_errors`).
 /// - Dropping the future of [`start`](Self::start) aborts everything at once
 ///   (`dropping_the_start_future_ends_everything`).

@@ -42,21 +42,21 @@ async fn ahead_of_its_watch<K: Object>(nodes: Kind<K>) -> (World, Versions) {
     world.other.cluster::<Node>().create(&PostParams::default(), &node).await.unwrap();
     settle().await;
     world.network.hold("/nodes?");
-    tell(&world, "first").await;
+    trigger(&world, "first").await;
     settle().await;
     assert_eq!(versions.lock().unwrap().len(), 1);
     (world, versions)
 }
 
 /// Makes the controller reconcile its Node.
-async fn tell(world: &World, name: &str) {
+async fn trigger(world: &World, name: &str) {
     let secret = Secret { metadata: meta(&format!("a/{name}")), ..Secret::default() };
     world.other.namespaced::<Secret>("a").create(&PostParams::default(), &secret).await.unwrap();
 }
 
 async fn sees_its_own_write<K: Object>(nodes: Kind<K>) {
     let (world, versions) = ahead_of_its_watch(nodes).await;
-    tell(&world, "second").await;
+    trigger(&world, "second").await;
     settle().await;
     assert_eq!(versions.lock().unwrap().len(), 1, "it waits for what it wrote");
     world.network.release();
@@ -78,7 +78,7 @@ async fn a_reconcile_that_comes_before_its_own_write_has_come_back_sees_it() {
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_whose_own_write_does_not_come_back_fails_and_is_tried_again() {
     let (world, versions) = ahead_of_its_watch(kind::<Node>()).await;
-    tell(&world, "second").await;
+    trigger(&world, "second").await;
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert_eq!(versions.lock().unwrap().len(), 1, "each try ends with an error after 10 s");
     world.network.release();

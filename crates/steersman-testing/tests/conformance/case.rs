@@ -208,7 +208,7 @@ impl Case {
         self.expecting(Expectation::Absent(pointer))
     }
 
-    pub(crate) fn says(self, words: impl Into<String>) -> Self {
+    pub(crate) fn message_contains(self, words: impl Into<String>) -> Self {
         self.expecting(Expectation::Words(words.into()))
     }
 

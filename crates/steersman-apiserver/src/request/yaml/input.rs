@@ -38,7 +38,7 @@ impl<'a> Input<'a> {
         self.text.as_bytes()
     }
 
-    /// What libyaml reports of an error, with the line as Go's port of it counts.
+    /// An error of libyaml, with the line number of Go's port.
     pub(super) fn message(&self, error: &Error) -> String {
         let is_scanner = error.kind() == ErrorKind::Scanner;
         let is_end = is_scanner && error.problem() == "found unexpected end of stream";
@@ -52,7 +52,7 @@ impl<'a> Input<'a> {
         refusal(at, error.problem())
     }
 
-    /// Takes the line break that was added from a block scalar that ends together with the text.
+    /// Removes the added line break from a block scalar that ends together with the text.
     pub(super) fn undo_break(&self, scalar: &mut String, end: Mark) {
         if !self.is_behind(end) || !scalar.ends_with('\n') {
             return;
@@ -80,7 +80,8 @@ impl<'a> Input<'a> {
         scanner.set_input_string(&mut bytes);
         let (mut has_content, mut depth) = (false, 0_usize);
         for token in scanner {
-            // The scanner reads ahead: a tag before this error may not have come as a token.
+            // The scanner reads ahead: a tag before this error may not have been returned as a
+            // token.
             let token = token.map_err(|error| spaced.message(&error))?;
             match token.data {
                 TokenData::Tag { .. } if blanks.contains(&token.end_mark.index) => {

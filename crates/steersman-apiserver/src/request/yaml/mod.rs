@@ -1,4 +1,4 @@
-//! YAML, read and written as the real server does it: YAML 1.1 with Go's rules for plain scalars,
+//! YAML, parsed and written as the real server does: YAML 1.1 with Go's rules for plain scalars,
 //! and libyaml's messages.
 
 mod input;
@@ -19,26 +19,25 @@ use crate::request::budget;
 /// Deeper nesting is refused, as in JSON: readers of the value recurse.
 const DEPTH_MAX: usize = 512;
 
-/// So many scalars, lists and maps may come from aliases before their share is looked at.
+/// How many scalars, lists and maps may come from aliases before their share is limited.
 const ALIASED_MIN: u64 = 100;
 
-/// All that comes from aliases may be as large as the largest body. The real server counts values
-/// and not their bytes.
+/// All values from aliases together may be as large as the largest body. The real server counts
+/// values and not their bytes.
 const ALIASED_BYTES_MAX: u64 = crate::server::BODY_MAX as u64;
 
-/// More keys that come twice are not told, as in JSON.
+/// More duplicate keys are not reported, as in JSON.
 const DUPLICATES_MAX: usize = 100;
 
-/// What was read.
+/// A parsed document.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Document {
     pub(crate) value: Value,
-    /// Keys that came twice, in the words of the real server:
-    /// `line 3: key "name" already set in map`.
+    /// The duplicate keys, with the real server's message: `line 3: key "name" already set in map`.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Reads the first document of the text. The error says it as the real server does:
+/// Parses the first document of the text. The error has the real server's message:
 /// `yaml: line 1: …`.
 pub(crate) fn read(text: &[u8]) -> Result<Document, String> {
     let input = Input::new(text)?;
@@ -62,7 +61,7 @@ pub(crate) fn read(text: &[u8]) -> Result<Document, String> {
     Ok(Document { value, duplicates: composer.duplicates })
 }
 
-/// A list or a map that is not at its end yet.
+/// An open list or map.
 struct Open {
     anchor: Option<String>,
     contents: Contents,
@@ -83,8 +82,8 @@ enum Key {
     Merge,
 }
 
-/// Makes nodes of events. An anchor and its aliases are the same node, so that nothing is copied
-/// before all of the text is read and what it stands for is known to be small enough.
+/// Builds nodes from events. An anchor and its aliases are the same node, so that nothing is copied
+/// before the whole text is parsed and its expanded size is known to be small enough.
 #[derive(Default)]
 struct Composer {
     open: Vec<Open>,
@@ -92,7 +91,7 @@ struct Composer {
     anchors: HashMap<String, NodeId>,
     root: Option<NodeId>,
     duplicates: Vec<String>,
-    /// How many values were made, and how many of them by aliases.
+    /// The number of values, and how many of them come from aliases.
     made: u64,
     aliased: u64,
     aliased_bytes: u64,
@@ -102,7 +101,7 @@ impl Composer {
     fn take(&mut self, event: Event) -> Result<(), String> {
         let line = event.start_mark.line + 1;
         self.made += 1;
-        // The library looks at every open list and map for each of its tokens.
+        // For each of its tokens, the library checks every open list and map.
         if !budget::step(1 + self.open.len() / 8) {
             return Err("yaml: the document takes too many steps to read".to_owned());
         }
@@ -158,10 +157,10 @@ impl Composer {
         Ok(())
     }
 
-    /// Refuses text that is small and stands for something huge, before that is made.
+    /// Refuses a small text that expands to a huge value, before it is expanded.
     fn count_aliased(&mut self, node: NodeId) -> Result<(), String> {
         let Size { values, bytes, depth } = self.nodes.size(node);
-        // An alias may stand deeper than its anchor does.
+        // An alias may be nested deeper than its anchor.
         if self.open.len() + depth > DEPTH_MAX {
             return Err(too_deep());
         }
@@ -219,7 +218,7 @@ fn too_deep() -> String {
     "yaml: exceeded max depth of 10000".to_owned()
 }
 
-/// A list or a map cannot be the name of a member.
+/// A list or a map cannot be a key.
 fn invalid_key(value: &Value) -> String {
     let text = match value {
         Value::Array(items) => {
@@ -232,7 +231,7 @@ fn invalid_key(value: &Value) -> String {
 
 const TAGS: &str = "tag:yaml.org,2002:";
 
-/// What a scalar is, by its tag or, where it is plain and has none, by its looks.
+/// The type of a scalar, by its tag or, if it is plain and has none, by its text.
 fn resolve_tagged(tag: Option<&str>, plain: bool, text: &str) -> Result<Scalar, String> {
     let wrong =
         |scalar: &Scalar, tag: &str| Err(format!("yaml: cannot decode !!{} `{text}` as a !!{tag}", scalar.tag()));

@@ -1,5 +1,5 @@
-//! The values of a document while it is read. A value that has an anchor is one node, however many
-//! aliases stand for it.
+//! The values of a document while it is parsed. A value with an anchor is one node, however many
+//! aliases it has.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub(super) enum Node {
     Map(BTreeMap<String, NodeId>),
 }
 
-/// What a node stands for when every alias in it is followed.
+/// The size of a node with all aliases expanded.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Size {
     /// Scalars, lists, maps and the keys of maps.
     pub(super) values: u64,
-    /// The bytes of the value as JSON, about.
+    /// The approximate bytes of the value as JSON.
     pub(super) bytes: u64,
-    /// How many lists and maps are within each other.
+    /// The depth of nested lists and maps.
     pub(super) depth: usize,
 }
 
@@ -31,7 +31,7 @@ impl Size {
         Self { values: 1, bytes: text as u64 + 2, depth: 0 }
     }
 
-    /// With what is in it.
+    /// Including its contents.
     fn with(self, key: Option<&str>, inside: Self) -> Self {
         let (keys, key) = key.map_or((0, 0), |key| (1, key.len() as u64 + 3));
         Self {
@@ -76,7 +76,7 @@ impl Nodes {
         self.push(Node::Map(members), size)
     }
 
-    /// Takes over the members of a map, or of several.
+    /// Merges the members of a map, or of several.
     pub(super) fn merge(&self, members: &mut BTreeMap<String, NodeId>, from: NodeId) -> Result<(), String> {
         let mut extend = |from: NodeId| match self.get(from) {
             Node::Map(others) => {
@@ -86,13 +86,13 @@ impl Nodes {
             _ => Err("yaml: map merge requires map or sequence of maps as the value".to_owned()),
         };
         match self.get(from) {
-            // The first has the last word.
+            // The first one takes precedence.
             Node::List(items) => items.iter().rev().try_for_each(|item| extend(*item)),
             _ => extend(from),
         }
     }
 
-    /// The value that a node stands for. Each alias in it is a copy here.
+    /// The value of a node. Each alias in it is a copy here.
     pub(super) fn value(&self, id: NodeId) -> Value {
         match self.get(id) {
             Node::Scalar(value) => value.clone(),

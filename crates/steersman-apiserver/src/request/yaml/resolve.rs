@@ -1,12 +1,12 @@
-//! What a plain scalar is: YAML 1.1 as Go's library has it, which knows `yes` as a truth and times
-//! as strings.
+//! The type of a plain scalar: YAML 1.1 as Go's library implements it, in which `yes` is a boolean
+//! and times are strings.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Number, Value};
 
-/// A scalar that was understood.
+/// A resolved scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scalar {
     Null,
@@ -14,7 +14,7 @@ pub(crate) enum Scalar {
     Int(i128),
     Float(f64),
     String(String),
-    /// A time, which stays the text that it is.
+    /// A time, which stays a text.
     Time(String),
     /// `<<`
     Merge,
@@ -68,7 +68,7 @@ impl Scalar {
     }
 }
 
-/// What the text is when it is not quoted.
+/// The value of an unquoted text.
 pub(crate) fn resolve(text: &str) -> Scalar {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Scalar::Null,
@@ -96,7 +96,7 @@ pub(crate) fn resolve(text: &str) -> Scalar {
     number.unwrap_or_else(|| Scalar::String(text.to_owned()))
 }
 
-/// Whether readers of YAML 1.1 could take the text for a number to the base of sixty: `12:30:45`.
+/// Whether parsers of YAML 1.1 could read the text as a sexagesimal number: `12:30:45`.
 pub(crate) fn is_sexagesimal(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$").ok());
@@ -119,7 +119,7 @@ fn float(text: &str) -> Option<Scalar> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).map(Scalar::Float)
 }
 
-/// An integer of 64 bits, with or without a sign, to the base that its first characters say.
+/// An integer of 64 bits, with or without a sign, in the base of its prefix.
 fn integer(text: &str) -> Option<i128> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -165,7 +165,7 @@ fn is_time(text: &str) -> bool {
     (1..=days).contains(&day) && below([4, 7], 24) && below([5, 8], 60) && below([6, 9], 60)
 }
 
-/// A float as Go prints it, in the shortest way.
+/// A float as Go prints it, in the shortest form.
 pub(crate) fn go_float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

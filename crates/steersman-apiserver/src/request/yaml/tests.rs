@@ -14,7 +14,7 @@ fn plain_scalars_are_what_go_takes_them_for() {
         "k": "yes", "l": "12:30:45", "m": "5", "n": 5, "o": "abc", "p": "2020-13-01", "q": -3, "r": "<",
         "1": "x", "true": true,
     });
-    // `n` and `y` are truths, as names too.
+    // `n` and `y` are booleans, also as names.
     let mut expected = expected;
     let n = expected.as_object_mut().and_then(|members| members.remove("n")).unwrap();
     expected["false"] = n;
@@ -167,7 +167,7 @@ fn utf_16_is_read() {
     }
 }
 
-/// Each of these is a panic in the parser, unless it comes prepared.
+/// Each of these is a panic in the parser without the preparation of the input.
 #[test]
 fn text_that_the_parser_panics_on_is_read_or_refused() {
     let cases: [(&[u8], &str); 9] = [
@@ -248,7 +248,7 @@ const TOKENS: &[&str] = &[
     "~",
 ];
 
-/// Whatever comes, it is read or refused.
+/// Any input is parsed or refused.
 #[test]
 fn broken_text_is_refused_and_nothing_else() {
     let text = b"a: &x [1, {b: 'c', \"d\": !!str e}]\n? *x\n: |\n  f\n--- >-\n g\n...\n%YAML 1.1\n# h\n- <<: {i: ~}\n";

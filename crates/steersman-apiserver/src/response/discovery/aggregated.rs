@@ -1,5 +1,5 @@
-//! Aggregated discovery: all groups with all their resources in one document, for clients that ask
-//! for it.
+//! Aggregated discovery: all groups with all their resources in one document, for clients that
+//! request it.
 
 use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderValue, StatusCode};
@@ -13,13 +13,13 @@ const GROUP: &str = "apidiscovery.k8s.io";
 const VERSION: &str = "v2";
 const KIND: &str = "APIGroupDiscoveryList";
 
-/// Whether this is what the client asks to be answered with. One that also takes the plain
-/// documents gets this one.
+/// Whether the client requests this document. A client that also accepts the plain documents gets
+/// this one.
 fn is_aggregated(conversion: Option<&Conversion>) -> bool {
     conversion.is_some_and(|wanted| wanted.group == GROUP && wanted.version == VERSION && wanted.kind == KIND)
 }
 
-/// Whether the client asks for this document.
+/// Whether the client requests this document.
 pub(super) fn is_accepted(accept: Option<&str>) -> bool {
     negotiation::negotiate(accept, is_aggregated).is_some_and(|negotiated| negotiated.conversion.is_some())
 }
@@ -90,7 +90,7 @@ fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
     json!({"subresource": subresource.name, "responseKind": response_kind, "verbs": subresource.verbs})
 }
 
-/// Built-in kinds are of the group and version they are listed under, and do not say so again.
+/// Built-in kinds have the group and version they are listed under, and do not repeat them.
 fn response_kind(kind: &Kind, name: &str) -> Value {
     let (group, version) = if kind.is_built_in() { ("", "") } else { (kind.group.as_str(), kind.version.as_str()) };
     json!({"group": group, "version": version, "kind": name})

@@ -12,7 +12,7 @@ use crate::response::{self, HandlerResult};
 use crate::rules::custom::Customs;
 use crate::rules::kinds::{Group, GroupVersion, Kind, api_version, builtin};
 
-/// Where the server says that it is well.
+/// The paths of health checks.
 pub(crate) const HEALTH: [&str; 6] = ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/readyz", "/readyz/ping"];
 
 /// The memory that a document of all groups may take.
@@ -22,7 +22,7 @@ fn groups(customs: &Customs) -> Vec<Group> {
     builtin().groups.iter().cloned().chain(customs.groups()).collect()
 }
 
-/// What there is to ask for.
+/// All paths of the server.
 pub(crate) fn paths(customs: &Customs) -> HandlerResult {
     let mut paths: Vec<String> =
         ["/api", "/apis", "/apis/", "/version"].iter().chain(&HEALTH).map(|path| (*path).to_owned()).collect();
@@ -37,7 +37,7 @@ pub(crate) fn paths(customs: &Customs) -> HandlerResult {
     response::indented(response::json(StatusCode::OK, json!({ "paths": paths }).to_string()))
 }
 
-/// All groups in one document, where that is served and the client asks for it.
+/// All groups in one document, if that is served and the client requests it.
 pub(crate) fn aggregated(route: &Route, customs: &Customs, accept: Option<&str>) -> Option<HandlerResult> {
     let core = match route {
         Route::Versions => true,
@@ -55,8 +55,8 @@ pub(crate) fn aggregated(route: &Route, customs: &Customs, accept: Option<&str>)
     aggregated::document(&wanted, accept)
 }
 
-/// Refuses a media type that is not made there. The documents about groups leave all of it to the
-/// finer check.
+/// Refuses a media type that does not exist there. The documents about groups leave this to the
+/// aggregated check.
 fn check_accept(route: &Route, accept: Option<&str>) -> Result<(), Status> {
     if !matches!(route, Route::Groups | Route::Group(_)) {
         negotiation::check_media_type(accept, MEDIA_TYPES)?;
@@ -65,7 +65,7 @@ fn check_accept(route: &Route, accept: Option<&str>) -> Result<(), Status> {
     negotiated.map(drop).ok_or_else(|| Status::not_acceptable(MEDIA_TYPES))
 }
 
-/// Answers a request for one of the discovery documents.
+/// Handles a request for one of the discovery documents.
 pub(crate) fn document(route: &Route, customs: &Customs, accept: Option<&str>) -> HandlerResult {
     let groups = groups(customs);
     let find = |name: &str| groups.iter().find(|group| group.name == name);

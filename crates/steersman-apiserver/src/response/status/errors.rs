@@ -1,15 +1,15 @@
-//! What is wrong with an object, bounded: a large object can have an error in each of its items.
+//! The errors of an object, bounded: a large object can have an error in each of its items.
 
 use std::ops::Deref;
 
 use super::FieldError;
 
-/// More errors are not kept. The real server keeps all of them.
+/// More errors are dropped. The real server keeps all of them.
 const ERRORS_MAX: usize = 1_000;
-/// Nor are errors after so many bytes of them: each may show a part of the object.
+/// Errors beyond this number of bytes are dropped, too: each may print a part of the object.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The errors of an object, up to a number. The last one says when there are more.
+/// The errors of an object, up to a number. The last one states that there are more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Errors {
     errors: Vec<FieldError>,
@@ -18,7 +18,7 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    /// So many are kept.
+    /// The number of errors that are kept.
     pub(crate) const MAX: usize = ERRORS_MAX;
 
     pub(crate) fn push(&mut self, error: FieldError) {
@@ -31,7 +31,7 @@ impl Errors {
         self.errors.push(if self.is_full { rest } else { error });
     }
 
-    /// Whether more errors would not be kept.
+    /// Whether further errors would be dropped.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }

@@ -1,5 +1,5 @@
-//! What the server answers when it refuses: a `Status` with a code, a reason, a message and
-//! details, in the words of the real one. Clients act on the reason and people on the message.
+//! Error responses: a `Status` with a code, a reason, a message and details, with the real server's
+//! texts. Clients act on the reason and people on the message.
 
 mod errors;
 
@@ -17,13 +17,12 @@ pub(crate) struct Status {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
-    /// Says that there are details even when there are none, as answers do that come from no
-    /// resource.
+    /// Whether it has empty details, as in responses that concern no resource.
     empty_details: bool,
-    /// Where a list that cannot go on could go on.
+    /// The token with which an expired list can continue.
     continue_at: Option<String>,
     pub(crate) retry_after: Option<u32>,
-    /// What the client is warned of besides.
+    /// The warnings for the client.
     pub(crate) warnings: Box<[String]>,
 }
 
@@ -94,12 +93,12 @@ impl Status {
         self
     }
 
-    /// Something that the real server did not mean to say: an error without a reason.
+    /// An unintended error of the real server: it has no reason.
     pub(crate) fn unexpected(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// Offers a place to go on from.
+    /// Adds a token to continue from.
     pub(crate) fn continued_at(mut self, token: String) -> Self {
         self.continue_at = Some(token);
         self
@@ -114,7 +113,7 @@ impl Status {
         Self::new(409, "Conflict", message).about(of, name)
     }
 
-    /// Somebody else has written the object since it was read.
+    /// Another client has written the object since it was read.
     pub(crate) fn modified(of: Named<'_>, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(of, name, why)
@@ -129,13 +128,13 @@ impl Status {
         Self::new(403, "Forbidden", message).about(of, name)
     }
 
-    /// The same, and why: the object that has the name is about to give it up.
+    /// The same, with the reason: the object of that name is being deleted.
     pub(crate) fn being_deleted(mut self) -> Self {
         self.message = format!("object is being deleted: {}", self.message);
         self
     }
 
-    /// Forbidden, and about no resource.
+    /// Forbidden, for no resource.
     pub(crate) fn forbidden_path(why: &str) -> Self {
         Self::new(403, "Forbidden", format!("forbidden: {why}")).with_empty_details()
     }
@@ -151,7 +150,7 @@ impl Status {
         Self::forbidden(of, name, &why).causes(vec![cause])
     }
 
-    /// The request is understood and cannot be done to this object.
+    /// The request is valid but cannot be applied to this object.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with_empty_details()
@@ -162,9 +161,9 @@ impl Status {
     }
 
     pub(crate) fn invalid(kind: Named<'_>, name: &str, errors: &[FieldError]) -> Self {
-        // A message that comes twice is said once.
-        let mut said = HashSet::new();
-        let texts = errors.iter().map(FieldError::to_string).filter(|text| said.insert(text.clone()));
+        // Duplicate messages are listed once.
+        let mut seen = HashSet::new();
+        let texts = errors.iter().map(FieldError::to_string).filter(|text| seen.insert(text.clone()));
         let texts: Vec<String> = texts.collect();
         let why = match &texts[..] {
             [one] => one.clone(),
@@ -188,53 +187,53 @@ impl Status {
         Self::forbidden(of, name, "create not allowed while custom resource definition is terminating")
     }
 
-    /// The server does not take this method at this path.
+    /// The server does not support this method at this path.
     pub(crate) fn no_such_method() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
             .with_empty_details()
     }
 
-    /// The wanted form of an object is none of ours.
+    /// The requested form of an object is not supported.
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// The wanted form does not go with what was found.
+    /// The requested form does not fit the result.
     pub(crate) fn not_acceptable_shape(message: String) -> Self {
         Self::new(406, "NotAcceptable", message)
     }
 
-    /// The same refusal, with what the client should know besides, before what it is told already.
+    /// The same refusal, with these warnings before the present ones.
     pub(crate) fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
         warnings.extend(self.warnings);
         self.warnings = warnings.into();
         self
     }
 
-    /// Something went wrong in the server.
+    /// An internal error of the server.
     pub(crate) fn internal(what: &str) -> Self {
         let status = Self::new(500, "InternalError", format!("Internal error occurred: {what}"));
         status.causes(vec![json!({"message": what})])
     }
 
-    /// A panic in the server. What it was about is not for the client: it may quote an object.
+    /// A panic in the server. Its message is not for the client: it may quote an object.
     pub(crate) fn panicked() -> Self {
         Self::internal("This request caused apiserver to panic. Look in the logs for details.")
     }
 
-    /// The server has more to do than it takes on.
+    /// The server has too many requests.
     pub(crate) fn overloaded() -> Self {
         Self::new(429, "TooManyRequests", "Too many requests, please try again later.").retry_after(1)
     }
 
-    /// The wanted media type is none of ours.
+    /// The requested media type is not supported.
     pub(crate) fn not_available(available: &str) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
         Self::new(406, "NotAcceptable", message).with_empty_details()
     }
 
-    /// A patch of a type that is none of ours.
+    /// The type of the patch is not supported.
     pub(crate) fn unsupported_patch() -> Self {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_empty_details()
     }
@@ -251,19 +250,19 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
-    /// The request took too long, in the words of the real server's own limit.
+    /// The request took too long, with the message of the real server's own limit.
     pub(crate) fn timeout(why: impl std::fmt::Display) -> Self {
         Self::new(504, "Timeout", format!("Timeout: request did not complete within the allotted timeout: {why}"))
     }
 
-    /// The wanted revision lies in the future.
+    /// The requested revision is in the future.
     pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
         Self::new(504, "Timeout", message).retry_after(1).causes(vec![cause])
     }
 
-    /// It may be done later.
+    /// The client may retry later.
     pub(crate) fn too_many_requests(message: &str, retry_after: u32, cause: Value) -> Self {
         let status = Self::new(429, "TooManyRequests", message);
         let status = if retry_after > 0 { status.retry_after(retry_after) } else { status };
@@ -274,7 +273,7 @@ impl Status {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// The object that is sent.
+    /// The JSON object of the response.
     pub(crate) fn object(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -298,13 +297,13 @@ impl Status {
     }
 }
 
-/// What is wrong with one field of an object.
+/// An error of one field of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FieldError {
     field: String,
     kind: FieldErrorKind,
     value: Value,
-    /// The value as it is shown, where its members have an order that JSON does not keep.
+    /// The printed value, if its members have an order that JSON does not keep.
     literal: Option<String>,
     detail: String,
 }
@@ -355,13 +354,13 @@ impl FieldError {
         error
     }
 
-    /// Stands for all errors after the first so many.
+    /// Stands for all further errors.
     fn rest_is_not_shown(errors: usize) -> Self {
         let error = Self::new("<nil>", FieldErrorKind::TooMany, Value::Null, "the rest is not shown");
         Self { literal: Some(format!("more than {errors} errors")), ..error }
     }
 
-    /// What it takes in memory, about.
+    /// Its approximate memory.
     fn size(&self) -> usize {
         self.field.len() + self.detail.len() + self.literal.as_ref().map_or(0, String::len) + budget::deep(&self.value)
     }
@@ -374,7 +373,7 @@ impl FieldError {
         Self::new(field, FieldErrorKind::Invalid, value.into(), detail)
     }
 
-    /// A wrong value that is shown as `literal` has it.
+    /// An invalid value that is printed as `literal`.
     pub(crate) fn invalid_literal(field: impl Into<String>, literal: String, detail: impl Into<String>) -> Self {
         let error = Self::new(field, FieldErrorKind::Invalid, Value::Null, detail);
         Self { literal: Some(literal), ..error }

@@ -19,7 +19,7 @@ impl Shared {
         }
     }
 
-    /// Writes the status of a definition, on its new state if there is one in between.
+    /// Writes the status of a definition, on its new state if it was written in between.
     fn establish(&self, kind: &Kind, key: &Key) {
         while let Some(object) = self.store.get(&kind.id(), key) {
             let mut value = object.value();
@@ -35,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// Serves a definition as it is stored, unless it is gone.
+    /// Serves a definition as it is stored, unless it was deleted.
     pub(crate) fn serve_definition(&self, kind: &Kind, key: &Key, patterns: &Patterns) {
         while let Some(object) = self.store.get(&kind.id(), key) {
             if self.customs.register(kind, &object, patterns, &self.store) {

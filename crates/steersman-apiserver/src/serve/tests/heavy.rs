@@ -63,7 +63,7 @@ async fn a_panic_is_answered_and_logged_with_its_number() {
         assert!(lines.lock().unwrap().contains(&line), "{lines:?}");
     }
     assert_eq!(server.panics(), 2);
-    // Nor is the handler the only place for a fault.
+    // A panic can also occur outside the handler.
     for (number, path) in [(3, "/panic-before"), (4, "/panic-after")] {
         sender.ready().await.unwrap();
         let response = sender.send_request(request(&serving, "GET", path, Vec::new())).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_panic_is_answered_and_logged_with_its_number() {
         let line = format!("GET {path} panicked ({number} since the start): as the test wants");
         assert!(lines.lock().unwrap().contains(&line), "{lines:?}");
     }
-    // The connection goes on.
+    // The connection continues.
     sender.ready().await.unwrap();
     assert_eq!(sender.send_request(request(&serving, "GET", "/healthz", Vec::new())).await.unwrap().status(), 200);
 }
@@ -92,8 +92,8 @@ impl Held {
         std::thread::spawn(move || {
             let store = server.shared.store.hold();
             begin.send(()).unwrap();
-            // A request on the only thread of the connections would keep the test from ever ending
-            // this.
+            // A request on the only thread of the connections would block the test before it
+            // reaches this point.
             let _ = released.recv_timeout(PATIENCE);
             holds.store(false, Ordering::SeqCst);
             drop(store);
@@ -125,7 +125,7 @@ fn things(more: &str) -> Value {
     }})
 }
 
-/// What a request costs is not seen in its size: what it does to stored objects counts.
+/// The cost of a request does not follow from its size: its effect on stored objects counts.
 #[tokio::test(flavor = "current_thread")]
 async fn health_checks_are_answered_while_small_requests_take_long() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -210,7 +210,7 @@ async fn health_checks_are_answered_while_small_requests_take_long() {
     }
 }
 
-/// On one thread: an event that is made by it would keep the others waiting.
+/// On one thread: an event that it encodes would make the others wait.
 #[tokio::test(flavor = "current_thread")]
 async fn events_that_take_long_are_made_on_other_threads() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -231,8 +231,7 @@ async fn events_that_take_long_are_made_on_other_threads() {
     let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "one"}});
     whole(send("POST", "/apis/example.com/v1/things", &thing).await).await;
     let encoders = || std::mem::take(&mut *server.shared.encoders.lock().unwrap());
-    // Things of the first version are shown as they are stored, those of the second are made of
-    // them.
+    // Things of the first version are sent as they are stored, those of the second are converted.
     for (version, is_made) in [("v1", false), ("v2", true)] {
         let mut watching = connect(&serving).await;
         let path = format!("/apis/example.com/{version}/things?watch=1");
@@ -268,7 +267,7 @@ async fn small_writes_wait_and_are_not_refused() {
     };
     let held = Held::new(&server);
     let large: Vec<_> = (0..WRITES).map(|at| send(at, 20_000)).collect();
-    // The large ones that are too many are refused; only then all others wait for their turn.
+    // The surplus of large ones is refused; only then do all others wait for their turn.
     let refused = || large.iter().filter(|sent| sent.is_finished()).count();
     eventually("large writes to be refused", async || refused() == WRITES - 200).await;
     let small: Vec<_> = (0..WRITES).map(|at| send(at, 0)).collect();

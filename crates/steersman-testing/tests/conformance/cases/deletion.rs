@@ -414,7 +414,7 @@ fn namespaces() -> Vec<Case> {
         terminating("namespace-that-terminates-takes-nothing-new")
             .post(MAPS, map("two"))
             .expect(403)
-            .says("because it is being terminated"),
+            .message_contains("because it is being terminated"),
         terminating("namespace-that-terminates-takes-changes")
             .merge(maps("/one"), json!({"data": {"k": "new"}}))
             .expect(200),
