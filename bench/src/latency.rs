@@ -20,9 +20,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A reconcile that saw a write, and when it started.
-type Sighting = (u64, Instant);
+type SeenWrite = (u64, Instant);
 
-struct Watcher(UnboundedSender<Sighting>);
+struct Watcher(UnboundedSender<SeenWrite>);
 
 impl Reconciler<ConfigMap> for Watcher {
     type Error = ReconcileError;
@@ -79,7 +79,7 @@ pub async fn run(ask: &Ask) -> Result<Outcome> {
     Ok(Outcome { count: took.len() as u64, cost, memory: None, figures: latencies(took)? })
 }
 
-async fn sighting_of(write: u64, sightings: &mut UnboundedReceiver<Sighting>) -> Result<Instant> {
+async fn sighting_of(write: u64, sightings: &mut UnboundedReceiver<SeenWrite>) -> Result<Instant> {
     loop {
         let (seen, at) = sightings.recv().await.context("the controller ended")?;
         if seen == write {

@@ -67,12 +67,12 @@ struct Collection {
     /// The objects, with a comma after each but the last.
     objects: Bytes,
     /// The place of each of them.
-    places: Vec<Place>,
+    places: Vec<Extent>,
 }
 
 /// The place of an object in the prepared bytes, without its comma.
 #[derive(Debug)]
-struct Place {
+struct Extent {
     object: Range<usize>,
     version: Range<usize>,
 }
@@ -229,7 +229,7 @@ impl Collection {
                 }
                 let start = objects.len();
                 let version = write(index, FIRST_VERSION + index, &mut objects);
-                Place { object: start..objects.len(), version }
+                Extent { object: start..objects.len(), version }
             })
             .collect();
         Self { resource, path: resource.path(), objects: objects.into(), places }
@@ -403,7 +403,7 @@ impl Watch {
 struct Piece(BytesMut);
 
 impl Piece {
-    fn event(&mut self, kind: &str, objects: &[u8], place: &Place, version: u64) {
+    fn event(&mut self, kind: &str, objects: &[u8], place: &Extent, version: u64) {
         self.0.extend_from_slice(b"{\"type\":\"");
         self.0.extend_from_slice(kind.as_bytes());
         self.0.extend_from_slice(b"\",\"object\":");

@@ -22,7 +22,7 @@ use crate::workspace;
 use proxy::{Answer, Proxy};
 
 /// The folders of the responses, and the recorded part of each response.
-const FOLDERS: [(&str, Kept); 2] = [("defaults", Kept::Object), ("refusals", Kept::Causes)];
+const FOLDERS: [(&str, Recorded); 2] = [("defaults", Recorded::Object), ("refusals", Recorded::Causes)];
 const DATA: &str = "crates/steersman-apiserver/data";
 /// The placeholder for the uid of the object.
 const UID: &str = "u-1";
@@ -32,7 +32,7 @@ const CIRCUMSTANCES: [&str; 6] =
 
 /// The recorded part of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
+enum Recorded {
     /// The object with its defaults: `came`.
     Object,
     /// The reasons of the refusal: `causes`.
@@ -94,7 +94,7 @@ struct Recorder {
 
 impl Recorder {
     /// The case with the present response.
-    fn record(&mut self, case: &Value, kept: Kept) -> Result<Value> {
+    fn record(&mut self, case: &Value, kept: Recorded) -> Result<Value> {
         let mut new = case.clone();
         let (answer, uid) = if case["old"].is_null() {
             (self.proxy.send("POST", &format!("{}?dryRun=All", self.path(case)?), &whole(case, &case["sent"]))?, None)
@@ -111,7 +111,7 @@ impl Recorder {
         let Answer { status, body } = answer;
         let body = replaced(&body, uid.as_deref().unwrap_or(UID), UID);
         match kept {
-            Kept::Object => {
+            Recorded::Object => {
                 ensure!(matches!(status, 200 | 201), "refused with {status}: {}", body["message"]);
                 new["came"] = kept_of(&body);
                 // A uid that a dry run generated is seen in labels only.
@@ -120,7 +120,7 @@ impl Recorder {
                 let before = replaced(&case["came"], &recorded_uid(&case["came"]), UID);
                 keep_circumstances(&mut new["came"], &before);
             }
-            Kept::Causes => {
+            Recorded::Causes => {
                 ensure!(status == 422, "answered with {status}: {}", body["message"]);
                 let causes = body["details"]["causes"].as_array().context("a refusal has no causes")?;
                 let cause = |cause: &Value| json!([cause["field"], cause["reason"], cause["message"]]);

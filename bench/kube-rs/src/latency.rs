@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A reconcile that saw a write, and when it started.
-type Sighting = (u64, Instant);
+type SeenWrite = (u64, Instant);
 
 /// The next write waits until a reconcile has seen the previous one, so none is merged into
 /// another.
@@ -65,7 +65,7 @@ pub async fn run(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-async fn sighting_of(write: u64, sightings: &mut UnboundedReceiver<Sighting>) -> Result<Instant> {
+async fn sighting_of(write: u64, sightings: &mut UnboundedReceiver<SeenWrite>) -> Result<Instant> {
     loop {
         let (seen, at) = sightings.recv().await.context("the controller ended")?;
         if seen == write {
@@ -74,7 +74,7 @@ async fn sighting_of(write: u64, sightings: &mut UnboundedReceiver<Sighting>) ->
     }
 }
 
-async fn control(client: Client, saw: UnboundedSender<Sighting>) {
+async fn control(client: Client, saw: UnboundedSender<SeenWrite>) {
     let maps: Api<ConfigMap> = Api::all(client);
     Controller::new(maps, watcher::Config::default())
         .with_config(ControllerConfig::default().concurrency(1))
@@ -83,7 +83,7 @@ async fn control(client: Client, saw: UnboundedSender<Sighting>) {
         .await;
 }
 
-async fn reconcile(object: Arc<ConfigMap>, saw: Arc<UnboundedSender<Sighting>>) -> Result<Action, std::io::Error> {
+async fn reconcile(object: Arc<ConfigMap>, saw: Arc<UnboundedSender<SeenWrite>>) -> Result<Action, std::io::Error> {
     let at = Instant::now();
     if object.metadata.name.as_deref() == Some(NAME)
         && let Some(write) = object.data.as_ref().and_then(|data| data.get("write")?.parse().ok())

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::json;
-use steersman_apiserver::{ApiServer, Body};
+use steersman_apiserver::{ApiServer, ServerBody};
 use tokio::runtime::{Builder, Runtime};
 use tower::Service;
 
@@ -30,7 +30,7 @@ impl Server {
         Ok(Self { server: ApiServer::new(), runtime })
     }
 
-    fn call(&self, request: &Request<Full<Bytes>>) -> Response<Body> {
+    fn call(&self, request: &Request<Full<Bytes>>) -> Response<ServerBody> {
         let mut server = self.server.clone();
         let Ok(response) = self.runtime.block_on(server.call(request.clone()));
         response

@@ -36,6 +36,6 @@ mod verbs;
 
 pub use request::budget::Cost;
 pub use request::identity::Identity;
-pub use response::Body;
-pub use serve::{KubeconfigFile, Serve, ServeError, Serving};
+pub use response::ServerBody;
+pub use serve::{KubeconfigFile, ListenError, Serve, Serving};
 pub use server::ApiServer;

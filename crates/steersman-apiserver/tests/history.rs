@@ -12,7 +12,7 @@ use tokio::sync::{Barrier, watch};
 
 mod common;
 
-use common::{Beginning, Change, History, KINDS, NAMES, NAMESPACES, Place, SELECTORS, Selection, Watch};
+use common::{Beginning, Change, History, KINDS, NAMES, NAMESPACES, ObjectPath, SELECTORS, Selection, Watch};
 use common::{call, get, pages, plain, revision, server, version};
 
 const MERGE: &str = "application/merge-patch+json";
@@ -68,8 +68,8 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    (0..KINDS.len(), 0..NAMESPACES.len(), 0..NAMES.len()).prop_map(|(kind, ns, name)| Place::new(kind, ns, name))
+fn place() -> impl Strategy<Value = ObjectPath> {
+    (0..KINDS.len(), 0..NAMESPACES.len(), 0..NAMES.len()).prop_map(|(kind, ns, name)| ObjectPath::new(kind, ns, name))
 }
 
 fn selection() -> impl Strategy<Value = Selection> {
@@ -77,7 +77,7 @@ fn selection() -> impl Strategy<Value = Selection> {
         .prop_map(|(kind, namespace, selector)| Selection { kind, namespace, selector })
 }
 
-fn object(place: &Place, label: Option<&str>, value: usize) -> Value {
+fn object(place: &ObjectPath, label: Option<&str>, value: usize) -> Value {
     let mut object = json!({"metadata": {"name": place.name, "annotations": {"value": value.to_string()}}});
     if let Some(label) = label {
         object["metadata"]["labels"] = json!({ "app": label });
@@ -95,7 +95,7 @@ struct Answer {
 }
 
 /// Makes a write with `value`, which is unique.
-async fn make(server: &ApiServer, place: &Place, write: &Write, value: usize) -> Answer {
+async fn make(server: &ApiServer, place: &ObjectPath, write: &Write, value: usize) -> Answer {
     let path = place.path();
     let mut insisted = None;
     let put = async |object: Value| call(server, "PUT", &path, "application/json", &object).await;
@@ -153,7 +153,7 @@ async fn make(server: &ApiServer, place: &Place, write: &Write, value: usize) ->
 /// One step of a history with a single writer.
 #[derive(Clone, Debug)]
 enum Step {
-    Write(Place, Write),
+    Write(ObjectPath, Write),
     Watch {
         selection: Selection,
         from: From,
@@ -168,7 +168,7 @@ enum Step {
     Pages {
         selection: Selection,
         limit: usize,
-        writes: Vec<(Place, Write)>,
+        writes: Vec<(ObjectPath, Write)>,
     },
     /// Lets every watch read all events.
     Drain,
@@ -240,7 +240,7 @@ impl Alone {
         Self { server, history, revision, first: revision, compacted: 0, values: 0, watches: Vec::new() }
     }
 
-    async fn write(&mut self, place: &Place, write: &Write) {
+    async fn write(&mut self, place: &ObjectPath, write: &Write) {
         self.values += 1;
         let answer = make(&self.server, place, write, self.values).await;
         let now = revision(&self.server).await;
@@ -387,7 +387,7 @@ proptest! {
 /// The action of one of many tasks.
 #[derive(Clone, Debug)]
 struct Plan {
-    writers: Vec<Vec<(Place, Write)>>,
+    writers: Vec<Vec<(ObjectPath, Write)>>,
     /// The selection, the fraction of the versions to start from, with or without the initial
     /// events.
     watchers: Vec<(Selection, u8, bool)>,
@@ -397,7 +397,7 @@ struct Plan {
 
 fn plan() -> impl Strategy<Value = Plan> {
     // Few objects, so that writers collide.
-    let place = (0..KINDS.len(), 0..2_usize, 0..2_usize).prop_map(|(kind, ns, name)| Place::new(kind, ns, name));
+    let place = (0..KINDS.len(), 0..2_usize, 0..2_usize).prop_map(|(kind, ns, name)| ObjectPath::new(kind, ns, name));
     let writers = prop::collection::vec(prop::collection::vec((place, write()), 10..60), 2..5);
     let watchers = prop::collection::vec((selection(), any::<u8>(), any::<bool>()), 1..6);
     let listers = prop::collection::vec((selection(), 1..4_usize), 1..3);
@@ -420,12 +420,12 @@ async fn follow(mut watch: Watch, mut done: watch::Receiver<bool>) -> Watch {
 fn record(watches: &[Watch]) -> History {
     let mut changes = Vec::new();
     for (kind, watch) in watches.iter().enumerate() {
-        let mut state: BTreeMap<Place, Value> = BTreeMap::new();
+        let mut state: BTreeMap<ObjectPath, Value> = BTreeMap::new();
         for event in &watch.events {
             let object = plain(event["object"].clone());
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
             let find = |known: &[&'static str], text: &str| known.iter().find(|known| **known == text).copied();
-            let place = Place {
+            let place = ObjectPath {
                 kind,
                 namespace: find(&NAMESPACES, text("namespace")).unwrap_or_default(),
                 name: find(&NAMES, text("name")).expect("a name"),
@@ -454,7 +454,7 @@ fn is_last(object: &Value) -> bool {
 
 /// Checks that the responses of writers match the history, each once, and that no writer overwrote
 /// a state that it had not read.
-fn check_answers(history: &History, answers: &[(Place, Write, Answer)], first: u64) {
+fn check_answers(history: &History, answers: &[(ObjectPath, Write, Answer)], first: u64) {
     let mut checked = 0;
     for (place, write, answer) in answers {
         let at = match (write, answer.status) {

@@ -5,14 +5,14 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use steersman_apiserver::{ApiServer, Body};
+use steersman_apiserver::{ApiServer, ServerBody};
 use tower::Service;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The batch that a watch takes from the log, and so the most that it may hold beside one event.
 const BATCH_BYTES: usize = 64 << 10;
 
-async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> http::Response<Body> {
+async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> http::Response<ServerBody> {
     let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
     let request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
     let Ok(answer) = server.clone().call(request.body(Full::new(body)).unwrap()).await;
@@ -27,7 +27,7 @@ async fn put(server: &ApiServer, name: &str, size: usize) {
     }
 }
 
-async fn watch(server: &ApiServer, from: &str) -> Body {
+async fn watch(server: &ApiServer, from: &str) -> ServerBody {
     let answer = send(server, "GET", &format!("{MAPS}?watch=1&resourceVersion={from}"), &Value::Null).await;
     assert_eq!(answer.status(), 200);
     answer.into_body()
@@ -41,7 +41,7 @@ async fn revision(server: &ApiServer) -> String {
 }
 
 /// The available parts of a watch.
-fn frames(body: &mut Body) -> Vec<Bytes> {
+fn frames(body: &mut ServerBody) -> Vec<Bytes> {
     let mut frames = Vec::new();
     while let Some(Some(Ok(frame))) = tokio::task::unconstrained(body.frame()).now_or_never() {
         frames.extend(frame.into_data());
@@ -50,7 +50,7 @@ fn frames(body: &mut Body) -> Vec<Bytes> {
 }
 
 /// The available events.
-fn events(body: &mut Body) -> Vec<Value> {
+fn events(body: &mut ServerBody) -> Vec<Value> {
     let bytes = frames(body).concat();
     serde_json::Deserializer::from_slice(&bytes).into_iter().map(|event| event.unwrap()).collect()
 }

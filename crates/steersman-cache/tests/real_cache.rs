@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
 use steersman_cache::{Lister, Phase, ReflectorOptions, SharedInformerFactory};
 use steersman_client::{
-    Client, Config, DeleteParams, Error, Event, ListParams, Patch, PatchParams, PostParams, WatchParams,
+    Client, Config, DeleteParams, Error, ListParams, Patch, PatchParams, PostParams, TypedEvent, WatchParams,
 };
 use steersman_testing::RealServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -129,7 +129,7 @@ struct Writer {
     namespaces: [String; 2],
     random: Random,
     history: History,
-    observer: BoxStream<'static, Result<Event<ConfigMap>, Error>>,
+    observer: BoxStream<'static, Result<TypedEvent<ConfigMap>, Error>>,
     written: usize,
 }
 
@@ -178,10 +178,10 @@ impl Writer {
             let next = tokio::time::timeout(PATIENCE, self.observer.next()).await;
             let event = next.unwrap_or_else(|_| panic!("the server never reported version {wanted}"));
             let (what, object) = match event.expect("a watch goes on for minutes").unwrap() {
-                Event::Added(object) => ("ADDED", object),
-                Event::Modified(object) => ("MODIFIED", object),
-                Event::Deleted(object) => ("DELETED", object),
-                Event::Bookmark { .. } => continue,
+                TypedEvent::Added(object) => ("ADDED", object),
+                TypedEvent::Modified(object) => ("MODIFIED", object),
+                TypedEvent::Deleted(object) => ("DELETED", object),
+                TypedEvent::Bookmark { .. } => continue,
             };
             self.history.record(&json!({"type": what, "object": object}));
         }

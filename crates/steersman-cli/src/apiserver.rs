@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use steersman_apiserver::{ApiServer, ServeError};
+use steersman_apiserver::{ApiServer, ListenError};
 
 use crate::interrupt::Interrupt;
 use crate::kubeconfig_file;
@@ -85,12 +85,12 @@ async fn serve(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn explain(error: ServeError, port: u16) -> anyhow::Error {
+fn explain(error: ListenError, port: u16) -> anyhow::Error {
     let advice = match &error {
-        ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+        ListenError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             format!("port {port} is already in use: use --port with another number, or omit it to use a free port")
         }
-        ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+        ListenError::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             format!(
                 "no permission to listen on port {port}: use --port with a number above 1023, or omit it to use a free port"
             )

@@ -14,7 +14,7 @@ use tower::ServiceExt;
 use crate::api::{Backoff, ProtobufSupport, retry_if};
 use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX};
 use crate::discovery::DiscoveryCache;
-use crate::error::{DecodeError, Error, RequestInfo};
+use crate::error::{Error, RequestInfo, ResponseError};
 use crate::layers::gate::{Gate, WriteGate};
 use crate::layers::retry::SentOnce;
 use crate::layers::timeouts::Deadline;
@@ -198,7 +198,7 @@ impl Client {
                 let status = response::read_status(&info, response).await?;
                 Err(Error::Api { request: info, status: Box::new(status) })
             }
-            status => Err(Error::Decode { request: info, problem: DecodeError::Code(status) }),
+            status => Err(Error::Decode { request: info, problem: ResponseError::Code(status) }),
         }
     }
 

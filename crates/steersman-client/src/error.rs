@@ -101,7 +101,7 @@ pub enum Error {
         /// The request.
         request: RequestInfo,
         /// What is wrong, and where, without the contents.
-        problem: DecodeError,
+        problem: ResponseError,
     },
     /// One object of the response cannot be read. The others can.
     #[error("{request}: {error}")]
@@ -320,7 +320,7 @@ impl TimeoutError {
 /// What is wrong with a response, without its contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub enum ResponseError {
     /// It is not JSON, or not of the expected type.
     #[error("the response is not {expected}: {problem} at line {line}, column {column}")]
     Json {
@@ -341,7 +341,7 @@ pub enum DecodeError {
     Code(StatusCode),
 }
 
-impl DecodeError {
+impl ResponseError {
     pub(crate) fn json<T>(error: &serde_json::Error) -> Self {
         let problem = match error.classify() {
             serde_json::error::Category::Io => "it could not be read",

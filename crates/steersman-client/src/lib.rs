@@ -38,7 +38,7 @@ pub use kube_core::{DynamicObject, GroupVersionKind, GroupVersionResource, Objec
 pub use steersman_wire::{Limits, ListMeta, ObjectError, WatchEvent};
 pub use steersman_world::World;
 
-pub use api::{Api, Deleted, Event, NamespaceScope, Subresource};
+pub use api::{Api, Deleted, NamespaceScope, Subresource, TypedEvent};
 pub use api::{Backoff, merge_from, merge_from_with_optimistic_lock, retry_if, retry_on_conflict};
 pub use builder::ClientBuilder;
 pub use client::Client;
@@ -47,7 +47,7 @@ pub use discovery::{
     Discovery, DiscoveryCause, DiscoveryClient, DiscoveryFailure, MappingError, RestMapper, ServedGroup,
     ServedResource, ServedSubresource, ServedVersion,
 };
-pub use error::{DecodeError, Error, RequestInfo, TimeoutError, TransportError};
+pub use error::{Error, RequestInfo, ResponseError, TimeoutError, TransportError};
 pub use layers::gate::{GateError, WriteGate};
 pub use layers::observe::{RequestMetrics, RequestSample};
 pub use layers::timeouts::Timeouts;

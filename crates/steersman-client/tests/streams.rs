@@ -7,7 +7,7 @@ use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::Config;
 use kube_client::client::Body;
-use steersman_client::{Client, Error, Event, ListParams, PostParams, WatchParams};
+use steersman_client::{Client, Error, ListParams, PostParams, TypedEvent, WatchParams};
 use steersman_testing::Embedded;
 
 /// A client of a server that sends this response to every request, in pieces of `part` bytes.
@@ -94,9 +94,9 @@ async fn an_error_in_a_watch_is_its_last_item() {
         let events = maps.watch(&WatchParams::default(), "1").await.unwrap();
         let events: Vec<_> = events.collect().await;
         assert_eq!(events.len(), 4);
-        assert!(matches!(&events[0], Ok(Event::Added(map)) if map.metadata.name.as_deref() == Some("a")));
+        assert!(matches!(&events[0], Ok(TypedEvent::Added(map)) if map.metadata.name.as_deref() == Some("a")));
         assert!(matches!(&events[1], Err(Error::Object { .. })), "{:?}", events[1]);
-        let end = Event::Bookmark { resource_version: "9".to_owned(), initial_events_end: true };
+        let end = TypedEvent::Bookmark { resource_version: "9".to_owned(), initial_events_end: true };
         assert_eq!(events[2].as_ref().unwrap(), &end);
         assert!(events[3].as_ref().unwrap_err().is_expired(), "{:?}", events[3]);
     }

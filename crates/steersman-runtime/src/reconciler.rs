@@ -12,7 +12,7 @@ use steersman_cache::{Cached, Lister, Object, ObjectKey};
 use crate::caches::CacheHandle;
 use crate::layer::ReconcileFuture;
 use crate::leader_election::{Epoch, Leadership};
-use crate::read_your_writes::Reader;
+use crate::read_your_writes::CacheReader;
 use crate::stop::StopSignal;
 use crate::{CachedClient, Error, EventRecorder, ReconcileError};
 
@@ -90,7 +90,7 @@ struct Shared<K> {
     controller: String,
     events: EventRecorder,
     client: CachedClient,
-    reader: Reader<K>,
+    reader: CacheReader<K>,
     stop: StopSignal,
     leadership: Option<Leadership>,
 }

@@ -60,10 +60,10 @@ impl Program {
     }
 
     fn find_in(self, variable: impl Fn(&str) -> Option<PathBuf>, cache: Option<&Path>) -> Result<PathBuf, Missing> {
-        let missing = |place: Place, path: PathBuf| Missing { program: self, place, path };
+        let missing = |place: Location, path: PathBuf| Missing { program: self, place, path };
         let name = format!("TEST_ASSET_{}", self.variable());
         if let Some(path) = variable(&name) {
-            return if path.is_file() { Ok(path) } else { Err(missing(Place::Variable(name), path)) };
+            return if path.is_file() { Ok(path) } else { Err(missing(Location::Variable(name), path)) };
         }
         if let Some(folder) = variable("KUBEBUILDER_ASSETS") {
             let path = folder.join(self.file_name());
@@ -71,11 +71,11 @@ impl Program {
                 return Ok(path);
             }
             if self != Self::KubeControllerManager {
-                return Err(missing(Place::Variable("KUBEBUILDER_ASSETS".to_owned()), path));
+                return Err(missing(Location::Variable("KUBEBUILDER_ASSETS".to_owned()), path));
             }
         }
         let path = cache.map(|cache| self.cached(cache)).unwrap_or_default();
-        if path.is_file() { Ok(path) } else { Err(missing(Place::Cache, path)) }
+        if path.is_file() { Ok(path) } else { Err(missing(Location::Cache, path)) }
     }
 
     /// The folder of this program below the cache folder `cache`, one for each version and
@@ -103,12 +103,12 @@ pub fn cache_dir() -> Option<PathBuf> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     program: Program,
-    place: Place,
+    place: Location,
     path: PathBuf,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Location {
     Variable(String),
     Cache,
 }
@@ -116,7 +116,7 @@ enum Place {
 impl Missing {
     /// Whether the user named the place, so that providing the program elsewhere would not help.
     pub fn is_in_named_place(&self) -> bool {
-        matches!(self.place, Place::Variable(_))
+        matches!(self.place, Location::Variable(_))
     }
 }
 
@@ -124,10 +124,10 @@ impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (program, path) = (self.program.file_name(), self.path.display());
         match &self.place {
-            Place::Variable(name) => {
+            Location::Variable(name) => {
                 write!(f, "{name} is set, but there is no {program} at {path}: correct the variable or unset it")
             }
-            Place::Cache => write!(
+            Location::Cache => write!(
                 f,
                 "no {program} at {path}: run `cargo xtask servers` in a checkout of steersman, \
                  or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl in it"

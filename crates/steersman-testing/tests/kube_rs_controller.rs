@@ -59,7 +59,7 @@ impl Road {
 }
 
 impl Service<Request<Body>> for Road {
-    type Response = Response<steersman_apiserver::Body>;
+    type Response = Response<steersman_apiserver::ServerBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 

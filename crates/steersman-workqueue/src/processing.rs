@@ -6,14 +6,14 @@ use crate::slots::SlotId;
 /// workers, which takes less memory than a field in each of a million slots.
 #[derive(Default)]
 pub(crate) struct Processing {
-    places: Vec<Place>,
+    places: Vec<HeldKey>,
     free: Vec<PlaceId>,
 }
 
 /// The number of a place. It stands for one key as long as a worker holds that key.
 pub(crate) type PlaceId = u32;
 
-struct Place {
+struct HeldKey {
     /// `None` in a free place.
     slot: Option<SlotId>,
     /// When the worker got the key.
@@ -23,7 +23,7 @@ struct Place {
 impl Processing {
     /// Records that a worker gets the key of `slot`.
     pub(crate) fn start(&mut self, slot: SlotId, started: u64) -> PlaceId {
-        let place = Place { slot: Some(slot), started };
+        let place = HeldKey { slot: Some(slot), started };
         if let Some(id) = self.free.pop() {
             self.places[id as usize] = place;
             return id;

@@ -13,12 +13,12 @@ const SMALLEST: usize = 8;
 #[derive(Clone, Default)]
 pub(crate) struct Table {
     /// Empty, or as many as a power of two.
-    places: Vec<Place>,
+    places: Vec<Bucket>,
     len: usize,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Bucket {
     hash: u32,
     number: u32,
 }
@@ -71,11 +71,11 @@ impl Table {
         if (self.len + 1) * 8 > self.places.len() * 5 {
             self.grow();
         }
-        self.put(Place { hash, number });
+        self.put(Bucket { hash, number });
         self.len += 1;
     }
 
-    fn put(&mut self, place: Place) {
+    fn put(&mut self, place: Bucket) {
         let mask = self.mask();
         let mut at = place.hash as usize & mask;
         while self.places[at].number != FREE {
@@ -86,7 +86,7 @@ impl Table {
 
     fn grow(&mut self) {
         let room = (self.places.len() * 2).max(SMALLEST);
-        let before = std::mem::replace(&mut self.places, vec![Place { hash: 0, number: FREE }; room]);
+        let before = std::mem::replace(&mut self.places, vec![Bucket { hash: 0, number: FREE }; room]);
         before.into_iter().filter(|place| place.number != FREE).for_each(|place| self.put(place));
     }
 

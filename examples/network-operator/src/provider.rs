@@ -13,7 +13,7 @@ pub(crate) struct Provider {
 }
 
 /// The networks of one object.
-pub(crate) struct Found {
+pub(crate) struct ObjectNetworks {
     /// The one to keep.
     pub(crate) kept: neutron::Network,
     /// Those to remove: two operators created at the same time.
@@ -48,14 +48,14 @@ impl Provider {
         handle: &Handle,
         known: Option<&str>,
         name: &str,
-    ) -> Result<Option<Found>, neutron::Error> {
+    ) -> Result<Option<ObjectNetworks>, neutron::Error> {
         let mut networks = self.of_handle(handle, known, name).await?;
         networks.sort_by(|one, other| {
             let rank = |network: &neutron::Network| (Some(network.id.as_str()) != known, network.id.clone());
             rank(one).cmp(&rank(other))
         });
         let mut networks = networks.into_iter();
-        Ok(networks.next().map(|kept| Found { kept, duplicates: networks.collect() }))
+        Ok(networks.next().map(|kept| ObjectNetworks { kept, duplicates: networks.collect() }))
     }
 
     /// Creates the network.

@@ -7,7 +7,7 @@ use steersman::{Resource, ResourceExt};
 
 use crate::desired::neutron_name;
 use crate::error::Problem;
-use crate::provider::{Found, Provider};
+use crate::provider::{ObjectNetworks, Provider};
 use crate::{Desired, Network, Phase, status};
 
 /// Keeps a Network until Neutron has nothing of it any more.
@@ -68,9 +68,9 @@ impl NetworkReconciler {
         let desired = Desired::new(network, &handle, self.provider.project_id.as_deref())?;
 
         let found = self.provider.find(&handle, known(network), &neutron_name(network)).await?;
-        let Found { kept, duplicates } = match found {
+        let ObjectNetworks { kept, duplicates } = match found {
             Some(found) => found,
-            None => Found { kept: self.provider.create(&desired).await?, duplicates: Vec::new() },
+            None => ObjectNetworks { kept: self.provider.create(&desired).await?, duplicates: Vec::new() },
         };
         let network = if known(network) == Some(&kept.id) {
             network.clone()

@@ -1,33 +1,33 @@
 //! Checks that a result comes from work that was done: the expected counts of the jobs.
 
 use super::figures::Answer;
-use super::jobs::Asked;
+use super::jobs::RunParameters;
 
 fn expect(what: &str, found: u64, expected: u64) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("{what} is {found}, not {expected}")) }
 }
 
-pub(super) fn count_is_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn count_is_size(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, asked.size)
 }
 
-pub(super) fn count_is_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn count_is_events(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, asked.events)
 }
 
-pub(super) fn count_is_size_times_events(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn count_is_size_times_events(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, asked.size * asked.events)
 }
 
-pub(super) fn count_is_ten_times_size(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn count_is_ten_times_size(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, 10 * asked.size)
 }
 
-pub(super) fn count_is_children_read(_: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn count_is_children_read(_: &RunParameters, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, 100 * 1_000)
 }
 
-pub(super) fn hundred_hits_per_lookup(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn hundred_hits_per_lookup(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     let whole = |name: &str| answer.whole(name).ok_or(format!("the figure {name}, a whole number, is missing"));
     let (lookups, updates) = (whole("lookups")?, whole("updates")?);
     if lookups < 1 || !(1..=asked.events).contains(&updates) {
@@ -36,21 +36,21 @@ pub(super) fn hundred_hits_per_lookup(asked: &Asked, answer: &Answer) -> Result<
     expect(&format!("the count of {lookups} look-ups"), answer.count, 100 * lookups)
 }
 
-pub(super) fn each_half_for_one_and_for_all_handlers(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn each_half_for_one_and_for_all_handlers(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     expect("the count", answer.count, asked.events / 2 * (1 + asked.workers))
 }
 
-pub(super) fn count_is_half_of_size_times_repeats(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn count_is_half_of_size_times_repeats(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     let repeats = repeats(answer)?;
     expect(&format!("the count of {repeats} repetitions"), answer.count, asked.size / 2 * repeats)
 }
 
-pub(super) fn count_is_size_times_repeats(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn count_is_size_times_repeats(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     let repeats = repeats(answer)?;
     expect(&format!("the count of {repeats} repetitions"), answer.count, asked.size * repeats)
 }
 
-pub(super) fn ten_adds_per_key(asked: &Asked, answer: &Answer) -> Result<(), String> {
+pub(super) fn ten_adds_per_key(asked: &RunParameters, answer: &Answer) -> Result<(), String> {
     let keys = asked.size * repeats(answer)?;
     let adds = answer.whole("adds").ok_or("the figure adds, a whole number, is missing")?;
     expect("the number of adds", adds, keys * 10)?;
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_wrong_count_is_found() {
-        let asked = Asked { size: 100, events: 30, workers: 10 };
+        let asked = RunParameters { size: 100, events: 30, workers: 10 };
         let check = |name: &str, answer: &Answer| (job(name).check)(&asked, answer);
         assert_eq!(check("sync", &answer(100, &[])), Ok(()));
         assert_eq!(check("sync", &answer(99, &[])), Err("the count is 99, not 100".to_owned()));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn every_lookup_must_find_all_while_updates_arrive() {
-        let asked = Asked { size: 1000, events: 30, workers: 1 };
+        let asked = RunParameters { size: 1000, events: 30, workers: 1 };
         let check = |count, lookups, updates| {
             (job("cache-index").check)(&asked, &answer(count, &[("lookups", lookups), ("updates", updates)]))
         };
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_count_of_a_repeated_job_is_size_times_repeats() {
-        let asked = Asked { size: 100, events: 0, workers: 1 };
+        let asked = RunParameters { size: 100, events: 0, workers: 1 };
         let check = |answer: &Answer| (job("workqueue-together-1").check)(&asked, answer);
         assert_eq!(check(&answer(300, &[("repeats", 3.0)])), Ok(()));
         assert!(check(&answer(299, &[("repeats", 3.0)])).is_err());
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_deduplicating_job_must_add_all_and_lose_none() {
-        let asked = Asked { size: 100, events: 0, workers: 1 };
+        let asked = RunParameters { size: 100, events: 0, workers: 1 };
         let check = |count, adds, repeats| {
             (job("workqueue-dedup-4").check)(&asked, &answer(count, &[("adds", adds), ("repeats", repeats)]))
         };

@@ -56,7 +56,7 @@ struct Accepted {
 
 /// The result of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum Outcome {
     New,
     Same,
     Cheaper,
@@ -84,10 +84,10 @@ pub(crate) fn run(accept: Option<&str>) -> Result<()> {
         println!("not judged: the recorded counts belong to {}; this is {}", record.toolchain.text(), toolchain.text());
         return Ok(());
     }
-    let named = |wanted: Verdict| -> Vec<&str> {
+    let named = |wanted: Outcome| -> Vec<&str> {
         verdicts.iter().filter(|(_, verdict)| **verdict == wanted).map(|(case, _)| case.as_str()).collect()
     };
-    let (dearer, new) = (named(Verdict::Dearer), named(Verdict::New));
+    let (dearer, new) = (named(Outcome::Dearer), named(Outcome::New));
     ensure!(
         dearer.is_empty(),
         "{} needs over {GROWTH_MAX} % more instructions than recorded. Profile it, or accept it with \
@@ -176,12 +176,12 @@ fn collected(log: &str) -> Option<u64> {
     line.1.trim().parse().ok()
 }
 
-fn judge(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>) -> BTreeMap<String, Verdict> {
+fn judge(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>) -> BTreeMap<String, Outcome> {
     let verdict = |case: &str, new: u64| match old.get(case) {
-        None => Verdict::New,
-        Some(old) if 100 * new > (100 + GROWTH_MAX) * old => Verdict::Dearer,
-        Some(old) if 100 * new < (100 - GROWTH_MAX) * old => Verdict::Cheaper,
-        Some(_) => Verdict::Same,
+        None => Outcome::New,
+        Some(old) if 100 * new > (100 + GROWTH_MAX) * old => Outcome::Dearer,
+        Some(old) if 100 * new < (100 - GROWTH_MAX) * old => Outcome::Cheaper,
+        Some(_) => Outcome::Same,
     };
     new.iter().map(|(case, new)| (case.clone(), verdict(case, *new))).collect()
 }
@@ -190,15 +190,15 @@ fn growth(old: u64, new: u64) -> f64 {
     new as f64 / old.max(1) as f64 - 1.0
 }
 
-fn table(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>, verdicts: &BTreeMap<String, Verdict>) -> String {
+fn table(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>, verdicts: &BTreeMap<String, Outcome>) -> String {
     let mut lines = vec![format!("{:<20} {:>12} {:>12} {:>8}", "case", "recorded", "now", "change")];
     for (case, new) in new {
         let before = old.get(case);
         let recorded = before.map_or_else(|| "–".to_owned(), ToString::to_string);
         let change = before.map_or_else(String::new, |old| format!("{:+.1} %", growth(*old, *new) * 100.0));
         let remark = match verdicts.get(case) {
-            Some(Verdict::Dearer) => "  dearer",
-            Some(Verdict::Cheaper) => "  cheaper: accept it, so that it stays so",
+            Some(Outcome::Dearer) => "  dearer",
+            Some(Outcome::Cheaper) => "  cheaper: accept it, so that it stays so",
             _ => "",
         };
         lines.push(format!("{case:<20} {recorded:>12} {new:>12} {change:>8}{remark}"));
@@ -249,7 +249,7 @@ mod tests {
         let verdict = |case: &str| verdicts[case];
         assert_eq!(
             [verdict("a"), verdict("b"), verdict("c"), verdict("d")],
-            [Verdict::Same, Verdict::Dearer, Verdict::Cheaper, Verdict::New]
+            [Outcome::Same, Outcome::Dearer, Outcome::Cheaper, Outcome::New]
         );
     }
 

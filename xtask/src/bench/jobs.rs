@@ -36,7 +36,7 @@ pub(crate) struct Job {
     /// The goals for our figures.
     pub(crate) goals: &'static [Goal],
     /// Checks that the work was done. The error describes what is wrong.
-    pub(crate) check: fn(&Asked, &Answer) -> Result<(), String>,
+    pub(crate) check: fn(&RunParameters, &Answer) -> Result<(), String>,
     /// A run that takes longer has failed.
     pub(crate) time_limit: Duration,
 }
@@ -141,7 +141,7 @@ impl Scale {
 
 /// The parameters of a run against which its result is checked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RunParameters {
     pub(crate) size: u64,
     pub(crate) events: u64,
     pub(crate) workers: u64,

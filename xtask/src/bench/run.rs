@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::contestants::{Contestant, Program};
 use super::figures::Answer;
-use super::jobs::{Asked, Job, Objects, Scale, Server};
+use super::jobs::{Job, Objects, RunParameters, Scale, Server};
 use super::programs::Programs;
 use crate::process::{self, Running};
 
@@ -70,7 +70,7 @@ impl Setting<'_> {
         // that have ended.
         let cpu = cpu_of_children().saturating_sub(cpu_before);
         answer.figures.entry("cpu_s".to_owned()).or_insert(cpu.as_secs_f64());
-        let asked = Asked { size, events: scale.events, workers: job.workers };
+        let asked = RunParameters { size, events: scale.events, workers: job.workers };
         (job.check)(&asked, &answer).map_err(|complaint| anyhow!("{complaint}"))?;
         if !answer.figures.contains_key(job.costs[0]) {
             bail!("the figure {} is missing", job.costs[0]);

@@ -26,7 +26,8 @@ use crate::request::budget;
 use crate::request::negotiation::Encoding;
 
 /// The body of a response: bytes, or a stream of events.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub type ServerBody = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) use ServerBody as Body;
 
 /// A response, or a refusal.
 pub(crate) type HandlerResult = Result<Response<Body>, Status>;

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{CipherSuite, RootCertStore, ServerConfig};
 
-use super::ServeError;
+use super::ListenError;
 use crate::request::identity::Identity;
 
 /// A certificate and its key, as PEM.
@@ -25,7 +25,7 @@ pub(super) struct Signed {
 pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub(super) fn new() -> Result<Self, ServeError> {
+    pub(super) fn new() -> Result<Self, ListenError> {
         let mut params = named("steersman-apiserver");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -39,7 +39,7 @@ impl Authority {
     }
 
     /// A certificate that identifies this user, with the first of its groups.
-    pub(super) fn user(&self, user: &Identity) -> Result<Signed, ServeError> {
+    pub(super) fn user(&self, user: &Identity) -> Result<Signed, ListenError> {
         let mut params = named(user.name());
         if let Some(group) = user.groups().first() {
             params.distinguished_name.push(DnType::OrganizationName, group.as_str());
@@ -51,7 +51,7 @@ impl Authority {
 
     /// TLS for a server at `host`. A client certificate must be of this authority, but it is
     /// optional: a client can send a token with the request instead.
-    pub(super) fn tls(&self, host: IpAddr) -> Result<ServerConfig, ServeError> {
+    pub(super) fn tls(&self, host: IpAddr) -> Result<ServerConfig, ListenError> {
         let names = ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default.svc"].map(str::to_owned);
         let mut params = CertificateParams::new(names).map_err(credentials)?;
         params.subject_alt_names.push(rcgen::SanType::IpAddress(host));
@@ -79,7 +79,7 @@ impl Authority {
         Ok(tls)
     }
 
-    fn sign(&self, mut params: CertificateParams) -> Result<(rcgen::Certificate, KeyPair), ServeError> {
+    fn sign(&self, mut params: CertificateParams) -> Result<(rcgen::Certificate, KeyPair), ListenError> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         let key = KeyPair::generate().map_err(credentials)?;
         let certificate = params.signed_by(&key, &self.0).map_err(credentials)?;
@@ -88,12 +88,12 @@ impl Authority {
 }
 
 /// A random token.
-pub(super) fn token() -> Result<String, ServeError> {
+pub(super) fn token() -> Result<String, ListenError> {
     let mut bytes = [0; 32];
     ring::default_provider()
         .secure_random
         .fill(&mut bytes)
-        .map_err(|_| ServeError::Credentials("there is no randomness".to_owned()))?;
+        .map_err(|_| ListenError::Credentials("there is no randomness".to_owned()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -104,6 +104,6 @@ fn named(name: &str) -> CertificateParams {
     params
 }
 
-fn credentials(error: impl std::fmt::Display) -> ServeError {
-    ServeError::Credentials(error.to_string())
+fn credentials(error: impl std::fmt::Display) -> ListenError {
+    ListenError::Credentials(error.to_string())
 }

@@ -152,8 +152,8 @@ impl Serve {
 
     /// Creates the certificates and listens. From then on, a task of the current runtime handles
     /// requests.
-    pub async fn start(self) -> Result<Serving, ServeError> {
-        let listen = |source| ServeError::Listen { address: self.address, source };
+    pub async fn start(self) -> Result<Serving, ListenError> {
+        let listen = |source| ListenError::Listen { address: self.address, source };
         let listener = bind(self.address).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         // Clients cannot connect to the unspecified address; the server is reachable on loopback
@@ -330,7 +330,7 @@ impl Serving {
 /// Why a server could not listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ServeError {
+pub enum ListenError {
     /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {

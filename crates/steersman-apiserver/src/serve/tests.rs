@@ -23,7 +23,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{CipherSuite, ClientConfig, RootCertStore};
 
-use super::{STOP_TIMEOUT, ServeError, Serving};
+use super::{ListenError, STOP_TIMEOUT, Serving};
 use crate::ApiServer;
 
 /// The limit of every wait, on a busy machine, too.
@@ -407,7 +407,7 @@ async fn a_port_in_use_is_reported() {
     let serving = start().await;
     let port = address(&serving).port();
     let error = ApiServer::new().serve().address((Ipv4Addr::LOCALHOST, port)).start().await.unwrap_err();
-    assert!(matches!(&error, ServeError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse));
+    assert!(matches!(&error, ListenError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse));
     assert!(error.to_string().starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")));
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use steersman_apiserver::{ApiServer, Body};
+use steersman_apiserver::{ApiServer, ServerBody};
 use tower::Service;
 
 /// Calls the server and reads the whole response.
@@ -24,7 +24,13 @@ pub(crate) async fn call(
     (status, serde_json::from_slice(&bytes).unwrap())
 }
 
-async fn send(server: &ApiServer, method: &str, path: &str, content_type: &str, body: String) -> http::Response<Body> {
+async fn send(
+    server: &ApiServer,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: String,
+) -> http::Response<ServerBody> {
     let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
     let request = request.body(Full::<Bytes>::from(body)).unwrap();
     let Ok(answer) = server.clone().call(request).await;
@@ -51,13 +57,13 @@ pub(crate) const NAMES: [&str; 4] = ["a", "a-b", "a.b", "b"];
 
 /// The place of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ObjectPath {
     pub(crate) kind: usize,
     pub(crate) namespace: &'static str,
     pub(crate) name: &'static str,
 }
 
-impl Place {
+impl ObjectPath {
     pub(crate) fn new(kind: usize, namespace: usize, name: usize) -> Self {
         let namespace = if KINDS[kind].2 { NAMESPACES[namespace] } else { "" };
         Self { kind, namespace, name: NAMES[name] }
@@ -95,7 +101,7 @@ pub(crate) fn plain(mut object: Value) -> Value {
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) version: u64,
-    pub(crate) place: Place,
+    pub(crate) place: ObjectPath,
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
@@ -108,7 +114,7 @@ pub(crate) struct History {
 
 impl History {
     /// The state after the change of that version.
-    pub(crate) fn at(&self, version: u64) -> BTreeMap<Place, Value> {
+    pub(crate) fn at(&self, version: u64) -> BTreeMap<ObjectPath, Value> {
         let mut state = BTreeMap::new();
         for change in self.changes.iter().take_while(|change| change.version <= version) {
             match &change.after {
@@ -148,7 +154,7 @@ impl History {
 }
 
 /// Selectors, and their meaning.
-type Selector = (&'static str, fn(&Place, &Value) -> bool);
+type Selector = (&'static str, fn(&ObjectPath, &Value) -> bool);
 pub(crate) const SELECTORS: [Selector; 7] = [
     ("", |_, _| true),
     ("&labelSelector=app%3Dweb", |_, object| app(object) == Some("web")),
@@ -175,7 +181,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn matches(&self, place: &Place, object: &Value) -> bool {
+    pub(crate) fn matches(&self, place: &ObjectPath, object: &Value) -> bool {
         place.kind == self.kind
             && self.namespace().is_none_or(|namespace| place.namespace == namespace)
             && SELECTORS[self.selector].1(place, object)
@@ -194,7 +200,7 @@ impl Selection {
 
 /// A running watch, and its events.
 pub(crate) struct Watch {
-    body: Body,
+    body: ServerBody,
     received: Vec<u8>,
     pub(crate) events: Vec<Value>,
     pub(crate) ended: bool,

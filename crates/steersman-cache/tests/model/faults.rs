@@ -18,7 +18,7 @@ use tower::{BoxError, ServiceExt};
 use crate::random::Random;
 use crate::script::Script;
 
-type AnswerBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
+type FaultyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 
 /// Injects faults. Clones share their state.
 #[derive(Clone)]
@@ -127,7 +127,7 @@ impl Faults {
         self,
         server: Embedded,
         request: Request<Body>,
-    ) -> Result<Response<AnswerBody>, BoxError> {
+    ) -> Result<Response<FaultyBody>, BoxError> {
         let query = request.uri().query().unwrap_or_default().to_owned();
         let purpose = match query.contains("watch=true") {
             true if query.contains("sendInitialEvents=true") => Purpose::StreamingList,
@@ -140,7 +140,7 @@ impl Faults {
         }
         self.script.note(format_args!("  {purpose:?} {}?{query}: {fate:?}", request.uri().path()));
         let server = server.server().clone();
-        let whole = |response: Response<_>| response.map(|body: AnswerBody| body);
+        let whole = |response: Response<_>| response.map(|body: FaultyBody| body);
         let answer = async move {
             let response = server.oneshot(request).await?;
             Ok::<_, BoxError>(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
@@ -161,7 +161,7 @@ impl Faults {
         }
     }
 
-    fn slow(self, body: BodyDataStream<AnswerBody>, longest: Duration) -> AnswerBody {
+    fn slow(self, body: BodyDataStream<FaultyBody>, longest: Duration) -> FaultyBody {
         boxed(body.then(move |chunk| {
             let millis = self.state().random.below(longest.as_millis() as usize);
             async move {
@@ -171,7 +171,7 @@ impl Faults {
         }))
     }
 
-    fn pieces(self, body: BodyDataStream<AnswerBody>, longest: usize) -> AnswerBody {
+    fn pieces(self, body: BodyDataStream<FaultyBody>, longest: usize) -> FaultyBody {
         boxed(body.flat_map(move |chunk| {
             let mut pieces = Vec::new();
             match chunk {
@@ -227,13 +227,13 @@ impl State {
     }
 }
 
-fn boxed(chunks: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> AnswerBody {
+fn boxed(chunks: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> FaultyBody {
     StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
 }
 
 /// The first `bytes` of a body, then `rest`.
-fn broken(body: BodyDataStream<AnswerBody>, bytes: usize, then: Then) -> AnswerBody {
-    let rest: AnswerBody = match then {
+fn broken(body: BodyDataStream<FaultyBody>, bytes: usize, then: Then) -> FaultyBody {
+    let rest: FaultyBody = match then {
         Then::Lost => boxed(stream::iter([Err(Error::from(ErrorKind::ConnectionReset).into())])),
         Then::End => boxed(stream::empty()),
         Then::Silence => boxed(stream::pending()),
@@ -282,7 +282,7 @@ fn status_object(code: u16, reason: &str) -> serde_json::Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
 }
 
-fn status(code: u16, reason: &str, retry_after: Option<usize>) -> Response<AnswerBody> {
+fn status(code: u16, reason: &str, retry_after: Option<usize>) -> Response<FaultyBody> {
     let body = Full::from(status_object(code, reason).to_string()).map_err(|never| match never {}).boxed_unsync();
     let mut answer = Response::builder().status(code).header(http::header::CONTENT_TYPE, "application/json");
     if let Some(seconds) = retry_after {

@@ -292,16 +292,16 @@ impl WatchStream for Words {
 }
 
 /// What a reflector wrote, as text.
-pub(crate) struct Store<K = ConfigMap>(Arc<Mutex<Kept<K>>>);
+pub(crate) struct Store<K = ConfigMap>(Arc<Mutex<Stored<K>>>);
 
-struct Kept<K> {
+struct Stored<K> {
     log: Vec<String>,
     objects: HashMap<String, Cached<K>>,
 }
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Kept { log: Vec::new(), objects: HashMap::new() })))
+        Self(Arc::new(Mutex::new(Stored { log: Vec::new(), objects: HashMap::new() })))
     }
 }
 
@@ -316,11 +316,11 @@ fn show<K>(object: &Cached<K>) -> String {
 }
 
 impl<K> Store<K> {
-    fn kept(&self) -> MutexGuard<'_, Kept<K>> {
+    fn kept(&self) -> MutexGuard<'_, Stored<K>> {
         self.0.lock().unwrap()
     }
 
-    fn put(&self, sign: char, object: &Cached<K>) -> MutexGuard<'_, Kept<K>> {
+    fn put(&self, sign: char, object: &Cached<K>) -> MutexGuard<'_, Stored<K>> {
         let mut kept = self.kept();
         kept.log.push(format!("{sign}{}", show(object)));
         kept

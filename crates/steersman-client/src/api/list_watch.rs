@@ -15,7 +15,7 @@ use crate::response::{RawList, RawWatch, from_wire_status};
 
 /// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event<K> {
+pub enum TypedEvent<K> {
     /// The object exists.
     Added(K),
     /// The object has changed.
@@ -106,7 +106,7 @@ impl<K: Resource + DeserializeOwned> Api<K> {
         &self,
         params: &WatchParams,
         version: &str,
-    ) -> Result<impl Stream<Item = Result<Event<K>, Error>> + Send + use<K>, Error> {
+    ) -> Result<impl Stream<Item = Result<TypedEvent<K>, Error>> + Send + use<K>, Error> {
         let raw = self.watch_raw(params, version).await?;
         let next = |raw: Option<RawWatch>| async move {
             let mut raw = raw?;
@@ -124,13 +124,13 @@ impl<K: Resource + DeserializeOwned> Api<K> {
     }
 }
 
-fn typed<K: DeserializeOwned>(info: &RequestInfo, event: WatchEvent) -> Result<Event<K>, Error> {
+fn typed<K: DeserializeOwned>(info: &RequestInfo, event: WatchEvent) -> Result<TypedEvent<K>, Error> {
     Ok(match event {
-        WatchEvent::Added(object) => Event::Added(decoded(info, &object)?),
-        WatchEvent::Modified(object) => Event::Modified(decoded(info, &object)?),
-        WatchEvent::Deleted(object) => Event::Deleted(decoded(info, &object)?),
+        WatchEvent::Added(object) => TypedEvent::Added(decoded(info, &object)?),
+        WatchEvent::Modified(object) => TypedEvent::Modified(decoded(info, &object)?),
+        WatchEvent::Deleted(object) => TypedEvent::Deleted(decoded(info, &object)?),
         WatchEvent::Bookmark { resource_version, initial_events_end } => {
-            Event::Bookmark { resource_version, initial_events_end }
+            TypedEvent::Bookmark { resource_version, initial_events_end }
         }
         // Not reached: `RawWatch` returns it as an error.
         WatchEvent::Error(status) => {

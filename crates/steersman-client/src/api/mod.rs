@@ -19,7 +19,7 @@ pub(crate) mod requests;
 mod subresource;
 
 pub use conflict::{Backoff, retry_if, retry_on_conflict};
-pub use list_watch::Event;
+pub use list_watch::TypedEvent;
 pub use merge_patch::{merge_from, merge_from_with_optimistic_lock};
 pub(crate) use protobuf::ProtobufSupport;
 pub use subresource::Subresource;

@@ -8,7 +8,7 @@ use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH};
 
 use super::document::{AggregatedGroup, PlainGroup, PlainVersion, ResourceList, Root, RootKind};
 use super::snapshot::{Discovery, DiscoveryCause, ServedGroup, ServedVersion};
-use crate::{Client, DecodeError, Error};
+use crate::{Client, Error, ResponseError};
 
 /// Aggregated discovery: all groups with their contents in one document. Falls back to the old
 /// documents.
@@ -84,7 +84,7 @@ async fn root(client: &Client, path: &str, known: Option<HeaderValue>) -> Result
         request = request.header(IF_NONE_MATCH, etag.clone());
     }
     let response = match request.send().await {
-        Err(Error::Decode { problem: DecodeError::Code(StatusCode::NOT_MODIFIED), .. }) if known.is_some() => {
+        Err(Error::Decode { problem: ResponseError::Code(StatusCode::NOT_MODIFIED), .. }) if known.is_some() => {
             return Ok(RootResponse { document: None, etag: known });
         }
         Err(error) if error.status().is_some_and(|status| matches!(status.code, 404 | 406)) => {

@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 use steersman_wire::Encoding;
 
-use crate::error::{DecodeError, Error, RequestInfo, TimeoutError, TransportError, chain};
+use crate::error::{Error, RequestInfo, ResponseError, TimeoutError, TransportError, chain};
 use crate::layers::gate::GateError;
 
 mod body;
@@ -36,7 +36,7 @@ pub(crate) fn to_json(info: &RequestInfo, encoding: Encoding, body: Bytes) -> Re
 /// Decodes a body. The error holds nothing of it.
 pub(crate) fn decode<T: DeserializeOwned>(info: &RequestInfo, body: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(body)
-        .map_err(|error| Error::Decode { request: info.clone(), problem: DecodeError::json::<T>(&error) })
+        .map_err(|error| Error::Decode { request: info.clone(), problem: ResponseError::json::<T>(&error) })
 }
 
 /// The error of a layer or of the connection.

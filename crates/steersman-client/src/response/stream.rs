@@ -6,7 +6,7 @@ use steersman_wire::{Limits, ListMeta, ListSplitter, ObjectError, RawItem, Watch
 
 use super::body::{BodyLimit, next_chunk};
 use super::{encoding_of, from_wire_status};
-use crate::error::{DecodeError, RequestInfo};
+use crate::error::{RequestInfo, ResponseError};
 use crate::layers::ResponseBody;
 use crate::{Client, Error};
 
@@ -106,7 +106,7 @@ impl RawWatch {
 fn wire_error(info: &RequestInfo, error: WireError) -> Error {
     match error {
         WireError::Status(status) => Error::Api { request: info.clone(), status: Box::new(from_wire_status(*status)) },
-        error => Error::Decode { request: info.clone(), problem: DecodeError::Broken(error.to_string()) },
+        error => Error::Decode { request: info.clone(), problem: ResponseError::Broken(error.to_string()) },
     }
 }
 

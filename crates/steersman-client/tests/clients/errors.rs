@@ -5,7 +5,7 @@ use http::Response;
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use steersman_client::{Client, DecodeError, Error, ListParams, PostParams};
+use steersman_client::{Client, Error, ListParams, PostParams, ResponseError};
 
 use super::{SERVER, builder, server};
 
@@ -73,7 +73,7 @@ async fn an_object_that_cannot_be_decoded_stays_out_of_the_error() {
 #[tokio::test]
 async fn a_decoding_error_has_the_problem_and_its_position() {
     let error = get(&over(200, "application/json", "{\n  \"data\": 5}".into())).await;
-    let Error::Decode { problem: DecodeError::Json { line, problem, expected, .. }, .. } = &error else {
+    let Error::Decode { problem: ResponseError::Json { line, problem, expected, .. }, .. } = &error else {
         panic!("{error}")
     };
     assert_eq!((*line, *problem), (2, "a value is missing or has another type"));
@@ -218,7 +218,7 @@ async fn the_server_s_delay_is_in_the_error() {
 #[tokio::test]
 async fn a_status_code_that_is_neither_success_nor_failure_is_an_error() {
     let error = get(&over(302, "text/plain", HIDDEN.into())).await;
-    assert!(matches!(error, Error::Decode { problem: DecodeError::Code(_), .. }), "{error}");
+    assert!(matches!(error, Error::Decode { problem: ResponseError::Code(_), .. }), "{error}");
     assert!(error.to_string().contains("302 Found") && !texts(&error).contains(HIDDEN), "{error}");
 }
 

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::api::policy::v1::Eviction;
 use serde_json::json;
 use steersman_client::{
-    Api, ApiResource, Backoff, Client, DeleteParams, Deleted, DynamicObject, Event, GetParams, ListParams,
-    NamespaceScope, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, Status, WatchParams, merge_from,
+    Api, ApiResource, Backoff, Client, DeleteParams, Deleted, DynamicObject, GetParams, ListParams, NamespaceScope,
+    ObjectMeta, Patch, PatchParams, PostParams, Preconditions, Status, TypedEvent, WatchParams, merge_from,
     merge_from_with_optimistic_lock, retry_on_conflict,
 };
 use steersman_testing::eventually;
@@ -266,10 +266,10 @@ pub(crate) async fn watch(client: &Client, namespace: &str) {
     let changes = events.try_filter_map(async |event| {
         let name = |map: ConfigMap| map.metadata.name.unwrap();
         Ok(match event {
-            Event::Added(map) => Some(format!("added {}", name(map))),
-            Event::Modified(map) => Some(format!("modified {}", name(map))),
-            Event::Deleted(map) => Some(format!("deleted {}", name(map))),
-            Event::Bookmark { .. } => None,
+            TypedEvent::Added(map) => Some(format!("added {}", name(map))),
+            TypedEvent::Modified(map) => Some(format!("modified {}", name(map))),
+            TypedEvent::Deleted(map) => Some(format!("deleted {}", name(map))),
+            TypedEvent::Bookmark { .. } => None,
         })
     });
     let changes: Vec<String> = changes.take(3).try_collect().await.unwrap();

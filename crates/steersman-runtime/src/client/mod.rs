@@ -20,7 +20,7 @@ use steersman_client::{
 use crate::caches::{CacheHandle, Caches, Selected};
 use crate::error::{Error, NotCached};
 use crate::kind::{Identity, StaticKind};
-use crate::read_your_writes::{Reader, SeenBefore, Writes, Written};
+use crate::read_your_writes::{CacheReader, SeenBefore, Writes, Written};
 
 pub use create_or_update::{Mutated, OperationResult};
 pub use query::ListQuery;
@@ -234,9 +234,9 @@ impl CachedClient {
     }
 
     /// The reads of a cache, with the guarantees of this client.
-    pub(crate) fn reader<K: Object>(&self, found: CacheHandle<K>) -> Reader<K> {
+    pub(crate) fn reader<K: Object>(&self, found: CacheHandle<K>) -> CacheReader<K> {
         let limit = self.shared.limit.filter(|_| !self.stale_ok);
-        Reader::new(found, &self.shared.writes, limit)
+        CacheReader::new(found, &self.shared.writes, limit)
     }
 
     fn post_params(&self) -> PostParams {
@@ -362,7 +362,7 @@ impl<K: Object + Resource> Objects<K> {
         })
     }
 
-    fn reader(&self) -> Result<Reader<K>, Error> {
+    fn reader(&self) -> Result<CacheReader<K>, Error> {
         Ok(self.client.reader(self.shared().caches.find(&self.identity)?))
     }
 

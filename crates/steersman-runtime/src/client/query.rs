@@ -4,7 +4,7 @@ use steersman_cache::{Cached, Lister, NAMESPACE_INDEX, Object};
 use steersman_wire::LabelSelector;
 
 use crate::Error;
-use crate::read_your_writes::{ReadScope, Reader};
+use crate::read_your_writes::{CacheReader, ReadScope};
 
 /// Selects the cached objects that [`Objects::list`](crate::Objects::list) returns. If it has
 /// several conditions, an object has to satisfy all of them.
@@ -60,7 +60,7 @@ impl ListQuery {
     }
 
     /// Fails if the cache can hold none of the selected objects.
-    pub(crate) fn check_covered<K: Object>(&self, reader: &Reader<K>) -> Result<(), Error> {
+    pub(crate) fn check_covered<K: Object>(&self, reader: &CacheReader<K>) -> Result<(), Error> {
         reader.check_covers(self.which(), self.labels.as_ref())?;
         match &self.index {
             Some((index, namespace)) if index == NAMESPACE_INDEX && !namespace.is_empty() => {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use steersman_client::{Api, Client, Error as ClientError, Event, ObjectMeta, PostParams, WatchParams, World};
+use steersman_client::{Api, Client, Error as ClientError, ObjectMeta, PostParams, TypedEvent, WatchParams, World};
 use tokio::time::{sleep, timeout};
 
 use super::election::{Election, Epoch, Loss, Record, Seen, Step};
@@ -247,11 +247,11 @@ impl Elector {
     }
 }
 
-fn states<E>(events: impl Stream<Item = Result<Event<Lease>, E>>) -> impl Stream<Item = Option<Lease>> {
+fn states<E>(events: impl Stream<Item = Result<TypedEvent<Lease>, E>>) -> impl Stream<Item = Option<Lease>> {
     events.filter_map(|event| async {
         match event.ok()? {
-            Event::Added(lease) | Event::Modified(lease) => Some(Some(lease)),
-            Event::Deleted(_) => Some(None),
+            TypedEvent::Added(lease) | TypedEvent::Modified(lease) => Some(Some(lease)),
+            TypedEvent::Deleted(_) => Some(None),
             _ => None,
         }
     })

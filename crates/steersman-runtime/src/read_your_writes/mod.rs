@@ -17,7 +17,7 @@ use steersman_wire::{ResourceVersion, compare_resource_version};
 use crate::caches::CacheEntry;
 use wanted::{Deletion, Standing, Wanted};
 
-pub(crate) use reader::Reader;
+pub(crate) use reader::CacheReader;
 pub(crate) use wanted::{SeenBefore, Written};
 
 /// How long a deletion is remembered if nothing proves that a cache has passed it.

@@ -18,7 +18,7 @@ const READS_MAX: usize = 16;
 
 /// Reads the cache of one kind with the guarantee of [`CachedClient`](crate::CachedClient). A read
 /// for which no write is pending costs little more than the lookup itself.
-pub(crate) struct Reader<K> {
+pub(crate) struct CacheReader<K> {
     informer: Informer<K>,
     lister: Lister<K>,
     entry: Arc<CacheEntry>,
@@ -27,7 +27,7 @@ pub(crate) struct Reader<K> {
     limit: Option<Duration>,
 }
 
-impl<K: Object> Reader<K> {
+impl<K: Object> CacheReader<K> {
     pub(crate) fn new(
         CacheHandle { informer, entry }: CacheHandle<K>,
         writes: &Arc<Writes>,

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use labs::Lab;
 use serde_json::json;
 use steersman::client::{Api, DeleteParams, ListParams, PatchParams, PostParams};
-use steersman::client::{Event, WatchParams};
+use steersman::client::{TypedEvent, WatchParams};
 use steersman::{Patch, shutdown_signal};
 
 #[tokio::main]
@@ -61,10 +61,10 @@ async fn watch(pods: &Api<Pod>, version: &mut String, seconds: u32) -> Result<()
     pin_mut!(events);
     while let Some(event) = events.next().await {
         let (word, pod) = match event? {
-            Event::Added(pod) => ("ADDED", pod),
-            Event::Modified(pod) => ("MODIFIED", pod),
-            Event::Deleted(pod) => ("DELETED", pod),
-            Event::Bookmark { resource_version, .. } => {
+            TypedEvent::Added(pod) => ("ADDED", pod),
+            TypedEvent::Modified(pod) => ("MODIFIED", pod),
+            TypedEvent::Deleted(pod) => ("DELETED", pod),
+            TypedEvent::Bookmark { resource_version, .. } => {
                 println!("BOOKMARK  version {resource_version}");
                 *version = resource_version;
                 continue;

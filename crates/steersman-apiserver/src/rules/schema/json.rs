@@ -25,7 +25,7 @@ pub(crate) enum Json<'a> {
 impl<'a> Json<'a> {
     /// Parses one value. The error is Go's.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, String> {
-        let mut reader = Reader { text, at: 0, depth: 0 };
+        let mut reader = JsonReader { text, at: 0, depth: 0 };
         let value = reader.value()?;
         reader.skip_space();
         match reader.peek() {
@@ -82,13 +82,13 @@ pub(crate) fn float(digits: &str) -> Option<Number> {
     Number::from_f64(float)
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
