@@ -94,7 +94,7 @@ fn defaults_do_not_multiply_without_end() {
     });
 }
 
-/// A definition of Gadgets with so many versions and categories.
+/// A definition of Gadgets with this number of versions and categories.
 fn gadgets(versions: usize, categories: usize) -> Value {
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let version =

@@ -49,7 +49,7 @@ pub struct NetworkSpec {
     #[serde(default = "yes")]
     pub dhcp: bool,
 
-    /// The DNS servers that DHCP tells.
+    /// The DNS servers that DHCP announces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5), inner(regex(pattern = r"^[0-9a-fA-F:.]+$"), length(max = 39)))]
     #[x_kube(validation = Rule::new("self.all(server, isIP(server))").message("must be IP addresses"))]
@@ -95,7 +95,7 @@ pub struct NetworkStatus {
 pub enum Phase {
     /// On its way.
     Pending,
-    /// As the spec says.
+    /// As in the spec.
     Ready,
     /// Something is wrong: see the condition.
     Failed,

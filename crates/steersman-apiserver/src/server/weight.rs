@@ -34,7 +34,7 @@ pub(crate) enum Weight {
 }
 
 impl ApiServer {
-    /// How much a request may take, as far as that can be told without a look at stored objects.
+    /// The weight of a request, as far as it is known without reading stored objects.
     pub(crate) fn weight(&self, received: &Received) -> Result<Weight, CaughtPanic> {
         catch_unwind(AssertUnwindSafe(|| self.weigh(received))).map_err(|panic| self.shared.count_panic(&*panic))
     }

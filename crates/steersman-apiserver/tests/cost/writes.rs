@@ -229,7 +229,7 @@ fn defined(defined: Definition, n: usize) {
     }
 }
 
-/// A patch of a ConfigMap with so many members and a list of so many finalizers.
+/// A patch of a ConfigMap with this number of members and finalizers.
 type Patch = (&'static str, fn(usize) -> Value);
 
 const PATCHES: [Patch; 7] = [
