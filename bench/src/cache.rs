@@ -128,7 +128,7 @@ async fn sync(ask: &Ask, form: Form) -> Result<Outcome> {
     let filled = fill(ask, form, false).await?;
     let cost = stopwatch.cost();
     let (count, held) = (filled.counted.adds.value(), filled.pods.lister().len() as u64);
-    ensure!(held == count, "the cache holds {held} Pods, the handler was counted of {count}");
+    ensure!(held == count, "the cache holds {held} Pods, the handler counted {count}");
     Ok(at_rest(count, cost, Vec::new()).await)
 }
 

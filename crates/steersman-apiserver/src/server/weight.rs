@@ -106,7 +106,7 @@ mod tests {
         server.weight(&server.receive(request).await).unwrap()
     }
 
-    /// Creates a definition with so many versions and categories.
+    /// Creates a definition with this many versions and categories.
     async fn define(server: &ApiServer, plural: &str, versions: usize, categories: usize) {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});
         let version =

@@ -121,8 +121,8 @@ impl EventRecorder {
     }
 }
 
-/// An object that an Event is about. References to typed objects and [`ObjectReference`]s become one
-/// by themselves.
+/// An object that an Event is about. References to typed objects and [`ObjectReference`]s become
+/// one by themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventObject {
     pub(crate) api_version: String,

@@ -424,8 +424,8 @@ fn apply(bench: &mut Bench, op: &Op, answer_at_once: bool) {
         Op::Pass { seconds } => bench.now += SECOND * u32::from(seconds),
         Op::Answer(reply) => {
             if let Some(write) = bench.next() {
-                // The second attempt works. Of a create whose response is lost the correlator cannot
-                // know the count, and takes it as one until its next patch.
+                // The second attempt works. Of a create whose response is lost the correlator
+                // cannot know the count, and takes it as one until its next patch.
                 let is_unsure = reply == Reply::LosesResponse && write.create.is_some() && write.count > 1;
                 let works = is_unsure || bench.failed.contains(&write.name);
                 let reply = if works { Reply::Works } else { reply };
