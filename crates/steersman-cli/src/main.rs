@@ -8,6 +8,7 @@ mod apiserver;
 mod interrupt;
 mod kubeconfig_file;
 mod proxy;
+mod why;
 
 /// Tools for Kubernetes controllers
 #[derive(Parser)]
@@ -17,12 +18,15 @@ enum Command {
     Apiserver(apiserver::Args),
     /// Forward local HTTP requests to an API server with your credentials, until Ctrl-C
     Proxy(proxy::Args),
+    /// Print why an object was reconciled, and what followed, from a running controller
+    Why(why::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Apiserver(args) => apiserver::run(&args),
         Command::Proxy(args) => proxy::run(&args),
+        Command::Why(args) => why::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

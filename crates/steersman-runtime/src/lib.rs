@@ -74,6 +74,7 @@ mod controller;
 mod error;
 mod events;
 pub mod finalizer;
+mod flight_recorder;
 mod host;
 mod kind;
 pub mod layer;
@@ -91,6 +92,10 @@ pub use client::{CachedClient, ListQuery, Mutated, Objects, ObjectsSubresource, 
 pub use controller::{Controller, ControllerBuilder, ControllerMetrics, LOW_PRIORITY};
 pub use error::{Error, NotCached, ReconcileError};
 pub use events::{EventMetrics, EventObject, EventRecorder};
+pub use flight_recorder::{
+    CauseState, ControllerState, DebugQuery, DebugState, FailingKey, FlightRecorder, HotLoopState, InformerState,
+    LeaseState, ReconcileState, WaitedReadState, WaitingKey, WriteState,
+};
 pub use kind::{Kind, StaticKind, dynamic, dynamic_metadata, kind, metadata};
 pub use manager::{Manager, ManagerBuilder, shutdown_signal};
 pub use reconciler::{Action, Context, Reconciler, reconcile_fn};

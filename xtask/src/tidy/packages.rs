@@ -37,7 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("steersman-apiserver", &["steersman-http", "steersman-wire", "steersman-world"]),
     ("steersman-testing", &["steersman-apiserver", "steersman-client", "steersman-wire", "steersman-world"]),
-    ("steersman-cli", &["steersman-apiserver", "steersman-client", "steersman-http"]),
+    ("steersman-cli", &["steersman-apiserver", "steersman-client", "steersman-http", "steersman-runtime"]),
     (
         "steersman-bench",
         &[

@@ -19,6 +19,7 @@ use steersman_client::{
 
 use crate::caches::{CacheHandle, Caches, Selected};
 use crate::error::{Error, NotCached};
+use crate::flight_recorder::log;
 use crate::kind::{Identity, StaticKind};
 use crate::read_your_writes::{CacheReader, SeenBefore, Writes, Written};
 
@@ -396,6 +397,7 @@ impl<K: Object + Resource> Objects<K> {
     /// Sends a write of an object that may exist, and records the response.
     async fn write<T>(
         &self,
+        verb: &'static str,
         key: &ObjectKey,
         request: impl Future<Output = Result<T, steersman_client::Error>>,
     ) -> Result<T, Error>
@@ -405,17 +407,26 @@ impl<K: Object + Resource> Objects<K> {
         // Before the request: if it removes the last finalizer, a cache may see the deletion before
         // the response arrives.
         let before = SeenBefore::of(&self.shared().caches.of(&self.identity.resource), key);
+        if let Some(recorder) = log::needs_managers(key) {
+            // Another client undoes our writes: the fields that it loses now show which one.
+            let found = self.live(key.namespace()).get_opt(key.name()).await;
+            recorder.managers_before(
+                key,
+                found.ok().flatten().map_or_else(Vec::new, |object| log::managers(object.meta())),
+            );
+        }
         let response = request.await?;
-        self.written(&response, &before);
+        self.written(verb, &response, &before);
         Ok(response)
     }
 
     /// Records the response of the server: the object, or a subresource with its version.
-    fn written<T: Resource + Serialize + 'static>(&self, response: &T, before: &SeenBefore) {
+    fn written<T: Resource + Serialize + 'static>(&self, verb: &'static str, response: &T, before: &SeenBefore) {
         self.shared().caches.hurry();
         let meta = response.meta();
         let Some(name) = meta.name.as_deref().filter(|_| !self.client.dry_run) else { return };
         let key = ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), name);
+        log::wrote(verb, self.kind(), &key, meta, response);
         let Shared { writes, caches, .. } = self.shared();
         let (resource, caches) = (&*self.identity.resource, caches.of(&self.identity.resource));
         let is_whole = TypeId::of::<T>() == TypeId::of::<K>();
@@ -433,7 +444,7 @@ impl<K: Object + Resource> Objects<K> {
     pub async fn create(&self, object: &K) -> Result<K, Error> {
         self.check_whole()?;
         let created = self.live(object.meta().namespace.as_deref()).create(&self.client.post_params(), object).await?;
-        self.written(&created, &SeenBefore::default());
+        self.written("create", &created, &SeenBefore::default());
         Ok(created)
     }
 
@@ -442,7 +453,7 @@ impl<K: Object + Resource> Objects<K> {
     pub async fn update(&self, object: &K) -> Result<K, Error> {
         self.check_whole()?;
         let (api, key) = self.api_of(object.meta())?;
-        self.write(&key, api.update(key.name(), &self.client.post_params(), object)).await
+        self.write("update", &key, api.update(key.name(), &self.client.post_params(), object)).await
     }
 
     /// Replaces the status of an object.
@@ -455,7 +466,7 @@ impl<K: Object + Resource> Objects<K> {
     /// Changes part of an object. [`merge_from`](steersman_client::merge_from) creates the patch
     /// from two states of an object.
     pub async fn patch<P: Serialize>(&self, key: &ObjectKey, patch: &Patch<P>) -> Result<K, Error> {
-        self.write(key, self.live(key.namespace()).patch(key.name(), &self.client.patch_params(), patch)).await
+        self.write("patch", key, self.live(key.namespace()).patch(key.name(), &self.client.patch_params(), patch)).await
     }
 
     /// Changes part of the status of an object.
@@ -470,7 +481,7 @@ impl<K: Object + Resource> Objects<K> {
     /// `metadata.name`.
     pub async fn apply<P: Serialize>(&self, key: &ObjectKey, force: bool, object: &P) -> Result<K, Error> {
         let params = self.apply_params(force)?;
-        self.write(key, self.live(key.namespace()).patch(key.name(), &params, &Patch::Apply(object))).await
+        self.write("apply", key, self.live(key.namespace()).patch(key.name(), &params, &Patch::Apply(object))).await
     }
 
     /// Server-side apply of the status of an object that exists. Otherwise as
@@ -511,7 +522,7 @@ impl<K: Object + Resource> Objects<K> {
         self.shared().caches.hurry();
         let known = match &response {
             Deleted::Object(object) if object.meta().deletion_timestamp.is_some() && !is_finished(object.meta()) => {
-                self.written(&**object, &before);
+                self.written("delete", &**object, &before);
                 return Ok(response);
             }
             Deleted::Object(object) => (object.meta().uid.as_deref(), object.meta().resource_version.as_deref()),
@@ -519,6 +530,7 @@ impl<K: Object + Resource> Objects<K> {
         };
         let expected = || params.preconditions.as_ref().and_then(|preconditions| preconditions.uid.as_deref());
         writes.deleted(&caches, resource, key, (known.0.or_else(expected), known.1), &before);
+        log::deleted(self.kind(), key);
         Ok(response)
     }
 
@@ -552,6 +564,11 @@ impl<K: Object + Resource> ObjectsSubresource<'_, K> {
         &self.objects.client
     }
 
+    /// The name of a write, for the flight recorder.
+    fn verb(&self, status: &'static str, other: &'static str) -> &'static str {
+        if self.name == "status" { status } else { other }
+    }
+
     /// Reads it from the server: caches hold objects only.
     pub async fn get<T: DeserializeOwned>(&self, key: &ObjectKey) -> Result<T, Error> {
         let api = self.objects.live(key.namespace());
@@ -574,7 +591,13 @@ impl<K: Object + Resource> ObjectsSubresource<'_, K> {
         T: Resource + Serialize + DeserializeOwned + 'static,
     {
         let (api, params) = (self.objects.live(key.namespace()), self.client().post_params());
-        self.objects.write(key, api.subresource(self.name).update(key.name(), &params, body)).await
+        self.objects
+            .write(
+                self.verb("update status", "update subresource"),
+                key,
+                api.subresource(self.name).update(key.name(), &params, body),
+            )
+            .await
     }
 
     /// Changes part of it.
@@ -583,7 +606,13 @@ impl<K: Object + Resource> ObjectsSubresource<'_, K> {
         T: Resource + Serialize + DeserializeOwned + 'static,
     {
         let (api, params) = (self.objects.live(key.namespace()), self.client().patch_params());
-        self.objects.write(key, api.subresource(self.name).patch(key.name(), &params, patch)).await
+        self.objects
+            .write(
+                self.verb("patch status", "patch subresource"),
+                key,
+                api.subresource(self.name).patch(key.name(), &params, patch),
+            )
+            .await
     }
 
     /// Server-side apply: see [`Objects::apply`].
@@ -592,7 +621,13 @@ impl<K: Object + Resource> ObjectsSubresource<'_, K> {
         T: Resource + Serialize + DeserializeOwned + 'static,
     {
         let (api, params) = (self.objects.live(key.namespace()), self.objects.apply_params(force)?);
-        self.objects.write(key, api.subresource(self.name).patch(key.name(), &params, &Patch::Apply(body))).await
+        self.objects
+            .write(
+                self.verb("apply status", "apply subresource"),
+                key,
+                api.subresource(self.name).patch(key.name(), &params, &Patch::Apply(body)),
+            )
+            .await
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use steersman_cache::{Cached, Object, ObjectKey};
-use steersman_workqueue::{RateLimiter, WorkQueue};
+use steersman_workqueue::{Core, RateLimiter, WorkQueue};
 use tokio::sync::mpsc;
 
 use super::enqueue::{EnqueueFor, Panics, owners};
@@ -14,6 +14,7 @@ use super::sources::{Channel, WatchSource, Watched};
 use super::worker::Run;
 use super::{Controller, Shared};
 use crate::caches::User;
+use crate::flight_recorder::Source;
 use crate::kind::Kind;
 use crate::layer::{Layer, Layered, PanicGuard, Timeout, Tracing};
 use crate::predicate::Predicate;
@@ -98,7 +99,7 @@ impl<K: Object> ControllerBuilder<K> {
     pub fn owns<W: Object>(mut self, kind: Kind<W>) -> Self {
         let scope = self.owner_scope.get_or_insert_with(|| OwnerScope::of(&self.primary.identity));
         let enqueue_for = EnqueueFor::Mapped(Arc::new(owners(scope.clone(), kind.owner_match)));
-        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, enqueue_for }));
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, enqueue_for, source: Source::Owned }));
         self
     }
 
@@ -111,7 +112,13 @@ impl<K: Object> ControllerBuilder<K> {
         I: IntoIterator<Item = ObjectKey>,
     {
         let enqueue_for = EnqueueFor::mapped(map);
-        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, enqueue_for }));
+        self.sources.push(Box::new(Watched {
+            kind,
+            informer: None,
+            in_use: None,
+            enqueue_for,
+            source: Source::Mapped,
+        }));
         self
     }
 
@@ -189,9 +196,13 @@ impl<K: Object> ControllerBuilder<K> {
         wrap(Arc::new(Tracing));
 
         let limiter = self.limiter.unwrap_or_else(|| Box::new(steersman_workqueue::controller_runtime_default()));
+        let mut core = Core::with_payloads(limiter);
+        core.set_timed();
         let shared = Arc::new(Shared {
             name: name.clone(),
-            queue: WorkQueue::with_rate_limiter(limiter),
+            kind: self.primary.identity.kind.clone(),
+            queue: WorkQueue::from_core(core),
+            recorder: self.manager.flight_hub().controller(&name),
             failing: Mutex::default(),
             reconciles: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -207,7 +218,13 @@ impl<K: Object> ControllerBuilder<K> {
             Some(leadership) => self.manager.client().with_write_gate(leadership.write_gate()),
             None => self.manager.client().clone(),
         };
-        let primary = Watched { kind: self.primary, informer: Some(informer), in_use, enqueue_for: EnqueueFor::Itself };
+        let primary = Watched {
+            kind: self.primary,
+            informer: Some(informer),
+            in_use,
+            enqueue_for: EnqueueFor::Itself,
+            source: Source::Primary,
+        };
         let mut sources: Vec<Box<dyn WatchSource>> = vec![Box::new(primary)];
         sources.extend(self.sources);
         let run = Run {
@@ -223,6 +240,7 @@ impl<K: Object> ControllerBuilder<K> {
             sync_timeout: self.manager.sync_timeout(),
         };
         self.manager.add_controller(&name, move |launch| run.run(launch))?;
+        self.manager.show_controller(&shared);
         Ok(Controller { shared })
     }
 }

@@ -10,6 +10,7 @@ use steersman_cache::{Cached, Event, EventHandler, Object, ObjectKey};
 use steersman_workqueue::{AddOptions, WorkQueue};
 
 use crate::caches::InUse;
+use crate::flight_recorder::{Cause, Causes, EventType, SourceInfo};
 use crate::kind::Conditions;
 use crate::layer::panic_message;
 use crate::scope::OwnerScope;
@@ -48,12 +49,14 @@ impl<K> Clone for EnqueueFor<K> {
 
 /// Adds keys to a controller's queue.
 pub(crate) struct Enqueue<K> {
-    pub(crate) queue: WorkQueue<ObjectKey>,
+    pub(crate) queue: WorkQueue<ObjectKey, Causes>,
     pub(crate) conditions: Conditions<K>,
     pub(crate) enqueue_for: EnqueueFor<K>,
     /// The kind that it watches.
     pub(crate) kind: String,
     pub(crate) panics: Arc<Panics>,
+    /// The source of the causes. `None` if nothing is recorded.
+    pub(crate) source: Option<Arc<SourceInfo>>,
     /// Keeps the cache in use as long as this handler exists.
     pub(crate) _in_use: Option<InUse>,
 }
@@ -119,7 +122,7 @@ impl<K: Object> Enqueue<K> {
         }
         let options = AddOptions::new().priority(if low { LOW_PRIORITY } else { 0 });
         let map = match &self.enqueue_for {
-            EnqueueFor::Itself => return self.queue.add_with(event.object().key(), options),
+            EnqueueFor::Itself => return self.add(event.object().key(), options, event),
             EnqueueFor::Mapped(map) => &**map,
         };
         let mut keys = self.keys(map, event.object());
@@ -129,7 +132,19 @@ impl<K: Object> Enqueue<K> {
         {
             merge(&mut keys, self.keys(map, old));
         }
-        keys.into_iter().for_each(|key| self.queue.add_with(key, options));
+        keys.into_iter().for_each(|key| self.add(key, options, event));
+    }
+
+    /// Adds a key with its cause.
+    fn add(&self, key: ObjectKey, options: AddOptions, event: &Event<K>) {
+        let Some(source) = &self.source else { return self.queue.add_with(key, options) };
+        let (kind, object) = (EventType::of(event), event.object());
+        let is_other = matches!(self.enqueue_for, EnqueueFor::Mapped(_));
+        let causes = match kind {
+            EventType::Initial | EventType::Resync if !is_other => Causes::Bulk(Arc::clone(source), kind),
+            _ => Causes::one(Cause::of_event(source, kind, object, is_other)),
+        };
+        self.queue.add_with_payload(key, options, causes);
     }
 
     /// The keys of one state. None if the function panics; the other state of an update is still

@@ -1,6 +1,7 @@
 //! A queue, its sources and its workers.
 
 mod builder;
+mod debug;
 mod enqueue;
 mod sources;
 mod worker;
@@ -11,9 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steersman_cache::{Cached, HandlerHandle, Object, ObjectKey};
-use steersman_workqueue::WorkQueue;
+use steersman_workqueue::{AddOptions, WorkQueue};
 
 use crate::caches::User;
+use crate::flight_recorder::{Causes, ControllerRecorder, Source};
 use crate::kind::Kind;
 use crate::manager::WeakManager;
 use crate::predicate::Predicate;
@@ -52,7 +54,11 @@ pub struct Controller {
 /// The state that a controller's tasks and handles share.
 pub(crate) struct Shared {
     name: String,
-    pub(crate) queue: WorkQueue<ObjectKey>,
+    /// The kind that it reconciles.
+    kind: String,
+    pub(crate) queue: WorkQueue<ObjectKey, Causes>,
+    /// `None` if nothing is recorded.
+    pub(crate) recorder: Option<ControllerRecorder>,
     /// The keys that failed and have not succeeded since.
     failing: Mutex<HashMap<ObjectKey, Failing>>,
     reconciles: AtomicU64,
@@ -87,6 +93,8 @@ pub struct ControllerMetrics {
     /// or filter panics is reconciled. A map function is called separately for the old and the new
     /// state.
     pub source_panics_total: u64,
+    /// How many hot loops were found: see [`FlightRecorder`](crate::FlightRecorder).
+    pub hot_loops_total: u64,
 }
 
 impl fmt::Debug for Controller {
@@ -114,7 +122,7 @@ impl Controller {
 
     /// Reconciles a key now.
     pub fn enqueue(&self, key: ObjectKey) {
-        self.shared.queue.add(key);
+        self.shared.add(key, AddOptions::new(), Source::Manual);
     }
 
     /// The metrics of the controller.
@@ -125,6 +133,7 @@ impl Controller {
             active: self.shared.active.load(Ordering::Relaxed),
             queued: self.shared.queue.len(),
             source_panics_total: self.shared.panics.total.load(Ordering::Relaxed),
+            hot_loops_total: self.shared.hot_loops(),
         }
     }
 
@@ -144,7 +153,7 @@ impl Controller {
             return Err(Error::Stopped);
         }
         let enqueue_for = EnqueueFor::mapped(map);
-        let mut source = Watched { kind, informer: None, in_use: None, enqueue_for };
+        let mut source = Watched { kind, informer: None, in_use: None, enqueue_for, source: Source::Mapped };
         let manager = self.shared.manager.upgrade()?;
         let (found, in_use) = manager.declare_for(&mut source.kind, User::Controller(&self.shared.name))?;
         source.in_use = in_use;
@@ -153,6 +162,14 @@ impl Controller {
 }
 
 impl Shared {
+    /// Adds a key that does not come from a watch.
+    pub(crate) fn add(&self, key: ObjectKey, options: AddOptions, source: Source) {
+        match &self.recorder {
+            Some(recorder) => self.queue.add_with_payload(key, options, recorder.cause(source)),
+            None => self.queue.add_with(key, options),
+        }
+    }
+
     fn failing(&self) -> MutexGuard<'_, HashMap<ObjectKey, Failing>> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use steersman_cache::{HandlerHandle, Informer, Object, ObjectKey, ReflectorStatus};
-use steersman_workqueue::WorkQueue;
+use steersman_workqueue::{AddOptions, WorkQueue};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Shared;
 use super::enqueue::{Enqueue, EnqueueFor};
 use crate::caches::{FOREVER, InUse, User};
+use crate::flight_recorder::{Causes, Source, SourceInfo};
 use crate::kind::Kind;
 use crate::{Error, Manager};
 
@@ -33,7 +34,7 @@ pub(crate) trait WatchSource: Send + Sync {
 /// The sources that add keys to a queue. Dropping it stops them, and the queue accepts no more
 /// keys.
 pub(crate) struct Attached {
-    pub(crate) queue: WorkQueue<ObjectKey>,
+    pub(crate) queue: WorkQueue<ObjectKey, Causes>,
     pub(crate) handles: Vec<HandlerHandle>,
     pub(crate) channels: JoinSet<()>,
 }
@@ -51,6 +52,7 @@ pub(crate) struct Watched<W> {
     /// Until the handler owns it.
     pub(crate) in_use: Option<InUse>,
     pub(crate) enqueue_for: EnqueueFor<W>,
+    pub(crate) source: Source,
 }
 
 impl<W: Object> Watched<W> {
@@ -63,6 +65,7 @@ impl<W: Object> Watched<W> {
             enqueue_for: self.enqueue_for.clone(),
             kind: self.kind.identity.kind.clone(),
             panics: Arc::clone(&shared.panics),
+            source: shared.recorder.is_some().then(|| SourceInfo::new(self.source, &self.kind.identity.kind)),
             _in_use: self.in_use.take(),
         };
         Ok(match self.kind.resync {
@@ -110,10 +113,10 @@ impl WatchSource for Channel {
 
     fn attach(&mut self, shared: &Arc<Shared>, attached: &mut Attached) -> Result<(), Error> {
         if let Some(mut keys) = self.0.take() {
-            let queue = shared.queue.clone();
+            let shared = Arc::clone(shared);
             attached.channels.spawn(async move {
                 while let Some(key) = keys.recv().await {
-                    queue.add(key);
+                    shared.add(key, AddOptions::new(), Source::Custom);
                 }
             });
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::TryFutureExt;
 use futures::future::try_join_all;
 use steersman_cache::{HandlerHandle, Object, ObjectKey};
-use steersman_workqueue::{AddOptions, Item};
+use steersman_workqueue::{AddOptions, Item, Outcome};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
@@ -15,6 +15,7 @@ use super::enqueue::LOW_PRIORITY;
 use super::sources::{Attached, WatchSource};
 use super::{Failing, Shared};
 use crate::caches::{CacheHandle, FOREVER};
+use crate::flight_recorder::{Causes, Ending, Source, Started, error_text, log};
 use crate::layer::{Next, guarded};
 use crate::leader_election::Leadership;
 use crate::manager::{Launch, wait_with_reminders};
@@ -94,7 +95,7 @@ impl<K: Object> Run<K> {
                     .lister()
                     .keys()
                     .into_iter()
-                    .for_each(|key| self.shared.queue.add_with(key, options));
+                    .for_each(|key| self.shared.add(key, options, Source::NewTerm));
             }
             let term = Stopper::new();
             let mut workers = self.start_workers(&term.signal(), true);
@@ -231,24 +232,42 @@ impl<K: Object> Worker<K> {
     /// Reconciles keys one after another. On shutdown, the running reconcile finishes. Queued keys
     /// are dropped; the next start lists them again.
     async fn work(self) {
-        while let Some(item) = self.next().await {
+        while let Some(mut item) = self.next().await {
             if self.stop.is_stopped() || self.shared.ending.load(Ordering::Acquire) {
                 item.done();
                 continue;
             }
             let active = Active::new(&self.shared.active);
+            let started = self.start_record(&mut item);
             // Layers of the user are outside the innermost guard.
-            let result = guarded(Next::new(&*self.reconciler, &self.context, &item)).await;
+            let reconcile = guarded(Next::new(&*self.reconciler, &self.context, &item));
+            let (result, actions) = match &self.shared.recorder {
+                Some(recorder) => log::logged(recorder.hub(), reconcile).await,
+                None => (reconcile.await, None),
+            };
             drop(active);
             self.shared.reconciles.fetch_add(1, Ordering::Relaxed);
-            match result {
+            let key = item.key().clone();
+            let ending = match result {
                 Ok(action) => self.succeeded(item, action.after()),
                 Err(failure) => self.failed(item, failure),
+            };
+            if let (Some(recorder), Some(started)) = (&self.shared.recorder, started) {
+                recorder.end(started, key, ending, actions, Instant::now().into_std());
             }
         }
     }
 
-    async fn next(&self) -> Option<Item<'_, ObjectKey>> {
+    /// Begins the record of a reconcile, if there is a recorder.
+    fn start_record(&self, item: &mut Item<'_, ObjectKey, Causes>) -> Option<Started> {
+        let recorder = self.shared.recorder.as_ref()?;
+        let failing = self.shared.failing();
+        let failures = if failing.is_empty() { 0 } else { failing.get(item.key()).map_or(0, |failing| failing.times) };
+        drop(failing);
+        Some(recorder.start(item.take_payload(), failures.saturating_add(1), item.waited(), Instant::now().into_std()))
+    }
+
+    async fn next(&self) -> Option<Item<'_, ObjectKey, Causes>> {
         if !self.wake {
             return self.shared.queue.get().await;
         }
@@ -259,7 +278,7 @@ impl<K: Object> Worker<K> {
         }
     }
 
-    fn succeeded(&self, item: Item<'_, ObjectKey>, after: Option<Duration>) {
+    fn succeeded(&self, item: Item<'_, ObjectKey, Causes>, after: Option<Duration>) -> Ending {
         {
             let mut failing = self.shared.failing();
             if !failing.is_empty() {
@@ -267,15 +286,26 @@ impl<K: Object> Worker<K> {
             }
         }
         match after {
-            None => item.done(),
-            Some(delay) => item.requeue_after(delay),
+            None => {
+                item.done();
+                Ending::Done
+            }
+            Some(delay) => {
+                item.finish_with(Outcome::RequeueAfter(delay), self.cause(Source::RequeueAfter));
+                Ending::RequeueAfter(delay)
+            }
         }
     }
 
-    fn failed(&self, item: Item<'_, ObjectKey>, failure: ReconcileError) {
+    fn cause(&self, source: Source) -> Causes {
+        self.shared.recorder.as_ref().map_or(Causes::None, |recorder| recorder.cause(source))
+    }
+
+    fn failed(&self, item: Item<'_, ObjectKey, Causes>, failure: ReconcileError) -> Ending {
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
         let terminal = failure.is_terminal();
         let last = Arc::new(failure);
+        let error = if self.shared.recorder.is_some() { error_text(&last) } else { Box::default() };
         self.shared
             .failing()
             .entry(item.key().clone())
@@ -284,6 +314,7 @@ impl<K: Object> Worker<K> {
                 failing.last = Arc::clone(&last);
             })
             .or_insert(Failing { times: 1, last });
-        if terminal { item.done() } else { item.retry() }
+        let outcome = if terminal { Outcome::Done } else { Outcome::Retry };
+        Ending::Failed { error, retry_after: item.finish_with(outcome, self.cause(Source::Retry)) }
     }
 }

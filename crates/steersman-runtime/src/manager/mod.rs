@@ -1,5 +1,6 @@
 //! Many controllers in one process.
 
+mod debug;
 mod running;
 mod signals;
 mod waiting;
@@ -19,6 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::caches::{CacheHandle, Caches, FOREVER, InUse, User};
 use crate::events::{Events, Writer};
+use crate::flight_recorder::{DebugQuery, DebugState, FlightRecorder, Hub};
 use crate::kind::Kind;
 use crate::leader_election::{Elector, Ended, LeaderElection, Leadership};
 use crate::stop::StopSignal;
@@ -83,6 +85,9 @@ struct Inner {
     starting: watch::Sender<BTreeSet<String>>,
     election: Option<Arc<Election>>,
     events: Events,
+    flight: Arc<Hub>,
+    /// The controllers, for `/debug`.
+    controllers: Mutex<Vec<Weak<crate::controller::Shared>>>,
     state: Mutex<State>,
 }
 
@@ -150,6 +155,7 @@ pub struct ManagerBuilder {
     sync_timeout: Option<Duration>,
     read_your_writes: Option<Duration>,
     election: Option<LeaderElection>,
+    flight_recorder: FlightRecorder,
 }
 
 impl ManagerBuilder {
@@ -179,6 +185,12 @@ impl ManagerBuilder {
     pub fn leader_election(mut self, election: LeaderElection) -> Result<Self, Error> {
         self.election = Some(election.prepare(&self.client)?);
         Ok(self)
+    }
+
+    /// What is recorded of reconciles: see [`FlightRecorder`].
+    pub fn flight_recorder(mut self, recorder: FlightRecorder) -> Self {
+        self.flight_recorder = recorder;
+        self
     }
 
     /// The clocks and the randomness of the manager, its client and its caches. Default: those of
@@ -213,7 +225,20 @@ impl ManagerBuilder {
         let state = Mutex::new(State { names: HashSet::new(), life });
         let (grace, sync_timeout) = (self.grace, self.sync_timeout);
         let (ready, starting) = (AtomicBool::new(false), watch::Sender::default());
-        let inner = Inner { client, caches, grace, sync_timeout, ready, starting, election, events, state };
+        let (flight, controllers) = (Hub::new(self.flight_recorder), Mutex::default());
+        let inner = Inner {
+            client,
+            caches,
+            grace,
+            sync_timeout,
+            ready,
+            starting,
+            election,
+            events,
+            flight,
+            controllers,
+            state,
+        };
         Manager { inner: Arc::new(inner) }
     }
 }
@@ -238,6 +263,7 @@ impl Manager {
             sync_timeout: None,
             read_your_writes: Some(Duration::from_secs(10)),
             election: None,
+            flight_recorder: FlightRecorder::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{ReadScope, Writes};
 use crate::Error;
 use crate::caches::{CacheEntry, CacheHandle};
+use crate::flight_recorder::log;
 
 /// How long a read waits for a cache to sync if it waits for nothing else.
 const SYNC_LIMIT: Duration = Duration::from_secs(10);
@@ -70,7 +71,8 @@ impl<K: Object> CacheReader<K> {
         let started = Instant::now();
         let left = || limit.saturating_sub(started.elapsed());
         let missing = || self.writes.missing(&pending, &self.entry);
-        if missing().is_some()
+        let mut has_waited = missing().is_some();
+        if has_waited
             && !self.lister.wait_until(left(), || missing().is_none()).await
             && let Some((key, wanted)) = missing()
         {
@@ -79,7 +81,13 @@ impl<K: Object> CacheReader<K> {
         let mut rereads = 0;
         loop {
             let (found, outdated) = self.writes.look(&pending, &self.entry, || look(&self.lister), &objects);
-            let Some(outdated) = outdated else { return Ok(found) };
+            let Some(outdated) = outdated else {
+                if has_waited {
+                    log::waited(&self.entry.identity.kind, started.elapsed());
+                }
+                return Ok(found);
+            };
+            has_waited = true;
             if outdated.is_shown(&self.entry) {
                 // Each round removes one object that must not be seen, or ends at the deadline.
                 if !self.lister.wait_until(left(), || !outdated.is_shown(&self.entry)).await {

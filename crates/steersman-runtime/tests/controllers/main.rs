@@ -2,6 +2,8 @@
 
 mod contexts;
 mod copies;
+mod flight_recorder;
+mod hot_loops;
 mod layers;
 mod low_road;
 mod outcomes;

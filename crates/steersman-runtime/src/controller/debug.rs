@@ -1,0 +1,68 @@
+//! A controller on `/debug`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use steersman_cache::ObjectKey;
+
+use super::Shared;
+use crate::ReconcileError;
+use crate::flight_recorder::{
+    ControllerRecorder, ControllerState, DebugClock, DebugQuery, FailingKey, WaitingKey, error_text,
+};
+
+/// How many waiting and failing keys are shown.
+const SHOWN: usize = 20;
+
+impl Shared {
+    pub(crate) fn debug_state(&self, query: &DebugQuery, clock: DebugClock) -> ControllerState {
+        let waiting = self.queue.waiting(SHOWN);
+        let waiting = waiting
+            .into_iter()
+            .map(|(key, waited)| WaitingKey { key: key.to_string(), waited_seconds: waited.as_secs_f64() });
+        ControllerState {
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            reconciles_total: self.reconciles.load(Ordering::Relaxed),
+            errors_total: self.failures.load(Ordering::Relaxed),
+            hot_loops_total: self.hot_loops(),
+            active: self.active.load(Ordering::Relaxed),
+            queued: self.queue.len(),
+            delayed: self.queue.delayed(),
+            waiting: waiting.collect(),
+            failing: self.failing_keys(clock),
+            reconciles: self
+                .recorder
+                .as_ref()
+                .map_or_else(Vec::new, |recorder| recorder.state(&self.kind, query, clock)),
+        }
+    }
+
+    pub(crate) fn hot_loops(&self) -> u64 {
+        self.recorder.as_ref().map_or(0, ControllerRecorder::hot_loops)
+    }
+
+    fn failing_keys(&self, clock: DebugClock) -> Vec<FailingKey> {
+        let failing = self.failing();
+        if failing.is_empty() {
+            return Vec::new();
+        }
+        let mut worst: Vec<_> =
+            failing.iter().map(|(key, failing)| (key.clone(), failing.times, Arc::clone(&failing.last))).collect();
+        drop(failing);
+        worst.sort_by(|(key, times, _), (other, others, _)| {
+            others.cmp(times).then_with(|| key.as_str().cmp(other.as_str()))
+        });
+        worst.truncate(SHOWN);
+        let delays: HashMap<ObjectKey, Duration> = self.queue.delays(usize::MAX).into_iter().collect();
+        let state = |(key, failures, last): (ObjectKey, u32, Arc<ReconcileError>)| FailingKey {
+            next_retry: delays.get(&key).and_then(|delay| clock.instant.checked_add(*delay)).map(|at| clock.wall(at)),
+            key: key.to_string(),
+            failures,
+            error: error_text(&last).into(),
+        };
+        worst.into_iter().map(state).collect()
+    }
+}

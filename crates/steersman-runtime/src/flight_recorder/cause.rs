@@ -1,0 +1,302 @@
+//! Why a key is reconciled.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use steersman_cache::{Cached, Event, Object, ObjectKey};
+use steersman_workqueue::Payload;
+
+/// How many causes of a key are kept; later ones are counted.
+pub(crate) const CAUSES_MAX: usize = 4;
+
+/// Where a key comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A watch of the controller's own kind.
+    Primary,
+    /// A watch of objects that the controller owns.
+    Owned,
+    /// A watch with a function that returns the keys.
+    Mapped,
+    /// A source or channel of the program.
+    Custom,
+    /// [`Action::requeue_after`](crate::Action::requeue_after).
+    RequeueAfter,
+    /// A failed reconcile.
+    Retry,
+    /// [`Controller::enqueue`](crate::Controller::enqueue).
+    Manual,
+    /// This replica leads again.
+    NewTerm,
+}
+
+impl Source {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Owned => "owned",
+            Self::Mapped => "mapped",
+            Self::Custom => "source",
+            Self::RequeueAfter => "requeue_after",
+            Self::Retry => "retry",
+            Self::Manual => "enqueue",
+            Self::NewTerm => "new_term",
+        }
+    }
+}
+
+/// What a watch has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventType {
+    /// The source is no watch.
+    None,
+    /// The object was there when the watch began.
+    Initial,
+    Added,
+    Updated,
+    Deleted,
+    /// The object has not changed.
+    Resync,
+}
+
+impl EventType {
+    pub(crate) fn of<K: Object>(event: &Event<K>) -> Self {
+        match event {
+            Event::Add { initial: true, .. } => Self::Initial,
+            Event::Add { initial: false, .. } => Self::Added,
+            Event::Update { old, new } if old.is_same_state(new) => Self::Resync,
+            Event::Update { .. } => Self::Updated,
+            Event::Delete { .. } => Self::Deleted,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> Option<&'static str> {
+        Some(match self {
+            Self::None => return None,
+            Self::Initial => "initial",
+            Self::Added => "added",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+            Self::Resync => "resync",
+        })
+    }
+}
+
+/// A source of a controller, and the kind that it watches.
+#[derive(Debug)]
+pub(crate) struct SourceInfo {
+    pub(crate) source: Source,
+    /// Empty if the source watches nothing.
+    pub(crate) kind: String,
+}
+
+impl SourceInfo {
+    pub(crate) fn new(source: Source, kind: &str) -> Arc<Self> {
+        Arc::new(Self { source, kind: kind.to_owned() })
+    }
+}
+
+/// One reason to reconcile a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Cause {
+    pub(crate) source: Arc<SourceInfo>,
+    pub(crate) event: EventType,
+    /// The object of the event. `None` if it is the one to reconcile.
+    pub(crate) object: Option<ObjectKey>,
+    /// The version of that object, if it is a number; otherwise 0.
+    pub(crate) version: u64,
+    /// When the key was added. For a delayed key, when its delay ends.
+    pub(crate) at: Option<Instant>,
+}
+
+impl Cause {
+    /// The queue adds the time.
+    pub(crate) fn new(source: &Arc<SourceInfo>) -> Self {
+        Self { source: Arc::clone(source), event: EventType::None, object: None, version: 0, at: None }
+    }
+
+    /// An event of an object, which is about another key if `is_other`.
+    pub(crate) fn of_event<K>(source: &Arc<SourceInfo>, event: EventType, object: &Cached<K>, is_other: bool) -> Self {
+        Self {
+            source: Arc::clone(source),
+            event,
+            object: is_other.then(|| object.key()),
+            version: version_number(object.meta().resource_version()),
+            at: None,
+        }
+    }
+
+    /// The object that changed, if a watch has shown a change.
+    pub(crate) fn changed<'a>(&'a self, key: &'a ObjectKey) -> Option<(&'a ObjectKey, u64)> {
+        let is_change = matches!(self.event, EventType::Added | EventType::Updated);
+        (is_change && self.version != 0).then(|| (self.object.as_ref().unwrap_or(key), self.version))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.object.as_ref().map_or(0, key_bytes)
+    }
+}
+
+/// The bytes of a key on the heap.
+pub(super) fn key_bytes(key: &ObjectKey) -> usize {
+    2 * size_of::<usize>() + key.as_str().len()
+}
+
+/// A version as a number; 0 if it is none.
+pub(crate) fn version_number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
+}
+
+/// The causes of a key: the first few, and how many came after them.
+///
+/// A queue holds one for each of its keys. For a key that was there from the start, which may be
+/// one of a million, it needs no memory of its own.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Causes {
+    #[default]
+    None,
+    /// A list, a resync or a new term: the object itself, at the time when the key became ready.
+    Bulk(Arc<SourceInfo>, EventType),
+    Some(Box<SomeCauses>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct SomeCauses {
+    pub(crate) first: Cause,
+    pub(crate) others: Vec<Cause>,
+    /// How many causes are not kept.
+    pub(crate) more: u32,
+}
+
+impl Causes {
+    pub(crate) fn one(cause: Cause) -> Self {
+        Self::Some(Box::new(SomeCauses { first: cause, others: Vec::new(), more: 0 }))
+    }
+
+    /// The causes that are kept.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Cause> {
+        let some = if let Self::Some(some) = self { Some(&**some) } else { None };
+        some.into_iter().flat_map(|some| std::iter::once(&some.first).chain(&some.others))
+    }
+
+    /// How many causes are not kept.
+    pub(crate) fn more(&self) -> u32 {
+        if let Self::Some(some) = self { some.more } else { 0 }
+    }
+
+    /// Forgets requests to come back later that other causes have overtaken.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        let Self::Some(some) = self else { return };
+        let is_overtaken = |cause: &Cause| {
+            matches!(cause.source.source, Source::RequeueAfter | Source::Retry) && cause.at.is_some_and(|at| at > now)
+        };
+        if some.others.is_empty() {
+            return;
+        }
+        some.others.retain(|cause| !is_overtaken(cause));
+        if is_overtaken(&some.first) && !some.others.is_empty() {
+            some.first = some.others.remove(0);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::None | Self::Bulk(..) => 0,
+            Self::Some(some) => {
+                let unused = (some.others.capacity() - some.others.len()) * size_of::<Cause>();
+                size_of::<SomeCauses>() + unused + self.iter().map(Cause::bytes).sum::<usize>()
+            }
+        }
+    }
+
+    fn push(&mut self, cause: Cause) {
+        match self {
+            Self::None => *self = Self::one(cause),
+            Self::Bulk(source, event) => {
+                let first = Cause { event: *event, ..Cause::new(source) };
+                *self = Self::Some(Box::new(SomeCauses { first, others: vec![cause], more: 0 }));
+            }
+            Self::Some(some) if some.others.len() + 1 < CAUSES_MAX => some.others.push(cause),
+            Self::Some(some) => some.more = some.more.saturating_add(1),
+        }
+    }
+}
+
+impl Payload for Causes {
+    fn merge(&mut self, added: Self, now: Instant, until: Option<Instant>) {
+        match added {
+            Self::None => {}
+            Self::Bulk(..) if matches!(self, Self::None) => *self = added,
+            Self::Bulk(source, event) => {
+                self.push(Cause { event, at: Some(now), ..Cause::new(&source) });
+            }
+            Self::Some(mut some) => {
+                some.first.at = Some(until.unwrap_or(now));
+                if matches!(self, Self::None) {
+                    *self = Self::Some(some);
+                } else {
+                    self.push(some.first);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn cause(source: Source) -> Causes {
+        Causes::one(Cause::new(&SourceInfo::new(source, "ConfigMap")))
+    }
+
+    fn sources(causes: &Causes) -> Vec<Source> {
+        causes.iter().map(|cause| cause.source.source).collect()
+    }
+
+    #[test]
+    fn the_first_causes_are_kept_and_the_others_counted() {
+        let now = Instant::now();
+        let mut causes = Causes::default();
+        for _ in 0..10_000 {
+            causes.merge(cause(Source::Owned), now, None);
+        }
+        assert_eq!((causes.iter().count(), causes.more()), (CAUSES_MAX, 10_000 - CAUSES_MAX as u32));
+        assert!(causes.iter().all(|cause| cause.at == Some(now)));
+        assert!(causes.bytes() < 1_024, "{}", causes.bytes());
+    }
+
+    #[test]
+    fn an_initial_list_needs_no_memory_until_something_else_comes() {
+        let now = Instant::now();
+        let source = SourceInfo::new(Source::Primary, "ConfigMap");
+        let mut causes = Causes::default();
+        causes.merge(Causes::Bulk(Arc::clone(&source), EventType::Initial), now, None);
+        assert_eq!((causes.bytes(), size_of::<Causes>()), (0, 16));
+        causes.merge(cause(Source::Mapped), now, None);
+        assert_eq!(sources(&causes), [Source::Primary, Source::Mapped]);
+        assert_eq!(causes.iter().next().unwrap().event, EventType::Initial);
+        causes.merge(Causes::Bulk(source, EventType::Resync), now, None);
+        assert_eq!(causes.iter().last().unwrap().event, EventType::Resync);
+    }
+
+    #[test]
+    fn a_request_to_come_back_that_an_event_overtakes_is_no_cause() {
+        let now = Instant::now();
+        let due = now + Duration::from_secs(60);
+        let mut causes = Causes::default();
+        causes.merge(cause(Source::RequeueAfter), now, Some(due));
+        causes.merge(cause(Source::Primary), now, None);
+        let mut at_the_time = causes.clone();
+        causes.settle(now);
+        assert_eq!(sources(&causes), [Source::Primary]);
+        at_the_time.settle(due);
+        assert_eq!(sources(&at_the_time), [Source::RequeueAfter, Source::Primary]);
+        let mut alone = Causes::default();
+        alone.merge(cause(Source::Retry), now, Some(due));
+        alone.settle(now);
+        assert_eq!(sources(&alone), [Source::Retry], "a timer may be early");
+    }
+}

@@ -1,0 +1,99 @@
+//! What the reconcile of the current task does.
+
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use steersman_cache::ObjectKey;
+use steersman_client::ObjectMeta;
+
+use super::Hub;
+use super::cause::version_number;
+use super::record::{Actions, WaitedRead, Write};
+
+tokio::task_local! {
+    static LOG: ReconcileLog;
+}
+
+/// The writes and the waiting reads of a reconcile. The client finds it in the task, so that it
+/// sees the writes of every clone. Tasks that a reconciler spawns have none.
+pub(crate) struct ReconcileLog {
+    hub: Arc<Hub>,
+    /// Empty for most reconciles.
+    actions: RefCell<Option<Box<Actions>>>,
+}
+
+/// Runs a reconcile, and returns what it did.
+pub(crate) async fn logged<F: Future>(hub: &Arc<Hub>, reconcile: F) -> (F::Output, Option<Box<Actions>>) {
+    let log = ReconcileLog { hub: Arc::clone(hub), actions: RefCell::default() };
+    let mut scoped = std::pin::pin!(LOG.scope(log, reconcile));
+    let result = scoped.as_mut().await;
+    let actions = scoped.take_value().and_then(|log| log.actions.into_inner());
+    (result, actions)
+}
+
+fn with_actions(act: impl FnOnce(&Hub, &mut Actions)) {
+    // Without a reconcile there is nothing to record.
+    let _ = LOG.try_with(|log| {
+        if let Ok(mut actions) = log.actions.try_borrow_mut() {
+            act(&log.hub, actions.get_or_insert_default());
+        }
+    });
+}
+
+/// A read has waited for an earlier write.
+pub(crate) fn waited(kind: &str, waited: Duration) {
+    with_actions(|_, actions| actions.waited(WaitedRead { kind: kind.into(), waited }));
+}
+
+/// A write was successful. The server has returned `meta`, and `object` if it is whole.
+pub(crate) fn wrote<T: Serialize>(verb: &'static str, kind: &str, key: &ObjectKey, meta: &ObjectMeta, object: &T) {
+    with_actions(|hub, actions| {
+        let version = meta.resource_version.as_deref().map_or(0, version_number);
+        let content = hub.is_suspected(key).then(|| {
+            hub.name_suspect(key, &managers(meta));
+            content_hash(object)
+        });
+        actions.wrote(Write { verb, kind: kind.into(), key: key.clone(), version, content });
+    });
+}
+
+/// An object was deleted.
+pub(crate) fn deleted(kind: &str, key: &ObjectKey) {
+    with_actions(|_, actions| {
+        actions.wrote(Write { verb: "delete", kind: kind.into(), key: key.clone(), version: 0, content: None });
+    });
+}
+
+/// The recorder that has to know who owned the fields of this object before it is written.
+pub(crate) fn needs_managers(key: &ObjectKey) -> Option<Arc<Hub>> {
+    let hub = LOG.try_with(|log| log.hub.has_suspects().then(|| Arc::clone(&log.hub))).ok().flatten()?;
+    hub.is_unnamed(key).then_some(hub)
+}
+
+/// A field manager, and the length of the list of its fields.
+pub(crate) type Manager = (String, usize);
+
+/// The field managers of an object.
+pub(crate) fn managers(meta: &ObjectMeta) -> Vec<Manager> {
+    let entries = meta.managed_fields.iter().flatten();
+    let fields = entries.map(|entry| {
+        let length = entry.fields_v1.as_ref().map_or(0, |fields| fields.0.to_string().len());
+        (entry.manager.clone().unwrap_or_default(), length)
+    });
+    fields.collect()
+}
+
+/// A hash of everything but the version.
+fn content_hash<T: Serialize>(object: &T) -> u64 {
+    let mut value = serde_json::to_value(object).unwrap_or(Value::Null);
+    if let Some(Value::Object(meta)) = value.get_mut("metadata") {
+        meta.retain(|field, _| !matches!(field.as_str(), "resourceVersion" | "managedFields" | "generation"));
+    }
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    hasher.finish()
+}

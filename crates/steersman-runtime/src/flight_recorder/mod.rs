@@ -1,0 +1,288 @@
+//! Why did this happen? The causes of each key, the last reconciles of each controller, and cycles
+//! among them.
+//!
+//! An event adds a key with its [`Causes`] to the queue. The worker takes both, and runs the
+//! reconcile with a [log](log::logged) that the client writes to. The end becomes a [`Record`] in
+//! the [`Ring`] of the controller. If the reconcile wrote something, [`HotLoops`] looks for a
+//! cycle.
+
+mod cause;
+mod hot_loop;
+pub(crate) mod log;
+mod page;
+mod record;
+mod ring;
+mod state;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use steersman_cache::ObjectKey;
+
+use hot_loop::{Finding, HotLoop, HotLoops, Turn};
+use log::Manager as FieldManager;
+use record::{Actions, ERROR_MAX, Record, truncated};
+use ring::Ring;
+
+pub(crate) use cause::{Cause, Causes, EventType, Source, SourceInfo};
+pub(crate) use record::Ending;
+pub(crate) use state::DebugClock;
+pub use state::{
+    CauseState, ControllerState, DebugQuery, DebugState, FailingKey, HotLoopState, InformerState, LeaseState,
+    ReconcileState, WaitedReadState, WaitingKey, WriteState,
+};
+
+/// Settings of the flight recorder, which keeps the last reconciles of each controller: what caused
+/// them, what they wrote and how they ended.
+///
+/// It is on by default. Its memory is bounded: by default 256 reconciles and 1 MiB for each
+/// controller, whichever is less (test `the_memory_is_bounded_whatever_reconciles_do`), and about
+/// 1 MiB for the detection of hot loops of the manager. A reconcile needs some 300 bytes.
+/// It keeps kinds, keys, versions and error texts, never the content of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct FlightRecorder {
+    records_max: usize,
+    bytes_max: usize,
+}
+
+impl Default for FlightRecorder {
+    fn default() -> Self {
+        Self { records_max: 256, bytes_max: 1 << 20 }
+    }
+}
+
+impl FlightRecorder {
+    /// Records nothing: no causes, no reconciles, no hot loops.
+    pub fn off() -> Self {
+        Self { records_max: 0, bytes_max: 0 }
+    }
+
+    /// How many reconciles of each controller are kept. Default: 256.
+    pub fn reconciles_max(mut self, reconciles: usize) -> Self {
+        self.records_max = reconciles;
+        self
+    }
+
+    /// How many bytes the reconciles of each controller may take. Default: 1 MiB.
+    pub fn bytes_max(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
+    fn is_on(self) -> bool {
+        self.records_max > 0
+    }
+}
+
+/// How many hot loops are kept.
+const LOOPS_KEPT: usize = 16;
+/// How many objects are looked at closely at a time.
+const SUSPECTS_MAX: usize = 64;
+
+/// The recorder of a manager.
+pub(crate) struct Hub {
+    settings: FlightRecorder,
+    loops: Mutex<HotLoops>,
+    /// The newest hot loops, oldest first.
+    found: Mutex<VecDeque<(HotLoop, Instant)>>,
+    suspects: Mutex<HashMap<ObjectKey, Suspect>>,
+    suspects_count: AtomicUsize,
+}
+
+/// An object that another client may fight for.
+#[derive(Default)]
+struct Suspect {
+    /// The field managers before the last write, if they are known.
+    before: Option<Vec<FieldManager>>,
+    /// The field manager that lost fields by our write.
+    name: Option<String>,
+}
+
+impl Hub {
+    pub(crate) fn new(settings: FlightRecorder) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            loops: Mutex::default(),
+            found: Mutex::default(),
+            suspects: Mutex::default(),
+            suspects_count: AtomicUsize::new(0),
+        })
+    }
+
+    /// The recorder of one controller. `None` if nothing is recorded.
+    pub(crate) fn controller(self: &Arc<Self>, name: &str) -> Option<ControllerRecorder> {
+        let FlightRecorder { records_max, bytes_max } = self.settings;
+        let source = |source| SourceInfo::new(source, "");
+        self.settings.is_on().then(|| ControllerRecorder {
+            hub: Arc::clone(self),
+            name: name.into(),
+            ring: Mutex::new(Ring::new(records_max, bytes_max)),
+            reconciles: AtomicU64::new(0),
+            hot_loops: AtomicU64::new(0),
+            custom: source(Source::Custom),
+            requeue_after: source(Source::RequeueAfter),
+            retry: source(Source::Retry),
+            manual: source(Source::Manual),
+            new_term: source(Source::NewTerm),
+        })
+    }
+
+    /// Returns `true` if an object is looked at closely.
+    fn has_suspects(&self) -> bool {
+        self.suspects_count.load(Ordering::Relaxed) > 0
+    }
+
+    fn is_suspected(&self, key: &ObjectKey) -> bool {
+        self.has_suspects() && lock(&self.suspects).contains_key(key)
+    }
+
+    /// Returns `true` if the other client of a suspected object has no name yet.
+    fn is_unnamed(&self, key: &ObjectKey) -> bool {
+        lock(&self.suspects).get(key).is_some_and(|suspect| suspect.name.is_none())
+    }
+
+    /// The field managers of a suspected object before it is written.
+    pub(crate) fn managers_before(&self, key: &ObjectKey, managers: Vec<FieldManager>) {
+        if let Some(suspect) = lock(&self.suspects).get_mut(key) {
+            suspect.before = Some(managers);
+        }
+    }
+
+    /// Names the other client of a suspected object: the one that owned fields before our write and
+    /// owns fewer after it.
+    fn name_suspect(&self, key: &ObjectKey, after: &[FieldManager]) {
+        if let Some(suspect) = lock(&self.suspects).get_mut(key)
+            && let Some(before) = suspect.before.take()
+        {
+            let lost = |(name, fields): &&FieldManager| {
+                !name.is_empty() && after.iter().all(|(other, left)| other != name || left < fields)
+            };
+            suspect.name = before.iter().find(lost).map(|(name, _)| name.clone());
+        }
+    }
+
+    fn suspect(&self, key: ObjectKey) {
+        let mut suspects = lock(&self.suspects);
+        if suspects.len() < SUSPECTS_MAX {
+            suspects.entry(key).or_default();
+        }
+        self.suspects_count.store(suspects.len(), Ordering::Relaxed);
+    }
+
+    /// Reports a hot loop, once.
+    fn report(&self, mut found: HotLoop, now: Instant) {
+        if found.is_foreign {
+            let mut suspects = lock(&self.suspects);
+            if let Some(name) = suspects.remove(&found.object).and_then(|suspect| suspect.name) {
+                found.name_other(&name);
+            }
+            self.suspects_count.store(suspects.len(), Ordering::Relaxed);
+        }
+        let HotLoop { controller, key, cycle, rounds, .. } = &found;
+        tracing::warn!(%controller, %key, rounds, "hot loop: {cycle}, and so on");
+        let mut all = lock(&self.found);
+        if all.len() == LOOPS_KEPT {
+            all.pop_front();
+        }
+        all.push_back((found, now));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records the reconciles of one controller.
+pub(crate) struct ControllerRecorder {
+    hub: Arc<Hub>,
+    name: Arc<str>,
+    ring: Mutex<Ring>,
+    /// The number of the last reconcile.
+    reconciles: AtomicU64,
+    hot_loops: AtomicU64,
+    custom: Arc<SourceInfo>,
+    requeue_after: Arc<SourceInfo>,
+    retry: Arc<SourceInfo>,
+    manual: Arc<SourceInfo>,
+    new_term: Arc<SourceInfo>,
+}
+
+/// A reconcile that runs.
+pub(crate) struct Started {
+    pub(crate) id: u64,
+    pub(crate) attempt: u32,
+    pub(crate) causes: Causes,
+    queued: Duration,
+    at: Instant,
+}
+
+impl ControllerRecorder {
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// How many hot loops were found.
+    pub(crate) fn hot_loops(&self) -> u64 {
+        self.hot_loops.load(Ordering::Relaxed)
+    }
+
+    /// What a key carries that does not come from a watch.
+    pub(crate) fn cause(&self, source: Source) -> Causes {
+        let source = match source {
+            Source::RequeueAfter => &self.requeue_after,
+            Source::Retry => &self.retry,
+            Source::Manual => &self.manual,
+            Source::NewTerm => return Causes::Bulk(Arc::clone(&self.new_term), EventType::None),
+            _ => &self.custom,
+        };
+        Causes::one(Cause::new(source))
+    }
+
+    /// Begins the record of a reconcile.
+    pub(crate) fn start(&self, mut causes: Causes, attempt: u32, queued: Duration, now: Instant) -> Started {
+        causes.settle(now);
+        Started { id: self.reconciles.fetch_add(1, Ordering::Relaxed) + 1, attempt, causes, queued, at: now }
+    }
+
+    /// Ends the record of a reconcile.
+    pub(crate) fn end(
+        &self,
+        started: Started,
+        key: ObjectKey,
+        ending: Ending,
+        actions: Option<Box<Actions>>,
+        now: Instant,
+    ) {
+        let Started { id, attempt, causes, queued, at } = started;
+        let took = now.saturating_duration_since(at);
+        let record = Record { id, key, attempt, causes, queued, started: at, took, actions, ending };
+        if !record.writes().is_empty() {
+            self.look_for_loop(&record, now);
+        }
+        lock(&self.ring).push(record);
+    }
+
+    fn look_for_loop(&self, record: &Record, now: Instant) {
+        let writes_total =
+            record.actions.as_ref().map_or(0, |actions| actions.writes.len() + actions.more_writes as usize);
+        let (controller, writes) = (&self.name, record.writes());
+        let turn = Turn { controller, key: &record.key, causes: &record.causes, writes, writes_total };
+        let finding = lock(&self.hub.loops).turn(turn, now);
+        match finding {
+            None => {}
+            Some(Finding::Suspected(object)) => self.hub.suspect(object),
+            Some(Finding::HotLoop(found)) => {
+                self.hot_loops.fetch_add(1, Ordering::Relaxed);
+                self.hub.report(found, now);
+            }
+        }
+    }
+}
+
+/// The text of an error, as it is kept.
+pub(crate) fn error_text(error: &crate::ReconcileError) -> Box<str> {
+    truncated(&error.to_string(), ERROR_MAX)
+}

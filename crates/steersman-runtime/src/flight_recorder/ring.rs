@@ -1,0 +1,114 @@
+//! The last reconciles of a controller.
+
+use std::collections::VecDeque;
+
+use super::record::Record;
+
+/// Keeps the newest records, within a number and a size.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    records: VecDeque<Record>,
+    records_max: usize,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Ring {
+    pub(crate) fn new(records_max: usize, bytes_max: usize) -> Self {
+        Self { records: VecDeque::new(), records_max, bytes: 0, bytes_max }
+    }
+
+    pub(crate) fn push(&mut self, record: Record) {
+        let bytes = record.bytes();
+        if self.records_max == 0 || bytes > self.bytes_max {
+            return;
+        }
+        while self.records.len() >= self.records_max || self.bytes + bytes > self.bytes_max {
+            let Some(oldest) = self.records.pop_front() else { break };
+            self.bytes -= oldest.bytes();
+        }
+        self.bytes += bytes;
+        self.records.push_back(record);
+    }
+
+    /// The records, oldest first.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Record> {
+        self.records.iter()
+    }
+
+    /// The memory of all records.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use steersman_cache::ObjectKey;
+    use steersman_workqueue::Payload;
+
+    use super::super::cause::{Cause, Causes, Source, SourceInfo};
+    use super::super::record::{Actions, ERROR_MAX, Ending, WaitedRead, Write, truncated};
+    use super::*;
+
+    fn record(id: u64, causes: Causes, actions: Option<Box<Actions>>, error: &str) -> Record {
+        let now = Instant::now();
+        let ending = Ending::Failed { error: truncated(error, ERROR_MAX), retry_after: None };
+        let (queued, took) = (Duration::ZERO, Duration::ZERO);
+        Record { id, key: ObjectKey::new("a", "b"), attempt: 1, causes, queued, started: now, took, actions, ending }
+    }
+
+    fn ids(ring: &Ring) -> Vec<u64> {
+        ring.iter().map(|record| record.id).collect()
+    }
+
+    #[test]
+    fn the_newest_records_are_kept() {
+        let mut ring = Ring::new(3, 1 << 20);
+        (0..10).for_each(|id| ring.push(record(id, Causes::None, None, "")));
+        assert_eq!(ids(&ring), [7, 8, 9]);
+        let mut off = Ring::new(0, 1 << 20);
+        off.push(record(1, Causes::None, None, ""));
+        assert_eq!(off.iter().count(), 0);
+    }
+
+    #[test]
+    fn the_memory_is_bounded_whatever_reconciles_do() {
+        const BYTES: usize = 64 << 10;
+        let long = "x".repeat(253);
+        let key = ObjectKey::new(&long[..63], &long);
+        let source = SourceInfo::new(Source::Owned, &long);
+        let mut ring = Ring::new(256, BYTES);
+        for id in 0..2_000 {
+            let (mut causes, mut actions) = (Causes::default(), Actions::default());
+            for _ in 0..50 {
+                let cause = Cause { object: Some(key.clone()), ..Cause::new(&source) };
+                causes.merge(Causes::one(cause), Instant::now(), None);
+                let (kind, key) = (long.as_str().into(), key.clone());
+                actions.wrote(Write { verb: "update", kind, key, version: id, content: None });
+                actions.waited(WaitedRead { kind: long.as_str().into(), waited: Duration::ZERO });
+            }
+            let big = record(id, causes, Some(Box::new(actions)), &long.repeat(100));
+            assert!(big.bytes() < 20 << 10, "one needs {} bytes", big.bytes());
+            ring.push(big);
+            assert!(ring.bytes() <= BYTES);
+            assert_eq!(ring.bytes(), ring.iter().map(Record::bytes).sum::<usize>());
+        }
+        assert!(ring.iter().count() > 2 && ids(&ring).ends_with(&[1_999]), "{:?}", ids(&ring));
+        // One that needs more than all may is not kept, and the others stay.
+        let mut small = Ring::new(256, 600);
+        small.push(record(1, Causes::None, None, ""));
+        small.push(record(2, Causes::None, None, &long.repeat(4)));
+        assert_eq!(ids(&small), [1]);
+    }
+
+    #[test]
+    fn texts_are_cut_at_a_character() {
+        assert_eq!(&*truncated("short", 16), "short");
+        assert_eq!(&*truncated("ääääääääää", 10), "äää…");
+        assert!(truncated(&"ä".repeat(999), ERROR_MAX).len() <= ERROR_MAX);
+    }
+}
