@@ -3,6 +3,7 @@ use serde_json::json;
 use steersman_client::{DeleteParams, Patch, PostParams};
 use steersman_testing::Embedded;
 
+use super::core::{SETTLED_BY_A_LIST, SWEEP, UNPROVEN_MAX};
 use super::*;
 use crate::{CachedClient, Kind, ListQuery, Manager, kind};
 
@@ -61,7 +62,7 @@ async fn after(deletions: usize, maps: Kind<ConfigMap>, finalizer: bool) -> Cost
     for number in 0..deletions {
         delete(&client, &format!("goes-{number}"), finalizer).await;
     }
-    let looks = || client.writes().looks.load(atomic::Ordering::Relaxed);
+    let looks = || client.writes().looks();
     let mut costs = Vec::new();
     for _ in 0..100 {
         let before = looks();

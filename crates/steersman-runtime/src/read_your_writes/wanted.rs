@@ -1,5 +1,5 @@
-//! The state of one object that the caches have to show, and the states that they must no longer
-//! show.
+//! What the caches have to show of one object, and what they must not show any more. The
+//! transition tables are in `mod.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use steersman_cache::ObjectKey;
 use steersman_client::ObjectMeta;
-use steersman_wire::Metadata;
+use steersman_wire::compare_resource_version;
 use tokio::time::Instant;
 
-use super::{Write, has_reached};
+use super::core::{CacheView, Shown};
 use crate::caches::{CacheEntry, Selected, selected_values};
 
 /// The last write of an object, and the deletions of objects of its name. Caches are identified by
@@ -19,7 +19,7 @@ use crate::caches::{CacheEntry, Selected, selected_values};
 pub(super) struct Wanted {
     pub(super) written: Option<Arc<Written>>,
     /// The caches that have shown neither `written` nor a later state.
-    unseen: Vec<usize>,
+    unseen: Vec<(usize, Unseen)>,
     history: History,
     pub(super) deletions: Vec<Deletion>,
 }
@@ -35,7 +35,28 @@ pub(crate) struct Written {
     fields: BTreeMap<String, String>,
 }
 
-/// A deleted object.
+/// What a cache will do with a written state that it has not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unseen {
+    /// Show it.
+    Awaited,
+    /// Remove the object, which has left the selection.
+    Leaving,
+    /// Remove the object and then show it again. A read that began before it came back waits for
+    /// the removal alone.
+    Returning,
+}
+
+/// A write that a state of an object contradicts.
+#[derive(Debug)]
+pub(super) enum Write {
+    /// The object with this uid is deleted.
+    Deletion(String),
+    /// The object was written at this version.
+    Version(String),
+}
+
+/// An object that is gone.
 #[derive(Debug)]
 pub(super) struct Deletion {
     uid: String,
@@ -45,16 +66,34 @@ pub(super) struct Deletion {
     known_at: Option<String>,
     history: History,
     /// The caches that may show the object.
-    open: Vec<OpenIn>,
+    open: Vec<(usize, Deleted)>,
 }
 
-#[derive(Debug)]
-struct OpenIn {
-    cache: usize,
-    /// The cache has been at a time when the object existed, or later.
-    has_been_there: bool,
-    /// The cache showed the object when it was last checked.
-    is_shown: bool,
+/// What a cache shows of an object that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deleted {
+    /// Not the object. The cache may be at a time before the object existed.
+    Expected,
+    /// The object.
+    Shown,
+    /// Not the object. The cache has been at a time when the object existed, but the object may
+    /// have left the selection, and may come back.
+    Absent,
+}
+
+impl Deleted {
+    /// The state after a look at the cache. `shows` is whether it shows the object,
+    /// `has_been_there` whether it has reached a version at which the object existed. `None` if the
+    /// cache has passed the deletion.
+    pub(super) fn after_look(self, shows: bool, has_been_there: bool, is_unselective: bool) -> Option<Self> {
+        match (self, shows, has_been_there) {
+            (_, true, _) => Some(Self::Shown),
+            (Self::Expected, false, false) => Some(Self::Expected),
+            // The states in a cache are in order. Without a selector, an object leaves it only by
+            // its deletion.
+            _ => (!is_unselective).then_some(Self::Absent),
+        }
+    }
 }
 
 /// The last writes of an object that a cache has not shown: their numbers and versions. A read that
@@ -76,12 +115,12 @@ pub(crate) struct SeenBefore {
 /// The last written state of an object that is deleted now.
 pub(super) struct LastWritten {
     pub(super) written: Arc<Written>,
-    unseen: Vec<usize>,
+    unseen: Vec<(usize, Unseen)>,
     history: History,
 }
 
 /// What a read of one cache has to do about an object.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing {
     /// Wait until the cache shows it.
     pub(super) awaited: bool,
@@ -96,6 +135,11 @@ impl SeenBefore {
             (!uid.is_empty()).then_some((entry.number, uid))
         };
         Self { uids: caches.iter().filter_map(uid).collect() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn from_uids(uids: Vec<(usize, String)>) -> Self {
+        Self { uids }
     }
 
     pub(super) fn uids(&self) -> impl Iterator<Item = &str> {
@@ -123,15 +167,27 @@ impl Written {
         self
     }
 
-    fn selects(&self, key: &ObjectKey, entry: &CacheEntry) -> Selected {
-        entry.selects(key, self.labels.as_ref(), |field| self.fields.get(field).map(String::as_str))
+    pub(super) fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.labels.as_ref()
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
     }
 
     /// Whether a cache that has reached a version, and then has this state of the object, has shown
     /// this state or a later one.
-    pub(super) fn is_seen(&self, cached: Option<&Metadata>, reached: &str) -> bool {
-        has_reached(reached, &self.version)
-            || cached.is_some_and(|cached| has_reached(cached.resource_version(), &self.version))
+    pub(super) fn is_seen(&self, shown: Option<Shown<'_>>, reached: &str) -> bool {
+        has_reached(reached, &self.version) || shown.is_some_and(|shown| has_reached(shown.version, &self.version))
+    }
+
+    /// What a cache that has not shown this state will do.
+    fn unseen_in(&self, key: &ObjectKey, cache: &impl CacheView) -> (usize, Unseen) {
+        let will = match cache.selects(key, self) {
+            Selected::No => Unseen::Leaving,
+            Selected::Yes | Selected::Unknown => Unseen::Awaited,
+        };
+        (cache.number(), will)
     }
 }
 
@@ -156,9 +212,9 @@ impl History {
     }
 
     /// The write that this state is older than, of those with a number below `below`.
-    fn contradicts(&self, state: &Metadata, below: u64) -> Option<Write> {
+    fn contradicts(&self, state: Shown<'_>, below: u64) -> Option<Write> {
         let version = self.required(below)?;
-        (!has_reached(state.resource_version(), version)).then(|| Write::Version(version.to_owned()))
+        (!has_reached(state.version, version)).then(|| Write::Version(version.to_owned()))
     }
 }
 
@@ -166,7 +222,7 @@ impl Deletion {
     /// The deletion of the object with this uid, and its last written state, if that is remembered.
     pub(super) fn new(
         uid: &str,
-        number: u64,
+        (number, since): (u64, Instant),
         version: Option<&str>,
         last: Option<LastWritten>,
         holders: &[usize],
@@ -174,14 +230,15 @@ impl Deletion {
     ) -> Self {
         let open = holders.iter().map(|&cache| {
             let had_it = before.uids.iter().any(|(other, before)| *other == cache && *before == uid);
-            let has_seen = last.as_ref().is_some_and(|last| !last.unseen.contains(&cache));
-            OpenIn { cache, has_been_there: had_it || has_seen, is_shown: false }
+            let is_unseen = |last: &LastWritten| last.unseen.iter().any(|(other, _)| *other == cache);
+            let has_seen = last.as_ref().is_some_and(|last| !is_unseen(last));
+            (cache, if had_it || has_seen { Deleted::Absent } else { Deleted::Expected })
         });
         let open = open.collect();
         let known_at = version.map(ToOwned::to_owned);
         let known_at = known_at.or_else(|| last.as_ref().map(|last| last.written.version.clone()));
         let history = last.map(|last| last.history).unwrap_or_default();
-        Self { uid: uid.to_owned(), number, since: Instant::now(), known_at, history, open }
+        Self { uid: uid.to_owned(), number, since, known_at, history, open }
     }
 
     /// Whether a cache may show the object.
@@ -191,21 +248,36 @@ impl Deletion {
 
     /// Whether no cache shows the object, and no version is known that a cache has yet to reach.
     pub(super) fn is_unproven(&self) -> bool {
-        self.is_open()
-            && self.open.iter().all(|open| !open.is_shown && (open.has_been_there || self.known_at.is_none()))
+        let is_unproven = |state| match state {
+            Deleted::Expected => self.known_at.is_none(),
+            Deleted::Shown => false,
+            Deleted::Absent => true,
+        };
+        self.is_open() && self.open.iter().all(|(_, state)| is_unproven(*state))
     }
 
-    fn review(&mut self, cached: Option<&Metadata>, reached: &str, entry: &CacheEntry) {
-        let Some(index) = self.open.iter().position(|open| open.cache == entry.number) else { return };
-        let open = &mut self.open[index];
-        open.is_shown = cached.is_some_and(|cached| cached.uid() == self.uid);
-        let has_reached = self.known_at.as_ref().is_some_and(|version| has_reached(reached, version));
-        open.has_been_there |= open.is_shown || has_reached;
-        // The states in a cache are in order. Without a selector, an object leaves it only by its
-        // deletion.
-        if open.has_been_there && !open.is_shown && entry.is_unselective() {
-            self.open.swap_remove(index);
+    fn review(&mut self, shown: Option<Shown<'_>>, reached: &str, cache: &impl CacheView) {
+        let Some(index) = self.open.iter().position(|(open, _)| *open == cache.number()) else { return };
+        let shows = shown.is_some_and(|shown| shown.uid == self.uid);
+        let has_been_there = self.known_at.as_ref().is_some_and(|version| has_reached(reached, version));
+        match self.open[index].1.after_look(shows, has_been_there, cache.is_unselective()) {
+            Some(state) => self.open[index].1 = state,
+            None => drop(self.open.swap_remove(index)),
         }
+    }
+
+    /// What is known of this object that a state, of this or another object of the same name, is
+    /// older than.
+    fn predates(&self, state: Shown<'_>, below: u64) -> Option<Write> {
+        if self.number >= below {
+            return self.history.contradicts(state, below);
+        }
+        let known_at = self.known_at.as_ref().filter(|known_at| !has_reached(state.version, known_at))?;
+        Some(Write::Version(known_at.clone()))
+    }
+
+    fn is_open_in(&self, cache: usize) -> bool {
+        self.open.iter().any(|(open, _)| *open == cache)
     }
 }
 
@@ -219,12 +291,18 @@ impl Wanted {
     }
 
     /// A new state, which these caches have to show.
-    pub(super) fn set_written(&mut self, written: Written, number: u64, caches: Vec<usize>) {
+    pub(super) fn set_written(&mut self, key: &ObjectKey, written: Written, number: u64, caches: &[impl CacheView]) {
         if self.unseen.is_empty() {
             self.history = History::default();
         }
         self.history.push(number, &written.version);
-        (self.written, self.unseen) = (Some(Arc::new(written)), caches);
+        let holders = caches.iter().filter(|cache| cache.can_hold(key));
+        let unseen = holders.map(|cache| match (self.unseen_in(cache.number()), written.unseen_in(key, cache)) {
+            (Some(Unseen::Leaving | Unseen::Returning), (cache, Unseen::Awaited)) => (cache, Unseen::Returning),
+            (_, unseen) => unseen,
+        });
+        self.unseen = unseen.collect();
+        self.written = Some(Arc::new(written));
     }
 
     /// The last written state, if it is of one of these objects, which are deleted.
@@ -236,18 +314,18 @@ impl Wanted {
     }
 
     /// A cache has come that may be behind.
-    pub(super) fn open_in(&mut self, cache: usize) {
-        if self.written.is_some() {
-            self.unseen.push(cache);
+    pub(super) fn open_in(&mut self, key: &ObjectKey, cache: &impl CacheView) {
+        if let Some(written) = &self.written {
+            self.unseen.push(written.unseen_in(key, cache));
         }
-        let open = || OpenIn { cache, has_been_there: false, is_shown: false };
-        self.deletions.iter_mut().for_each(|deletion| deletion.open.push(open()));
+        let open = (cache.number(), Deleted::Expected);
+        self.deletions.iter_mut().for_each(|deletion| deletion.open.push(open));
     }
 
     /// Drops caches that no longer exist.
     pub(super) fn close(&mut self, is_declared: impl Fn(usize) -> bool) {
-        self.unseen.retain(|cache| is_declared(*cache));
-        self.deletions.iter_mut().for_each(|deletion| deletion.open.retain(|open| is_declared(open.cache)));
+        self.unseen.retain(|(cache, _)| is_declared(*cache));
+        self.deletions.iter_mut().for_each(|deletion| deletion.open.retain(|(cache, _)| is_declared(*cache)));
     }
 
     /// Drops the written state if all caches have shown it. Returns `true` if nothing is left then.
@@ -256,39 +334,50 @@ impl Wanted {
         self.written.is_none() && self.deletions.is_empty()
     }
 
-    /// Checks a cache that has reached this version, or a later one by now. A state that it has
-    /// once shown is recorded: a cache does not go back.
-    pub(super) fn review(&mut self, key: &ObjectKey, reached: &str, entry: &CacheEntry) {
-        let cached = entry.lookup().meta(key);
-        let cached = cached.as_ref();
-        self.deletions.iter_mut().for_each(|deletion| deletion.review(cached, reached, entry));
-        if self.written.as_ref().is_some_and(|written| written.is_seen(cached, reached)) {
-            self.unseen.retain(|cache| *cache != entry.number);
+    /// Looks at a cache that has reached this version, or a later one by now. What it has once
+    /// shown is remembered: it does not go back behind it.
+    pub(super) fn review(&mut self, key: &ObjectKey, reached: &str, cache: &impl CacheView) {
+        cache.look(key, |shown| {
+            self.deletions.iter_mut().for_each(|deletion| deletion.review(shown, reached, cache));
+            if self.written.as_ref().is_some_and(|written| written.is_seen(shown, reached)) {
+                self.unseen.retain(|(unseen, _)| *unseen != cache.number());
+            }
+        });
+    }
+
+    /// What a read of a cache has to do, by what is known from the last look.
+    pub(super) fn standing(&self, cache: usize) -> Standing {
+        let is_deleted = self.deletions.iter().any(|deletion| deletion.is_open_in(cache));
+        match self.unseen_in(cache) {
+            None => Standing { awaited: false, suspect: is_deleted },
+            // The cache shows an older state, or none.
+            Some(Unseen::Leaving) => Standing { awaited: false, suspect: true },
+            Some(Unseen::Awaited) => Standing { awaited: true, suspect: is_deleted },
+            Some(Unseen::Returning) => Standing { awaited: true, suspect: true },
         }
     }
 
-    /// The action of a read of a cache, from the result of the last check.
-    pub(super) fn standing(&self, key: &ObjectKey, entry: &CacheEntry) -> Standing {
-        let is_open = |deletion: &Deletion| deletion.open.iter().any(|open| open.cache == entry.number);
-        let suspect = self.deletions.iter().any(is_open);
-        match self.written.as_ref().filter(|_| self.unseen.contains(&entry.number)) {
-            None => Standing { awaited: false, suspect },
-            // It left the selection: the cache shows an older state, or none.
-            Some(written) if written.selects(key, entry) == Selected::No => Standing { awaited: false, suspect: true },
-            Some(_) => Standing { awaited: true, suspect },
-        }
+    fn unseen_in(&self, cache: usize) -> Option<Unseen> {
+        self.unseen.iter().find(|(unseen, _)| *unseen == cache).map(|(_, will)| *will)
     }
 
     /// The write with a number below `below` that this state of the object is older than.
-    pub(super) fn contradicts(&self, state: &Metadata, below: u64, entry: &CacheEntry) -> Option<Write> {
-        if let Some(deletion) = self.deletions.iter().find(|deletion| deletion.uid == state.uid()) {
-            return match deletion.number < below {
-                true => Some(Write::Deletion(deletion.uid.clone())),
-                false => deletion.history.contradicts(state, below),
-            };
+    pub(super) fn contradicts(&self, state: Shown<'_>, below: u64, cache: usize) -> Option<Write> {
+        let is_its = |deletion: &&Deletion| deletion.uid == state.uid && deletion.number < below;
+        if let Some(deletion) = self.deletions.iter().find(is_its) {
+            return Some(Write::Deletion(deletion.uid.clone()));
         }
-        self.unseen.contains(&entry.number).then(|| self.history.contradicts(state, below)).flatten()
+        // A name belongs to one object at a time: a state that is older than a deleted object is
+        // outdated, too.
+        let predates = self.deletions.iter().find_map(|deletion| deletion.predates(state, below));
+        predates.or_else(|| self.unseen_in(cache).and_then(|_| self.history.contradicts(state, below)))
     }
+}
+
+/// Whether a version is at least the one that is wanted. Versions that do not compare are not
+/// waited for: there is no way to know.
+pub(super) fn has_reached(version: &str, wanted: &str) -> bool {
+    compare_resource_version(version, wanted).map_or(!version.is_empty(), std::cmp::Ordering::is_ge)
 }
 
 #[cfg(test)]
