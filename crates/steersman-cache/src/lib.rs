@@ -63,7 +63,7 @@ pub use compat::{Fifo, Store};
 pub use error::{DecodeError, Error};
 pub use informer::{
     Event, EventHandler, FilteringHandler, HandlerHandle, Informer, InformerConfig, InformerMetrics, InformerOptions,
-    SharedInformerFactory, Subscription, handler,
+    NamespaceOptions, SharedInformerFactory, Subscription, handler,
 };
 pub use key::ObjectKey;
 pub use object::{
@@ -72,6 +72,6 @@ pub use object::{
 pub use queue::{Batch, Changes, Delta, DeltaFifo, Queued, Work};
 pub use reflector::{
     ApiListerWatcher, ListOptions, ListStream, ListerWatcher, Phase, Reason, Reflector, ReflectorError,
-    ReflectorOptions, ReflectorStatus, ReflectorStore, ShortBackoff, WatchOptions, WatchStream,
+    ReflectorOptions, ReflectorStatus, ReflectorStore, ShortBackoff, StatusReader, WatchOptions, WatchStream,
 };
 pub use store::{Index, Indexer, Lister, NAMESPACE_INDEX, Replaced, Snapshot};

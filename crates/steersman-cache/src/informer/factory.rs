@@ -17,7 +17,7 @@ use super::handlers::{STOP_TIMEOUT, stop_result};
 use super::registry::{AnyInformer, Entry, Identity};
 use crate::object::cached::Object;
 use crate::{
-    ApiListerWatcher, Error, Index, Informer, InformerConfig, InformerMetrics, InformerOptions, Lister,
+    ApiListerWatcher, Error, Index, Informer, InformerConfig, InformerMetrics, InformerOptions, Lister, ReflectorError,
     ReflectorOptions, ReflectorStatus,
 };
 
@@ -50,7 +50,11 @@ pub struct SharedInformerFactory {
     informers: Arc<Mutex<HashMap<Identity, Entry>>>,
     /// The first informer that failed.
     failure: watch::Sender<Option<Error>>,
+    /// Called with the kind and the failure of a list or a watch.
+    on_error: Option<Arc<OnWatchError>>,
 }
+
+type OnWatchError = dyn Fn(&str, &ReflectorError) + Send + Sync;
 
 impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,7 +65,18 @@ impl fmt::Debug for SharedInformerFactory {
 impl SharedInformerFactory {
     /// A factory without informers.
     pub fn new(client: Client) -> Self {
-        Self { client, informers: Arc::default(), failure: watch::Sender::new(None) }
+        Self { client, informers: Arc::default(), failure: watch::Sender::new(None), on_error: None }
+    }
+
+    /// Calls a function with the kind and the failure of each list or watch that fails. It applies
+    /// to informers that are created later: see [`Informer::set_watch_error_handler`].
+    #[must_use]
+    pub fn with_watch_error_handler(
+        mut self,
+        function: impl Fn(&str, &ReflectorError) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_error = Some(Arc::new(function));
+        self
     }
 
     fn informers(&self) -> MutexGuard<'_, HashMap<Identity, Entry>> {
@@ -145,6 +160,7 @@ impl SharedInformerFactory {
             object: TypeId::of::<K>(),
             path: everywhere.path(),
             namespaces: options.namespaces,
+            by_namespace: options.by_namespace,
             labels: options.labels,
             fields: options.fields,
         };
@@ -166,24 +182,23 @@ impl SharedInformerFactory {
                 informer
             }
             None => {
-                let with_selectors = |api: Api<K>| {
+                let with_selectors = |api: Api<K>, namespace: Option<&String>| {
+                    let own = namespace.and_then(|namespace| identity.by_namespace.get(namespace));
                     let mut lister_watcher = ApiListerWatcher::new(api);
-                    if let Some(labels) = &identity.labels {
+                    if let Some(labels) = own.and_then(|own| own.labels.as_ref()).or(identity.labels.as_ref()) {
                         lister_watcher = lister_watcher.labels(labels);
                     }
-                    if let Some(fields) = &identity.fields {
+                    if let Some(fields) = own.and_then(|own| own.fields.as_ref()).or(identity.fields.as_ref()) {
                         lister_watcher = lister_watcher.fields(fields);
                     }
                     lister_watcher
                 };
                 let sources = if identity.namespaces.is_empty() {
-                    vec![(None, with_selectors(everywhere))]
+                    vec![(None, with_selectors(everywhere, None))]
                 } else {
                     let source = |namespace: &String| {
-                        (
-                            Some(namespace.clone()),
-                            with_selectors(api(&self.client, NamespaceScope::Namespace(namespace.clone()))),
-                        )
+                        let api = api(&self.client, NamespaceScope::Namespace(namespace.clone()));
+                        (Some(namespace.clone()), with_selectors(api, Some(namespace)))
                     };
                     identity.namespaces.iter().map(source).collect()
                 };
@@ -195,6 +210,10 @@ impl SharedInformerFactory {
                 };
                 let informer = Informer::new(sources, config);
                 add_indexes(&informer, options.indexes)?;
+                if let Some(on_error) = self.on_error.clone() {
+                    let kind = kind.to_owned();
+                    informer.set_watch_error_handler(move |error| on_error(&kind, error));
+                }
                 let name: Arc<str> = identity.to_string().into();
                 let (failure, described) = (self.failure.clone(), format!("{kind} ({name})"));
                 informer.on_failure(move |panic| {
@@ -291,7 +310,11 @@ impl SharedInformerFactory {
     /// Call it after a successful request, which shows that the server is reachable. It is cheap if
     /// no informer backs off.
     pub fn shorten_backoff(&self) {
-        self.informers().values().for_each(|entry| entry.informer.shorten_current_backoff());
+        let informers = self.informers();
+        let mut entries: Vec<_> = informers.values().collect();
+        // A fixed order, because each draws a random number when it wakes.
+        entries.sort_unstable_by_key(|entry| entry.number);
+        entries.iter().for_each(|entry| entry.informer.shorten_current_backoff());
     }
 
     /// The reflectors whose first list is not in the cache; none once all informers have synced.

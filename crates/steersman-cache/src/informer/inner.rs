@@ -7,8 +7,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use super::processor::Processor;
-use crate::reflector::ShortBackoff;
 use crate::reflector::backoff_control::BackoffControl;
+use crate::reflector::{ErrorHook, ShortBackoff};
 use crate::store::indexer::Indexer;
 use crate::{Error, Storage};
 
@@ -24,6 +24,8 @@ pub(crate) struct Inner<K> {
     pub(super) handlers_changed: Notify,
     pub(super) index_panics: AtomicU64,
     pub(super) backoff_control: Arc<BackoffControl>,
+    /// Called with failures of lists and watches.
+    pub(super) on_error: ErrorHook,
     /// The message of the panic that ended a task.
     pub(super) failure: OnceLock<String>,
 }

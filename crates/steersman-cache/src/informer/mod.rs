@@ -32,14 +32,16 @@ pub use config::{InformerConfig, InformerMetrics};
 pub use factory::SharedInformerFactory;
 pub use handlers::{Event, EventHandler, FilteringHandler, HandlerHandle, handler};
 pub(crate) use inner::{Inner, Progress};
-pub use options::InformerOptions;
+pub use options::{InformerOptions, NamespaceOptions};
 pub use subscription::Subscription;
 
 use crate::object::cached::Object;
 use crate::queue::source::{Source, SourceStore};
 use crate::reflector::backoff_control::BackoffControl;
 use crate::reflector::lister_watcher::ListerWatcher;
-use crate::reflector::{Phase, Reason, Reflector, ReflectorContext, ReflectorStatus, ShortBackoff};
+use crate::reflector::{
+    ErrorHook, Phase, Reason, Reflector, ReflectorContext, ReflectorError, ReflectorStatus, ShortBackoff,
+};
 use crate::store::indexer::Indexer;
 use crate::{Error, Lister, Storage, StorageOptions};
 use handlers::{STOP_TIMEOUT, stop_result};
@@ -95,6 +97,7 @@ impl<K: Object> Informer<K> {
             handlers_changed: Notify::new(),
             index_panics: AtomicU64::new(0),
             backoff_control: Arc::new(BackoffControl::new(config.world.clone())),
+            on_error: ErrorHook::default(),
             failure: OnceLock::new(),
         });
         let mut reflectors = Vec::new();
@@ -102,6 +105,7 @@ impl<K: Object> Informer<K> {
             let context = ReflectorContext {
                 status: source.status.clone(),
                 backoff_control: Arc::clone(&inner.backoff_control),
+                on_error: inner.on_error.clone(),
                 world: config.world.clone(),
             };
             let (storage, options) = (storage.clone(), config.reflector.clone());
@@ -180,6 +184,13 @@ impl<K: Object> Informer<K> {
     /// the first function is called.
     pub(crate) fn on_failure(&self, function: impl Fn(&str) + Send + Sync + 'static) {
         let _ = self.lifecycle.on_failure.set(Box::new(function));
+    }
+
+    /// Calls a function with each failure of a list or a watch before the reflector backs off, as
+    /// `SetWatchErrorHandler` of client-go does. Failures are logged in any case. Only the first
+    /// function is called. It runs on the task of the reflector, and has to return soon.
+    pub fn set_watch_error_handler(&self, function: impl Fn(&ReflectorError) + Send + Sync + 'static) {
+        self.inner.on_error.set(function);
     }
 
     /// Adds a handler without resyncs. Must be called within a tokio runtime.

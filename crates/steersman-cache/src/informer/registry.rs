@@ -1,12 +1,14 @@
 //! The informers of a factory, by identity and without their types.
 
 use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::options::NamespaceOptions;
 use crate::object::cached::Object;
 use crate::{Error, Informer, InformerMetrics, ReflectorOptions, ReflectorStatus};
 
@@ -17,6 +19,7 @@ pub(super) struct Identity {
     pub(super) object: TypeId,
     pub(super) path: String,
     pub(super) namespaces: Vec<String>,
+    pub(super) by_namespace: BTreeMap<String, NamespaceOptions>,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
 }
@@ -32,7 +35,14 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
         if !self.namespaces.is_empty() {
-            write!(f, " in {}", self.namespaces.join(", "))?;
+            let name = |namespace: &String| match self.by_namespace.get(namespace) {
+                Some(NamespaceOptions { labels, fields }) => {
+                    let selectors: Vec<&str> = labels.iter().chain(fields).map(String::as_str).collect();
+                    format!("{namespace} ({})", selectors.join(" and "))
+                }
+                None => namespace.clone(),
+            };
+            write!(f, " in {}", self.namespaces.iter().map(name).collect::<Vec<_>>().join(", "))?;
         }
         let selectors: Vec<&str> = self.labels.iter().chain(&self.fields).map(String::as_str).collect();
         if selectors.is_empty() { Ok(()) } else { write!(f, " where {}", selectors.join(" and ")) }

@@ -5,6 +5,7 @@
 
 mod backoff;
 pub(crate) mod backoff_control;
+mod error_hook;
 mod item_decoder;
 mod list_pipeline;
 pub(crate) mod lister_watcher;
@@ -26,10 +27,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use backoff_control::ShortBackoff;
+pub(crate) use error_hook::ErrorHook;
 pub use lister_watcher::{ApiListerWatcher, ListOptions, ListStream, ListerWatcher, WatchOptions, WatchStream};
 pub use options::ReflectorOptions;
 pub(crate) use status::report_decode_error;
-pub use status::{Phase, Reason, ReflectorError, ReflectorStatus};
+pub use status::{Phase, Reason, ReflectorError, ReflectorStatus, StatusReader};
 pub use store::ReflectorStore;
 
 use crate::object::cached::{Cached, Object};
@@ -61,7 +63,8 @@ use status::report_unreadable;
 /// do not count: a list would fail too, or add to the load. A quiet kind on a server without
 /// bookmarks is listed once per five watches.
 ///
-/// **Back-off.** 0.8 s, doubled up to 30 s, each with a random factor of 1 to 2. While a kind is
+/// **Back-off.** 0.8 s, doubled up to 30 s, each with a random factor of 1 to 2;
+/// [`ReflectorOptions`] can change both. While a kind is
 /// not installed, the reflector lists again after 1.5 to 3 s at most. A Retry-After is the shortest
 /// wait, up to 60 s; longer ones count as 60 s.
 pub struct Reflector<K, L, S> {
@@ -80,6 +83,7 @@ pub struct Reflector<K, L, S> {
     not_installed: bool,
     backoff: Backoff,
     backoff_control: Arc<BackoffControl>,
+    on_error: ErrorHook,
     world: World,
     /// The failure that was last logged as a warning, and when.
     warned: Option<(Reason, Instant)>,
@@ -89,6 +93,7 @@ pub struct Reflector<K, L, S> {
 pub(crate) struct ReflectorContext {
     pub(crate) status: watch::Sender<ReflectorStatus>,
     pub(crate) backoff_control: Arc<BackoffControl>,
+    pub(crate) on_error: ErrorHook,
     pub(crate) world: World,
 }
 
@@ -104,6 +109,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         let context = ReflectorContext {
             status: watch::Sender::new(ReflectorStatus::new(lister_watcher.describe())),
             backoff_control: Arc::default(),
+            on_error: ErrorHook::default(),
             world: World::system(),
         };
         Self::with_context(context, lister_watcher, storage, store, options)
@@ -116,7 +122,8 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         store: S,
         options: ReflectorOptions,
     ) -> Self {
-        let ReflectorContext { status, backoff_control, world } = context;
+        let ReflectorContext { status, backoff_control, on_error, world } = context;
+        let backoff = Backoff::new(world.clone(), &options);
         Self {
             lister_watcher,
             decoder: ItemDecoder::new(storage, options.type_meta.clone()),
@@ -127,16 +134,17 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             version_rejected: false,
             stalled_watches: 0,
             not_installed: false,
-            backoff: Backoff::new(world.clone()),
+            backoff,
             backoff_control,
+            on_error,
             world,
             warned: None,
         }
     }
 
-    /// The current status and its changes.
-    pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
-        self.status.subscribe()
+    /// Shows the status, also after the reflector has begun to run.
+    pub fn status(&self) -> StatusReader {
+        StatusReader::new(self.status.subscribe())
     }
 
     /// Lists and watches forever. Drop the future to end it: every write to the store is complete.

@@ -19,6 +19,11 @@ pub struct ReflectorOptions {
     /// How long a streaming list may bring no object before the reflector falls back to a plain
     /// list. Default: 10 s.
     pub streaming_silence: Duration,
+    /// Wait after the first failure, doubled with each further one. A random factor of 1 to 2 comes
+    /// on top. Default: 0.8 s.
+    pub backoff_min: Duration,
+    /// Longest wait after a failure, without the random factor. Default: 30 s.
+    pub backoff_max: Duration,
     /// Type of the objects. Objects of another type are reported and skipped. Default: any type.
     pub type_meta: Option<TypeMeta>,
 }
@@ -30,6 +35,8 @@ impl Default for ReflectorOptions {
             page_size: 500,
             watch_timeout: Duration::from_secs(300),
             streaming_silence: Duration::from_secs(10),
+            backoff_min: Duration::from_millis(800),
+            backoff_max: Duration::from_secs(30),
             type_meta: None,
         }
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Reflector;
 use super::backoff::JITTERED_MAX;
 use super::lister_watcher::ListerWatcher;
-use super::status::{Phase, Reason, ReflectorError};
+use super::status::{Phase, Reason, ReflectorError, now};
 use super::store::ReflectorStore;
 use crate::object::cached::Object;
 
@@ -27,6 +27,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             ReflectorError::new(&status.resource, status.lists, error)
         };
         self.status.send_modify(|status| status.last_error = Some(error.clone()));
+        self.on_error.call(&error);
         error
     }
 
@@ -47,7 +48,9 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         let delay = self.backoff.next(Instant::now());
         let message = format!("{}: {problem}", self.resource());
         let (reason, cause) = (Reason::Other, problem.to_owned());
-        self.wait(ReflectorError { reason, message, cause, at: Instant::now() }, delay, Duration::ZERO).await;
+        let error = ReflectorError { reason, message, cause, at: now() };
+        self.on_error.call(&error);
+        self.wait(error, delay, Duration::ZERO).await;
     }
 
     /// Waits for `delay`, or less if [`BackoffControl`](super::backoff_control::BackoffControl)
@@ -64,13 +67,13 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         }
         self.status.send_modify(|status| {
             status.last_error = Some(error);
-            status.enter(Phase::BackingOff { until: now + delay });
+            status.enter(Phase::BackingOff { until: (now + delay).into_std() });
         });
         let status = &self.status;
-        let shortened = |until| {
+        let shortened = |until: Instant| {
             status.send_modify(|status| {
                 if matches!(status.phase, Phase::BackingOff { .. }) {
-                    status.phase = Phase::BackingOff { until };
+                    status.phase = Phase::BackingOff { until: until.into_std() };
                 }
             });
         };

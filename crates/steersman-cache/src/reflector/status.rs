@@ -1,11 +1,10 @@
 //! The status of a reflector.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use steersman_client::Error;
 use steersman_wire::ObjectError;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 /// What a reflector is doing, and its last error.
 #[derive(Debug, Clone)]
@@ -83,12 +82,38 @@ pub enum Reason {
     Other,
 }
 
+/// Shows the status of a [`Reflector`](crate::Reflector). Clones show the same one.
+#[derive(Debug, Clone)]
+pub struct StatusReader(watch::Receiver<ReflectorStatus>);
+
+impl StatusReader {
+    pub(super) fn new(status: watch::Receiver<ReflectorStatus>) -> Self {
+        Self(status)
+    }
+
+    /// The current status.
+    pub fn get(&self) -> ReflectorStatus {
+        self.0.borrow().clone()
+    }
+
+    /// Waits until the status satisfies a condition, and returns it. Returns `None` if the
+    /// reflector is dropped before.
+    pub async fn wait_for(&self, condition: impl FnMut(&ReflectorStatus) -> bool) -> Option<ReflectorStatus> {
+        self.0.clone().wait_for(condition).await.ok().map(|status| status.clone())
+    }
+}
+
+/// The time by the clock of tokio, which tests can pause, without its type.
+pub(super) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 impl ReflectorStatus {
     pub(crate) fn new(resource: String) -> Self {
         Self {
             resource,
             phase: Phase::Starting,
-            since: Instant::now(),
+            since: now(),
             last_error: None,
             lists: 0,
             watches: 0,
@@ -100,7 +125,7 @@ impl ReflectorStatus {
     /// Age of the pending request: a list that is not complete, or a watch that has not begun since
     /// the last back-off. `None` if no request is pending.
     pub fn no_response_for(&self) -> Option<Duration> {
-        let now = Instant::now();
+        let now = now();
         match self.phase {
             Phase::Listing => Some(now.saturating_duration_since(self.since)),
             Phase::BackingOff { until } => now.checked_duration_since(until),
@@ -117,14 +142,14 @@ impl ReflectorStatus {
     pub(crate) fn fail(&mut self, why: &str) {
         let message = format!("{}: {why}; this is a bug, see the log", self.resource);
         let (reason, cause) = (Reason::Other, why.to_owned());
-        self.last_error = Some(ReflectorError { reason, message, cause, at: Instant::now() });
+        self.last_error = Some(ReflectorError { reason, message, cause, at: now() });
         self.enter(Phase::Stopped);
     }
 
     pub(crate) fn enter(&mut self, phase: Phase) {
         if self.phase != phase {
             self.phase = phase;
-            self.since = Instant::now();
+            self.since = now();
         }
     }
 }
@@ -144,7 +169,7 @@ pub(crate) fn report_decode_error(status: &watch::Sender<ReflectorStatus>, error
 impl std::fmt::Display for ReflectorStatus {
     /// One line that explains why the cache does not change.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (now, resource) = (Instant::now(), &self.resource);
+        let (now, resource) = (now(), &self.resource);
         let seconds = now.saturating_duration_since(self.since).as_secs();
         let error = self.last_error.as_ref().filter(|_| self.phase != Phase::Watching);
         // The line begins with the resource already.
@@ -195,7 +220,7 @@ impl ReflectorError {
         };
         let cause = cause(error);
         let message = format!("{resource} cannot be read: {cause} ({hint})");
-        Self { reason, message, cause, at: Instant::now() }
+        Self { reason, message, cause, at: now() }
     }
 }
 

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use steersman_cache::{
     Error, Index, InformerOptions, ReflectorOptions, SharedInformerFactory, StorageMode, StorageOptions,
 };
-use steersman_client::{ApiResource, GroupVersionKind};
-use steersman_testing::Embedded;
+use steersman_client::{ApiResource, GroupVersionKind, World};
+use steersman_testing::{Embedded, Fault, FaultyNetwork};
 
 use crate::common::*;
 
@@ -309,4 +309,28 @@ async fn a_kind_that_is_not_served_is_settled_and_one_that_is_forbidden_is_not()
     assert_eq!(what(&factory), ["/api/v1/secrets", "/apis/harbour.test/v1/boats"]);
     network.mend();
     tokio::time::timeout(LONG, factory.synced_or_missing()).await.expect("it has synced");
+}
+
+#[tokio::test(start_paused = true)]
+async fn back_offs_are_shortened_in_a_fixed_order() {
+    let run = || async {
+        let server = Embedded::start();
+        let network = FaultyNetwork::new(&server);
+        network.fail("/configmaps", Fault::Refused);
+        let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
+        let factory = SharedInformerFactory::new(network.client().with_world(world));
+        for number in 0..16 {
+            let options = InformerOptions::all().namespace(format!("namespace-{number}"));
+            factory.informer::<ConfigMap>(options).unwrap();
+        }
+        factory.start().unwrap();
+        // All of them wait for many seconds by now.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        factory.shorten_backoff();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let shown = factory.status().iter().map(ToString::to_string).collect::<Vec<_>>();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        (shown, network.take_requests())
+    };
+    assert_eq!(run().await, run().await, "the same seed");
 }

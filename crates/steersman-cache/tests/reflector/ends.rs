@@ -25,7 +25,7 @@ async fn cut_off(options: ReflectorOptions, turns: usize) -> Vec<String> {
         () = turns => {}
         never = reflector.run() => match never {},
     }
-    assert_eq!(status.borrow().phase, Phase::Stopped);
+    assert_eq!(status.get().phase, Phase::Stopped);
     store.log()
 }
 
@@ -50,7 +50,7 @@ async fn dropped_at_any_moment_it_leaves_nothing_half_done() {
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_of_its_status_sees_its_end() {
     let running: Running = Running::start(Server::new(), plain());
-    let mut status = running.status.clone();
+    let status = running.status.clone();
     sleep(HOUR).await;
     drop(running);
     let ended = status.wait_for(|status| status.phase == Phase::Stopped).await.map(|status| status.to_string());

@@ -17,11 +17,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::client::Body;
 use steersman_cache::{
     Cached, ListOptions, ListStream, ListerWatcher, Object, Reflector, ReflectorOptions, ReflectorStatus,
-    ReflectorStore, Storage, WatchOptions, WatchStream,
+    ReflectorStore, StatusReader, Storage, WatchOptions, WatchStream,
 };
 use steersman_client::{Client, Config, Error, RequestInfo, Status, TimeoutError};
 use steersman_wire::{ListMeta, ObjectError, ObjectFault, RawItem, TypeMeta, WatchEvent};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -392,7 +391,7 @@ pub(crate) fn streaming() -> ReflectorOptions {
 /// A running reflector.
 pub(crate) struct Running<K = ConfigMap> {
     pub(crate) store: Store<K>,
-    pub(crate) status: watch::Receiver<ReflectorStatus>,
+    pub(crate) status: StatusReader,
     task: JoinHandle<()>,
 }
 
@@ -406,7 +405,7 @@ impl<K: Object> Running<K> {
     }
 
     pub(crate) fn status(&self) -> ReflectorStatus {
-        self.status.borrow().clone()
+        self.status.get()
     }
 
     pub(crate) fn log(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn the_status_shows_the_phase_and_since_when() {
-    let started = Instant::now();
+    let started = Instant::now().into_std();
     let server = Server::new().list("wait:10 a@5 =>10").watch("open wait:50 end");
     let server = server.watch("open wait:50 end").watch("open wait:40 fail:410");
     let running: Running = Running::start(server, plain());
@@ -26,7 +26,7 @@ async fn the_status_shows_the_phase_and_since_when() {
     assert_eq!((running.status().lists, running.status().watches), (1, 3));
     sleep(20 * SECOND + SECOND / 10).await;
     let status = running.status();
-    assert!(matches!(status.phase, Phase::BackingOff { until } if until > Instant::now()), "{status}");
+    assert!(matches!(status.phase, Phase::BackingOff { until } if until > Instant::now().into_std()), "{status}");
     assert!(status.to_string().starts_with("config maps: retrying in"), "{status}");
     assert_eq!(
         status.last_error.as_ref().map(|error| (error.reason, error.at)),

@@ -299,10 +299,10 @@ impl InformerState {
         Self {
             resource: status.resource,
             phase,
-            since: clock.wall(status.since.into()),
+            since: clock.wall(status.since),
             lists: status.lists,
             watches: status.watches,
-            last_error_at: error.as_ref().map(|error| clock.wall(error.at.into())),
+            last_error_at: error.as_ref().map(|error| clock.wall(error.at)),
             last_error: error.map(|error| truncated(&error.message, ERROR_MAX).into()),
             object_errors: status.object_errors,
         }

@@ -103,11 +103,12 @@ mod tests {
     use super::*;
 
     fn status(resource: &str, reason: Reason, cause: &str) -> ReflectorStatus {
-        let error = ReflectorError { reason, message: String::new(), cause: cause.to_owned(), at: Instant::now() };
+        let error =
+            ReflectorError { reason, message: String::new(), cause: cause.to_owned(), at: Instant::now().into_std() };
         ReflectorStatus {
             resource: resource.to_owned(),
             phase: Phase::Starting,
-            since: Instant::now(),
+            since: Instant::now().into_std(),
             last_error: Some(error),
             lists: 0,
             watches: 0,
