@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube_core::Resource;
-use steersman_cache::{Event, Index, Informer, InformerOptions, Object, SharedInformerFactory, StorageOptions};
+use steersman_cache::{
+    Event, Index, Informer, InformerOptions, NamespaceOptions, Object, ReflectorOptions, SharedInformerFactory,
+    StorageOptions,
+};
 use steersman_client::{ApiResource, DynamicObject, PartialObjectMeta};
 
 use crate::controller::OwnerMatch;
@@ -37,6 +40,10 @@ pub struct Kind<K> {
     pub(crate) options: InformerOptions<K>,
     /// The storage options, if the declaration has some.
     pub(crate) storage: Option<StorageOptions<K>>,
+    /// The reflector options, if the declaration has some.
+    pub(crate) reflector: Option<ReflectorOptions>,
+    /// The default namespaces of the manager do not apply.
+    pub(crate) all_namespaces: bool,
     pub(crate) conditions: Conditions<K>,
     pub(crate) owner_match: OwnerMatch,
     pub(crate) resync: Option<Duration>,
@@ -177,8 +184,9 @@ impl<K> Kind<K> {
         identity: Identity,
     ) -> Self {
         let (options, conditions) = (InformerOptions::default(), Conditions::default());
-        let (storage, owner_match, resync) = (None, OwnerMatch::default(), None);
-        Self { declare: Arc::new(declare), identity, options, storage, conditions, owner_match, resync }
+        let (storage, reflector, owner_match, resync) = (None, None, OwnerMatch::default(), None);
+        let (declare, all_namespaces) = (Arc::new(declare), false);
+        Self { declare, identity, options, storage, reflector, all_namespaces, conditions, owner_match, resync }
     }
 
     /// Reconciles only after changes that `predicate` accepts. With several predicates, all have to
@@ -229,6 +237,39 @@ impl<K> Kind<K> {
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.options = self.options.namespace(namespace);
+        self
+    }
+
+    /// As [`namespace`](Self::namespace), with selectors for the objects in this namespace. A
+    /// selector that is not set is that of the kind. Storage options are for all namespaces; a
+    /// transform can look at the namespace of its object.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use steersman_runtime::{NamespaceOptions, kind};
+    /// // All Pods in shop, and in kube-system those of DNS.
+    /// let dns = NamespaceOptions::new().labels("k8s-app=kube-dns");
+    /// let pods = kind::<Pod>().namespace("shop").namespace_with("kube-system", dns);
+    /// # drop(pods);
+    /// ```
+    #[must_use]
+    pub fn namespace_with(mut self, namespace: impl Into<String>, options: NamespaceOptions) -> Self {
+        self.options = self.options.namespace_with(namespace, options);
+        self
+    }
+
+    /// Caches the objects of all namespaces, also if the manager has
+    /// [default namespaces](crate::CacheDefaults::namespace).
+    #[must_use]
+    pub fn all_namespaces(mut self) -> Self {
+        self.all_namespaces = true;
+        self
+    }
+
+    /// Sets how lists and watches are requested: page size, watch timeouts, back-off.
+    #[must_use]
+    pub fn reflector(mut self, reflector: ReflectorOptions) -> Self {
+        self.reflector = Some(reflector);
         self
     }
 

@@ -88,8 +88,9 @@ mod scheme;
 mod scope;
 mod stop;
 
+pub use caches::CacheDefaults;
 pub use client::{CachedClient, ListQuery, Mutated, Objects, ObjectsSubresource, OperationResult};
-pub use controller::{Controller, ControllerBuilder, ControllerMetrics, LOW_PRIORITY};
+pub use controller::{Controller, ControllerBuilder, ControllerMetrics, KeySender, LOW_PRIORITY};
 pub use error::{Error, NotCached, ReconcileError};
 pub use events::{EventMetrics, EventObject, EventRecorder};
 pub use flight_recorder::{
@@ -100,7 +101,10 @@ pub use kind::{Kind, StaticKind, dynamic, dynamic_metadata, kind, metadata};
 pub use manager::{Manager, ManagerBuilder, shutdown_signal};
 pub use reconciler::{Action, Context, Reconciler, reconcile_fn};
 pub use scheme::{DecodedObject, Scheme};
-pub use steersman_cache::{Cached, Event, Index, Lister, Object, ObjectKey, StorageMode, StorageOptions};
+pub use steersman_cache::{
+    Cached, Event, Index, Lister, NamespaceOptions, Object, ObjectKey, ReflectorError, ReflectorOptions, StorageMode,
+    StorageOptions,
+};
 pub use stop::StopSignal;
 
 use host::host_name;

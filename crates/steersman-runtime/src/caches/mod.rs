@@ -1,10 +1,11 @@
 //! The manager's caches: one informer for each kind.
 
+mod defaults;
 mod missing_namespaces;
 mod selection;
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,15 +14,18 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use steersman_cache::{
-    Index, Informer, InformerMetrics, InformerOptions, Lister, Object, ObjectKey, ReflectorStatus,
-    SharedInformerFactory, StorageOptions,
+    Index, Informer, InformerMetrics, InformerOptions, Lister, NamespaceOptions, Object, ObjectKey, ReflectorOptions,
+    ReflectorStatus, SharedInformerFactory, StorageOptions,
 };
 use steersman_client::Client;
-use steersman_wire::{FieldSelector, LabelSelector, Metadata, SelectorError, Strip};
+use steersman_wire::{Metadata, SelectorError, Strip};
 
 use crate::error::{Error, NotCached};
 use crate::kind::{Identity, Kind};
 
+pub use defaults::CacheDefaults;
+pub(crate) use defaults::OnWatchError;
+use selection::SelectorsByNamespace;
 pub(crate) use selection::{Selected, selected_values};
 
 /// Longer than any process runs.
@@ -32,6 +36,7 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60
 pub(crate) struct Caches {
     client: Client,
     factory: SharedInformerFactory,
+    defaults: CacheDefaults,
     entries: Mutex<Vec<Arc<CacheEntry>>>,
     /// The number of the next one.
     next: AtomicUsize,
@@ -90,8 +95,10 @@ pub(crate) struct CacheEntry {
     /// The cached objects lack fields that they have by default.
     is_lossy: bool,
     users: Mutex<Vec<Weak<str>>>,
-    labels: Option<LabelSelector>,
-    fields: Option<FieldSelector>,
+    selectors: SelectorsByNamespace,
+    /// The declaration said nothing about which objects are kept, beyond the manager's defaults.
+    is_default_scope: bool,
+    reflector: ReflectorOptions,
     informer: Box<dyn Any + Send + Sync>,
     lookup: Box<dyn MetadataLookup>,
     /// Logs declared namespaces that do not exist, once the informer runs.
@@ -102,6 +109,7 @@ pub(crate) struct CacheEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Scope {
     namespaces: Vec<String>,
+    by_namespace: BTreeMap<String, NamespaceOptions>,
     labels: Option<String>,
     fields: Option<String>,
 }
@@ -128,11 +136,20 @@ impl Scope {
         namespaces.sort();
         namespaces.dedup();
         let text = |text: Option<&str>| text.map(ToOwned::to_owned);
-        Self { namespaces, labels: text(options.label_selector()), fields: text(options.field_selector()) }
+        let by_namespace = options.namespace_options().clone();
+        Self {
+            namespaces,
+            by_namespace,
+            labels: text(options.label_selector()),
+            fields: text(options.field_selector()),
+        }
     }
 
     fn options<K>(&self) -> InformerOptions<K> {
         let mut options = self.namespaces.iter().fold(InformerOptions::all(), InformerOptions::namespace);
+        for (namespace, of_namespace) in &self.by_namespace {
+            options = options.namespace_with(namespace, of_namespace.clone());
+        }
         if let Some(labels) = &self.labels {
             options = options.labels(labels);
         }
@@ -165,7 +182,7 @@ impl CacheEntry {
     fn check_is_for_all(&self, has_scope: bool, has_storage: bool) -> Result<(), Error> {
         let Some(by) = &self.by else { return Ok(()) };
         let kind = &self.identity.kind;
-        let what = match (has_scope || self.scope == Scope::default(), has_storage || !self.is_lossy) {
+        let what = match (has_scope || self.is_default_scope, has_storage || !self.is_lossy) {
             (true, true) => return Ok(()),
             (false, _) => format!("only some objects ({:?})", self.scope),
             (true, false) => "only parts of its objects (storage options)".to_owned(),
@@ -186,9 +203,12 @@ impl fmt::Debug for Caches {
 }
 
 impl Caches {
-    pub(crate) fn new(client: Client) -> Self {
-        let factory = SharedInformerFactory::new(client.clone());
-        Self { client, factory, entries: Mutex::default(), next: AtomicUsize::new(0) }
+    pub(crate) fn new(client: Client, defaults: CacheDefaults, on_error: Option<OnWatchError>) -> Self {
+        let mut factory = SharedInformerFactory::new(client.clone());
+        if let Some(on_error) = on_error {
+            factory = factory.with_watch_error_handler(on_error);
+        }
+        Self { client, factory, defaults, entries: Mutex::default(), next: AtomicUsize::new(0) }
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Arc<CacheEntry>>> {
@@ -202,13 +222,21 @@ impl Caches {
     /// is shared only if it holds all objects completely.
     pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>, user: User<'_>) -> Result<Declaration<K>, Error> {
         let options = std::mem::take(&mut kind.options);
-        let scope = Scope::of(&options);
+        let said = Scope::of(&options);
+        let scope = self.defaults.complete(said.clone(), kind);
         let mut entries = self.entries();
         let same = entries.iter().find(|entry| entry.identity.is_same(&kind.identity)).cloned();
         let (handle, indexes) = match same {
-            Some(entry) => (self.share(kind, &scope, &entry)?, options.into_indexes()),
+            Some(entry) => {
+                (self.share(kind, (said != Scope::default()).then_some(&scope), &entry)?, options.into_indexes())
+            }
             None => {
-                let handle = self.make(kind, options, scope, user)?;
+                let storage = kind.storage.clone().or_else(|| self.defaults.storage());
+                let mut complete = scope.options().reflector(self.defaults.reflector_of(kind));
+                complete = storage.clone().into_iter().fold(complete, InformerOptions::storage);
+                complete =
+                    options.into_indexes().into_iter().fold(complete, |all, (name, index)| all.index(name, index));
+                let handle = self.make(kind, complete, (scope, said == Scope::default()), user)?;
                 entries.push(Arc::clone(&handle.entry));
                 (handle, Vec::new())
             }
@@ -223,21 +251,31 @@ impl Caches {
     fn share<K: Object>(
         &self,
         kind: &Kind<K>,
-        scope: &Scope,
+        scope: Option<&Scope>,
         entry: &Arc<CacheEntry>,
     ) -> Result<CacheHandle<K>, Error> {
         let invalid = |problem| Error::from(steersman_cache::Error::InvalidOptions { problem });
-        let has_scope = *scope != Scope::default();
-        if has_scope && *scope != entry.scope {
+        if let Some(scope) = scope
+            && *scope != entry.scope
+        {
             return Err(invalid(format!(
                 "{} is declared with {:?} and with {scope:?}: a manager has one cache for each kind; use the same \
                  options in both, or set them in the first only",
                 kind.identity.kind, entry.scope
             )));
         }
+        if let Some(reflector) = &kind.reflector
+            && *reflector != entry.reflector
+        {
+            return Err(invalid(format!(
+                "{} is declared with other reflector options already: a manager has one cache for each kind; use the same options \
+                 at both, or set them once, with Manager::declare({}.reflector(…)), before the first controller",
+                kind.identity.kind, kind.identity.call
+            )));
+        }
         if let Some(storage) = &kind.storage {
             // The factory compares the storage options of its informers.
-            let asked = entry.scope.options().storage(storage.clone());
+            let asked = entry.scope.options().storage(storage.clone()).reflector(entry.reflector.clone());
             match kind.informer(&self.factory, asked) {
                 Err(steersman_cache::Error::OptionsConflict { .. }) => {
                     return Err(invalid(format!(
@@ -250,7 +288,7 @@ impl Caches {
                 other => other?,
             };
         }
-        entry.check_is_for_all(has_scope, kind.storage.is_some())?;
+        entry.check_is_for_all(scope.is_some(), kind.storage.is_some())?;
         Ok(CacheHandle::of(entry).expect("the identity holds the type"))
     }
 
@@ -258,12 +296,11 @@ impl Caches {
         &self,
         kind: &Kind<K>,
         options: InformerOptions<K>,
-        scope: Scope,
+        (scope, is_default_scope): (Scope, bool),
         user: User<'_>,
     ) -> Result<CacheHandle<K>, Error> {
         let invalid = |problem: SelectorError| steersman_cache::Error::InvalidOptions { problem: problem.to_string() };
-        let labels = scope.labels.as_deref().map(LabelSelector::parse).transpose().map_err(invalid)?;
-        let fields = scope.fields.as_deref().map(FieldSelector::parse).transpose().map_err(invalid)?;
+        let selectors = SelectorsByNamespace::parse(&scope).map_err(invalid)?;
         let informer = kind.informer(&self.factory, options)?;
         let lossy = |storage: &StorageOptions<K>| storage.transform.is_some() || storage.strip != Strip::default();
         let hint = (!scope.namespaces.is_empty()).then(|| {
@@ -278,8 +315,9 @@ impl Caches {
             by: if let User::Controller(name) = user { Some(name.to_owned()) } else { None },
             is_lossy: kind.storage.as_ref().is_some_and(lossy),
             users: Mutex::default(),
-            labels,
-            fields,
+            selectors,
+            is_default_scope,
+            reflector: self.defaults.reflector_of(kind),
             lookup: Box::new(informer.lister()),
             informer: Box::new(informer.clone()),
         });

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::Value;
-use steersman_cache::ObjectKey;
+use steersman_cache::{NamespaceOptions, ObjectKey};
 use steersman_client::ObjectMeta;
-use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, Operator};
+use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError};
 
 use super::{CacheEntry, Scope};
 use crate::error::{Error, NotCached};
@@ -20,6 +20,20 @@ pub(crate) enum Selected {
     No,
     /// The selector names a field or label that is not known here.
     Unknown,
+}
+
+/// The selectors of a cache.
+#[derive(Debug, Default)]
+pub(super) struct Selectors {
+    labels: Option<LabelSelector>,
+    fields: Option<FieldSelector>,
+}
+
+/// The selectors of a cache, which single namespaces may replace.
+#[derive(Debug, Default)]
+pub(super) struct SelectorsByNamespace {
+    default: Selectors,
+    by_namespace: BTreeMap<String, Selectors>,
 }
 
 impl Selected {
@@ -35,12 +49,13 @@ impl Selected {
 impl CacheEntry {
     /// Whether objects leave the cache only when they are deleted.
     pub(crate) fn is_unselective(&self) -> bool {
-        self.labels.is_none() && self.fields.is_none()
+        self.selectors.all().all(|selectors| selectors.labels.is_none() && selectors.fields.is_none())
     }
 
     /// The fields by which the cache selects.
     pub(crate) fn selected_fields(&self) -> impl Iterator<Item = &str> {
-        self.fields.iter().flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
+        let fields = self.selectors.all().flat_map(|selectors| &selectors.fields);
+        fields.flat_map(FieldSelector::requirements).map(|requirement| &*requirement.field)
     }
 
     /// Whether the cache holds an object with these labels and fields. `None` stands for unknown
@@ -51,7 +66,9 @@ impl CacheEntry {
         labels: Option<&BTreeMap<String, String>>,
         field: impl Fn(&str) -> Option<&'a str>,
     ) -> Selected {
-        let by_labels = match (&self.labels, labels) {
+        let namespace = key.namespace().unwrap_or_default();
+        let selectors = self.selectors.of(namespace);
+        let by_labels = match (&selectors.labels, labels) {
             (None, _) => Selected::Yes,
             (Some(_), None) => Selected::Unknown,
             (Some(selector), Some(labels)) if selector.matches(|label| labels.get(label).map(String::as_str)) => {
@@ -59,8 +76,7 @@ impl CacheEntry {
             }
             _ => Selected::No,
         };
-        let namespace = key.namespace().unwrap_or_default();
-        let by_fields = self.selects_fields(|name| match name {
+        let by_fields = selectors.selects_fields(|name| match name {
             "metadata.name" => Some(key.name()),
             "metadata.namespace" => Some(namespace),
             name => field(name),
@@ -89,16 +105,6 @@ impl CacheEntry {
         }
     }
 
-    fn selects_fields<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> Selected {
-        let requirements = self.fields.iter().flat_map(FieldSelector::requirements);
-        let each = requirements.map(|requirement| match field(&requirement.field) {
-            None => Selected::Unknown,
-            Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Selected::Yes,
-            Some(_) => Selected::No,
-        });
-        each.fold(Selected::Yes, Selected::and)
-    }
-
     /// Fails if the cache can never hold the objects that are read: an empty result would mean
     /// "does not exist".
     pub(crate) fn check_covers(&self, which: ReadScope<'_>, labels: Option<&LabelSelector>) -> Result<(), Error> {
@@ -107,7 +113,10 @@ impl CacheEntry {
                 return Err(self.outside(format!("{} {key}", self.identity.kind), key.namespace()));
             }
             ReadScope::Namespace(namespace) => {
-                let by_field = self.selects_fields(|field| (field == "metadata.namespace").then_some(namespace));
+                let by_field = self
+                    .selectors
+                    .of(namespace)
+                    .selects_fields(|field| (field == "metadata.namespace").then_some(namespace));
                 if self.selects_namespace(namespace).and(by_field) == Selected::No {
                     let what = format!("{} in namespace {namespace:?}", self.identity.kind);
                     return Err(self.outside(what, Some(namespace)));
@@ -115,12 +124,17 @@ impl CacheEntry {
             }
             ReadScope::One(_) | ReadScope::All => {}
         }
-        match (&self.labels, labels) {
-            (Some(ours), Some(labels)) if are_disjoint(ours, labels) => {
-                let namespace = if let ReadScope::Namespace(namespace) = which { Some(namespace) } else { None };
-                Err(self.outside(format!("{} with labels {labels}", self.identity.kind), namespace))
-            }
-            _ => Ok(()),
+        let Some(labels) = labels else { return Ok(()) };
+        let namespace = if let ReadScope::Namespace(namespace) = which { Some(namespace) } else { None };
+        let is_disjoint =
+            |selectors: &Selectors| selectors.labels.as_ref().is_some_and(|ours| are_disjoint(ours, labels));
+        let is_outside = match namespace {
+            Some(namespace) => is_disjoint(self.selectors.of(namespace)),
+            None => self.selectors.used(&self.scope.namespaces).all(is_disjoint),
+        };
+        match is_outside {
+            true => Err(self.outside(format!("{} with labels {labels}", self.identity.kind), namespace)),
+            false => Ok(()),
         }
     }
 
@@ -145,14 +159,70 @@ impl CacheEntry {
     }
 }
 
+impl Selectors {
+    pub(super) fn parse(labels: Option<&str>, fields: Option<&str>) -> Result<Self, SelectorError> {
+        let labels = labels.map(LabelSelector::parse).transpose()?;
+        let fields = fields.map(FieldSelector::parse).transpose()?;
+        Ok(Self { labels, fields })
+    }
+
+    fn selects_fields<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> Selected {
+        let requirements = self.fields.iter().flat_map(FieldSelector::requirements);
+        let each = requirements.map(|requirement| match field(&requirement.field) {
+            None => Selected::Unknown,
+            Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Selected::Yes,
+            Some(_) => Selected::No,
+        });
+        each.fold(Selected::Yes, Selected::and)
+    }
+}
+
+impl SelectorsByNamespace {
+    pub(super) fn parse(scope: &Scope) -> Result<Self, SelectorError> {
+        let (labels, fields) = (scope.labels.as_deref(), scope.fields.as_deref());
+        let of_namespace = |(namespace, options): (&String, &NamespaceOptions)| {
+            let (own_labels, own_fields) = (options.label_selector(), options.field_selector());
+            Ok((namespace.clone(), Selectors::parse(own_labels.or(labels), own_fields.or(fields))?))
+        };
+        let by_namespace = scope.by_namespace.iter().map(of_namespace).collect::<Result<_, SelectorError>>()?;
+        Ok(Self { default: Selectors::parse(labels, fields)?, by_namespace })
+    }
+
+    /// The selectors of a namespace.
+    fn of(&self, namespace: &str) -> &Selectors {
+        self.by_namespace.get(namespace).unwrap_or(&self.default)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Selectors> {
+        std::iter::once(&self.default).chain(self.by_namespace.values())
+    }
+
+    /// Those of the namespaces that a cache keeps; none stands for all.
+    fn used(&self, namespaces: &[String]) -> impl Iterator<Item = &Selectors> {
+        let default = namespaces.is_empty().then_some(&self.default);
+        default.into_iter().chain(namespaces.iter().map(|namespace| self.of(namespace)))
+    }
+}
+
 impl Scope {
+    fn describe_namespace(&self, namespace: &str) -> String {
+        let Some(options) = self.by_namespace.get(namespace) else { return namespace.to_owned() };
+        let labels = options.label_selector().map(|labels| format!("labels {labels}"));
+        let fields = options.field_selector().map(|fields| format!("fields {fields}"));
+        let selectors: Vec<_> = labels.into_iter().chain(fields).collect();
+        format!("{namespace} ({})", selectors.join(", "))
+    }
+
     /// The selection as text, for errors.
     pub(super) fn describe(&self) -> String {
         let mut parts = Vec::new();
         match &*self.namespaces {
             [] => {}
-            [one] => parts.push(format!("namespace {one}")),
-            several => parts.push(format!("namespaces {}", several.join(", "))),
+            [one] => parts.push(format!("namespace {}", self.describe_namespace(one))),
+            several => {
+                let names: Vec<_> = several.iter().map(|name| self.describe_namespace(name)).collect();
+                parts.push(format!("namespaces {}", names.join(", ")));
+            }
         }
         // As the selector prints itself, so that equal selections have equal texts.
         let labels = self.labels.as_deref().map(|labels| LabelSelector::parse(labels).map(|labels| labels.to_string()));

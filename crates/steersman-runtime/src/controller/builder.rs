@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::{FutureExt, Stream, StreamExt};
 use steersman_cache::{Cached, Object, ObjectKey};
 use steersman_workqueue::{Core, RateLimiter, WorkQueue};
-use tokio::sync::mpsc;
 
+use super::async_map::AsyncMap;
 use super::enqueue::{EnqueueFor, Panics, owners};
-use super::sources::{Channel, WatchSource, Watched};
+use super::sources::{Channel, Custom, KeySender, WatchSource, Watched};
 use super::worker::Run;
 use super::{Controller, Shared};
 use crate::caches::User;
@@ -20,7 +21,8 @@ use crate::layer::{Layer, Layered, PanicGuard, Timeout, Tracing};
 use crate::predicate::Predicate;
 use crate::reconciler::{DynReconciler, Erased};
 use crate::scope::OwnerScope;
-use crate::{Error, Manager, Reconciler};
+use crate::stop::{StopSignal, Stopper};
+use crate::{CachedClient, Error, Manager, ReconcileError, Reconciler};
 
 /// Declares what a controller watches and how it runs. Created by [`Manager::controller`].
 ///
@@ -122,10 +124,87 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
-    /// Reconciles the keys that come from a channel, for events outside Kubernetes. The channel may
-    /// end. It is closed when the controller stops.
-    pub fn channel(mut self, keys: mpsc::Receiver<ObjectKey>) -> Self {
-        self.sources.push(Box::new(Channel(Some(keys))));
+    /// As [`watches`](Self::watches), with a map function that waits: it is given the client of the
+    /// manager and may read other caches or the server (test
+    /// `an_async_map_function_reads_with_the_client`). A function that fails is called again with
+    /// back-off, 100 ms to 30 s. Up to 16 calls run at a time, and changes of an object that wait
+    /// for one are merged. A function that panics counts in
+    /// [`source_panics_total`](crate::ControllerMetrics::source_panics_total) and is not retried.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// # use steersman_runtime::{CachedClient, Cached, Error, ListQuery, Manager, Reconciler, kind};
+    /// # fn example(manager: &Manager, reconciler: impl Reconciler<ConfigMap>) -> Result<(), Error> {
+    /// manager
+    ///     .controller(kind::<ConfigMap>())
+    ///     // Every ConfigMap in the namespace of the Secret.
+    ///     .watches_async(kind::<Secret>(), |client: CachedClient, secret: Cached<Secret>| async move {
+    ///         let query = ListQuery::all().namespace(secret.meta().namespace());
+    ///         let maps = client.objects::<ConfigMap>().list(&query).await?;
+    ///         Ok(maps.iter().map(Cached::key).collect::<Vec<_>>())
+    ///     })
+    ///     .complete(reconciler)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watches_async<W, I, F, R>(mut self, kind: Kind<W>, map: F) -> Self
+    where
+        W: Object,
+        I: IntoIterator<Item = ObjectKey>,
+        F: Fn(CachedClient, Cached<W>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<I, ReconcileError>> + Send + 'static,
+    {
+        let client = self.manager.client().clone();
+        let map = move |object| {
+            let keys = map(client.clone(), object);
+            async move { Ok(keys.await?.into_iter().collect()) }.boxed()
+        };
+        let enqueue_for = EnqueueFor::MappedLater(Arc::new(AsyncMap::new(Arc::new(map))));
+        let source = Source::Mapped;
+        self.sources.push(Box::new(Watched { kind, informer: None, in_use: None, enqueue_for, source }));
+        self
+    }
+
+    /// Reconciles the keys that a stream gives, such as the receiver of a `futures` channel:
+    /// whatever happens outside of Kubernetes. The stream may end, and is dropped when the
+    /// controller stops.
+    pub fn channel(mut self, keys: impl Stream<Item = ObjectKey> + Send + 'static) -> Self {
+        self.sources.push(Box::new(Channel(Mutex::new(Some(keys.boxed())))));
+        self
+    }
+
+    /// Adds a source of keys. `run` starts when the caches of the controller have synced, and runs
+    /// until its [`StopSignal`] shows that the controller stops; it may end before. If it fails or
+    /// panics, the controller fails, and the error of the manager names the source (test
+    /// `a_source_that_fails_is_named`).
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use steersman_runtime::{Error, Manager, ObjectKey, ReconcileError, Reconciler, kind};
+    /// # async fn next_message() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// # fn example(manager: &Manager, reconciler: impl Reconciler<ConfigMap>) -> Result<(), Error> {
+    /// manager
+    ///     .controller(kind::<ConfigMap>())
+    ///     .source("messages", |keys, stop| async move {
+    ///         loop {
+    ///             tokio::select! {
+    ///                 biased;
+    ///                 () = stop.stopped() => return Ok(()),
+    ///                 name = next_message() => keys.send(ObjectKey::new("default", &name?)),
+    ///             }
+    ///         }
+    ///     })
+    ///     .complete(reconciler)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn source<F, R>(mut self, name: impl Into<String>, run: F) -> Self
+    where
+        F: FnOnce(KeySender, StopSignal) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), ReconcileError>> + Send + 'static,
+    {
+        let run = move |keys, stop| run(keys, stop).boxed();
+        self.sources.push(Box::new(Custom { name: name.into(), run: Some(Box::new(run)) }));
         self
     }
 
@@ -198,6 +277,7 @@ impl<K: Object> ControllerBuilder<K> {
         let limiter = self.limiter.unwrap_or_else(|| Box::new(steersman_workqueue::controller_runtime_default()));
         let mut core = Core::with_payloads(limiter);
         core.set_timed();
+        let ended = Stopper::new();
         let shared = Arc::new(Shared {
             name: name.clone(),
             kind: self.primary.identity.kind.clone(),
@@ -210,6 +290,8 @@ impl<K: Object> ControllerBuilder<K> {
             predicates: self.predicates,
             panics: Arc::new(Panics { controller: name.clone(), total: AtomicU64::new(0) }),
             ending: AtomicBool::new(false),
+            removal: Stopper::new(),
+            ended: ended.signal(),
             manager: self.manager.downgrade(),
         });
         let informer = found.informer.clone();
@@ -238,8 +320,9 @@ impl<K: Object> ControllerBuilder<K> {
             leadership,
             events,
             sync_timeout: self.manager.sync_timeout(),
+            _ended: ended,
         };
-        self.manager.add_controller(&name, move |launch| run.run(launch))?;
+        self.manager.add_controller(&shared, move |launch| run.run(launch))?;
         self.manager.show_controller(&shared);
         Ok(Controller { shared })
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use steersman_cache::{Cached, Event, EventHandler, Object, ObjectKey};
 use steersman_workqueue::{AddOptions, WorkQueue};
 
+use super::async_map::AsyncMap;
 use crate::caches::InUse;
 use crate::flight_recorder::{Cause, Causes, EventType, SourceInfo};
 use crate::kind::Conditions;
@@ -27,6 +28,8 @@ pub(crate) enum EnqueueFor<K> {
     Itself,
     /// The keys that a function returns.
     Mapped(Arc<MapFn<K>>),
+    /// The keys that an async function returns.
+    MappedLater(Arc<AsyncMap<K>>),
 }
 
 impl<K> EnqueueFor<K> {
@@ -43,6 +46,7 @@ impl<K> Clone for EnqueueFor<K> {
         match self {
             Self::Itself => Self::Itself,
             Self::Mapped(map) => Self::Mapped(Arc::clone(map)),
+            Self::MappedLater(map) => Self::MappedLater(Arc::clone(map)),
         }
     }
 }
@@ -97,7 +101,7 @@ pub(crate) fn owners<K>(scope: OwnerScope, which: OwnerMatch) -> impl Fn(&Cached
 const COMPARED_MAX: usize = 8;
 
 /// Appends the keys of `more` that are not in `keys` yet, in their order.
-fn merge<T: Eq + Hash + Clone>(keys: &mut Vec<T>, more: Vec<T>) {
+pub(super) fn merge<T: Eq + Hash + Clone>(keys: &mut Vec<T>, more: Vec<T>) {
     if keys.len() + more.len() <= COMPARED_MAX {
         for key in more {
             if !keys.contains(&key) {
@@ -124,6 +128,7 @@ impl<K: Object> Enqueue<K> {
         let map = match &self.enqueue_for {
             EnqueueFor::Itself => return self.add(event.object().key(), options, event),
             EnqueueFor::Mapped(map) => &**map,
+            EnqueueFor::MappedLater(map) => return map.push(event, low, self.causes(event)),
         };
         let mut keys = self.keys(map, event.object());
         // A key that only the old state names is reconciled, too.
@@ -137,14 +142,21 @@ impl<K: Object> Enqueue<K> {
 
     /// Adds a key with its cause.
     fn add(&self, key: ObjectKey, options: AddOptions, event: &Event<K>) {
-        let Some(source) = &self.source else { return self.queue.add_with(key, options) };
+        match self.source {
+            Some(_) => self.queue.add_with_payload(key, options, self.causes(event)),
+            None => self.queue.add_with(key, options),
+        }
+    }
+
+    /// The causes of the keys that an event enqueues.
+    fn causes(&self, event: &Event<K>) -> Causes {
+        let Some(source) = &self.source else { return Causes::None };
         let (kind, object) = (EventType::of(event), event.object());
-        let is_other = matches!(self.enqueue_for, EnqueueFor::Mapped(_));
-        let causes = match kind {
+        let is_other = !matches!(self.enqueue_for, EnqueueFor::Itself);
+        match kind {
             EventType::Initial | EventType::Resync if !is_other => Causes::Bulk(Arc::clone(source), kind),
             _ => Causes::one(Cause::of_event(source, kind, object, is_other)),
-        };
-        self.queue.add_with_payload(key, options, causes);
+        }
     }
 
     /// The keys of one state. None if the function panics; the other state of an update is still

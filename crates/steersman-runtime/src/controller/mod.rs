@@ -1,5 +1,6 @@
 //! A queue, its sources and its workers.
 
+mod async_map;
 mod builder;
 mod debug;
 mod enqueue;
@@ -19,10 +20,12 @@ use crate::flight_recorder::{Causes, ControllerRecorder, Source};
 use crate::kind::Kind;
 use crate::manager::WeakManager;
 use crate::predicate::Predicate;
+use crate::stop::{StopSignal, Stopper};
 use crate::{Error, ReconcileError};
 
 pub use builder::ControllerBuilder;
 pub use enqueue::LOW_PRIORITY;
+pub use sources::KeySender;
 
 use enqueue::{EnqueueFor, Panics};
 use sources::Watched;
@@ -48,7 +51,7 @@ pub(crate) use enqueue::OwnerMatch;
 ///   `a_map_function_that_panics_for_one_state_maps_the_other`).
 #[derive(Clone)]
 pub struct Controller {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// The state that a controller's tasks and handles share.
@@ -68,6 +71,10 @@ pub(crate) struct Shared {
     pub(crate) panics: Arc<Panics>,
     /// A worker has panicked: the others finish their running reconciles.
     ending: AtomicBool,
+    /// Stops this controller alone.
+    pub(crate) removal: Stopper,
+    /// Shows that all tasks of the controller have ended.
+    pub(crate) ended: StopSignal,
     manager: WeakManager,
 }
 
@@ -168,6 +175,10 @@ impl Shared {
             Some(recorder) => self.queue.add_with_payload(key, options, recorder.cause(source)),
             None => self.queue.add_with(key, options),
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     fn failing(&self) -> MutexGuard<'_, HashMap<ObjectKey, Failing>> {

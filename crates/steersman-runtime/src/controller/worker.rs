@@ -37,16 +37,19 @@ pub(super) struct Run<K> {
     pub(super) leadership: Option<Leadership>,
     pub(super) events: EventRecorder,
     pub(super) sync_timeout: Option<Duration>,
+    /// Dropped when the controller has ended, or never starts.
+    pub(super) _ended: Stopper,
 }
 
 impl<K: Object> Run<K> {
     pub(super) async fn run(mut self, Launch { stop, late }: Launch) -> Result<(), ReconcileError> {
+        let stop = stop.or(&self.shared.removal);
         let queue = self.shared.queue.clone();
-        let mut attached = Attached { queue, handles: Vec::new(), channels: JoinSet::new() };
+        let mut attached = Attached::new(queue);
         tokio::select! {
             biased;
             () = stop.stopped() => return Ok(()),
-            prepared = self.prepare(late, &mut attached) => prepared?,
+            prepared = self.prepare(late, &mut attached, &stop) => prepared?,
         }
         self.shared.manager.upgrade()?.started(&self.shared.name);
         match self.leadership.clone() {
@@ -55,20 +58,25 @@ impl<K: Object> Run<K> {
         }
     }
 
-    /// Runs the workers until the manager stops.
-    async fn work(&self, stop: &StopSignal, attached: Attached) -> Result<(), ReconcileError> {
+    /// Runs the workers until the controller stops.
+    async fn work(&self, stop: &StopSignal, mut attached: Attached) -> Result<(), ReconcileError> {
         let mut workers = self.start_workers(stop, false);
         let mut result = Ok(());
+        let mut failed = None;
         tokio::select! {
             biased;
             () = stop.stopped() => {}
+            error = attached.failed() => failed = Some(error),
             Some(ended) = workers.join_next() => result = self.worker_ended(ended),
         }
-        drop(attached);
+        let finished = attached.finish().await;
         while let Some(ended) = workers.join_next().await {
             result = result.and(ended);
         }
-        Ok(result?)
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(result.map(|()| finished)??),
+        }
     }
 
     /// Runs the workers while this replica leads. The queue fills in both roles, so that a new
@@ -76,14 +84,15 @@ impl<K: Object> Run<K> {
     async fn work_in_terms(
         &self,
         stop: &StopSignal,
-        attached: Attached,
+        mut attached: Attached,
         leadership: &Leadership,
     ) -> Result<(), ReconcileError> {
         let mut is_first_term = true;
         loop {
             tokio::select! {
                 biased;
-                () = stop.stopped() => return Ok(()),
+                () = stop.stopped() => return attached.finish().await,
+                error = attached.failed() => return Err(error),
                 () = leadership.elected() => {}
             }
             let Some(epoch) = leadership.epoch() else { continue };
@@ -101,9 +110,11 @@ impl<K: Object> Run<K> {
             let mut workers = self.start_workers(&term.signal(), true);
             let mut result = Ok(());
             let mut is_stopping = false;
+            let mut failed = None;
             tokio::select! {
                 biased;
                 () = stop.stopped() => is_stopping = true,
+                error = attached.failed() => (is_stopping, failed) = (true, Some(error)),
                 () = leadership.lost(&epoch) => {}
                 Some(ended) = workers.join_next() => result = self.worker_ended(ended),
             }
@@ -120,8 +131,11 @@ impl<K: Object> Run<K> {
                 workers.shutdown().await;
             }
             if is_stopping || result.is_err() {
-                drop(attached);
-                return Ok(result?);
+                let finished = attached.finish().await;
+                return match failed {
+                    Some(error) => Err(error),
+                    None => Ok(result.map(|()| finished)??),
+                };
             }
         }
     }
@@ -139,7 +153,7 @@ impl<K: Object> Run<K> {
     /// Waits for the caches of this controller, and then until the queue has all initial objects.
     /// For a controller that is not `late`, the manager logs what is missing, and ends the wait at
     /// its limit.
-    async fn prepare(&mut self, late: bool, attached: &mut Attached) -> Result<(), Error> {
+    async fn prepare(&mut self, late: bool, attached: &mut Attached, stop: &StopSignal) -> Result<(), Error> {
         let controller = &*self.shared.name;
         let synced = try_join_all(self.sources.iter().map(|source| source.synced())).map_ok(drop);
         if late {
@@ -153,7 +167,7 @@ impl<K: Object> Run<K> {
             scope.discover(self.client.live(), controller).await;
         }
         for source in &mut self.sources {
-            source.attach(&self.shared, attached)?;
+            source.attach(&self.shared, attached, stop)?;
         }
         for handle in &attached.handles {
             handler_synced(handle, self.sync_timeout, controller).await?;

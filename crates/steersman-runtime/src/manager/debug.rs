@@ -47,6 +47,11 @@ impl Manager {
         controllers.push(Arc::downgrade(shared));
     }
 
+    pub(crate) fn hide_controller(&self, shared: &Arc<controller::Shared>) {
+        let mut controllers = self.inner.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        controllers.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(shared)));
+    }
+
     fn shown_controllers(&self) -> Vec<Arc<controller::Shared>> {
         let controllers = self.inner.controllers.lock().unwrap_or_else(PoisonError::into_inner);
         controllers.iter().filter_map(std::sync::Weak::upgrade).collect()

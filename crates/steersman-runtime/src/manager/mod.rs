@@ -1,11 +1,12 @@
 //! Many controllers in one process.
 
+mod builder;
 mod debug;
 mod running;
 mod signals;
 mod waiting;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +20,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::caches::{CacheHandle, Caches, FOREVER, InUse, User};
+use crate::controller::{Controller, Shared};
 use crate::events::{Events, Writer};
-use crate::flight_recorder::{DebugQuery, DebugState, FlightRecorder, Hub};
+use crate::flight_recorder::{DebugQuery, DebugState, Hub};
 use crate::kind::Kind;
 use crate::leader_election::{Elector, Ended, LeaderElection, Leadership};
 use crate::stop::StopSignal;
@@ -29,6 +31,7 @@ use steersman_client::World;
 
 use running::{Group, Runnable, RunnableFuture, Running, with_min_grace};
 
+pub use builder::ManagerBuilder;
 pub use signals::shutdown_signal;
 
 pub(crate) use running::Launch;
@@ -134,7 +137,8 @@ impl Election {
 }
 
 struct State {
-    names: HashSet<String>,
+    /// By their names.
+    controllers: HashMap<String, Arc<Shared>>,
     life: Life,
 }
 
@@ -144,103 +148,6 @@ enum Life {
     /// Sends runnables that are added while the manager runs.
     Running(mpsc::UnboundedSender<Runnable>),
     Ended,
-}
-
-/// Settings of a [`Manager`].
-#[derive(Debug)]
-#[must_use]
-pub struct ManagerBuilder {
-    client: Client,
-    grace: Duration,
-    sync_timeout: Option<Duration>,
-    read_your_writes: Option<Duration>,
-    election: Option<LeaderElection>,
-    flight_recorder: FlightRecorder,
-}
-
-impl ManagerBuilder {
-    /// How long controllers, runnables and servers have to stop. Default: 30 s.
-    pub fn grace_period(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
-
-    /// Fails if the caches have not synced after this time; the error names the kinds. Default: no
-    /// limit; the manager waits, and logs which caches are missing.
-    pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
-        self.sync_timeout = Some(limit);
-        self
-    }
-
-    /// How long a cached read waits for an earlier write of this manager's client. `None`: not at
-    /// all. Default: 10 s.
-    pub fn read_your_writes(mut self, limit: Option<Duration>) -> Self {
-        self.read_your_writes = limit;
-        self
-    }
-
-    /// Lets one replica of the program act at a time: controllers run on the replica that holds the
-    /// Lease, unless they [need no leader](ControllerBuilder::on_every_replica). Durations that
-    /// allow two leaders are an error.
-    pub fn leader_election(mut self, election: LeaderElection) -> Result<Self, Error> {
-        self.election = Some(election.prepare(&self.client)?);
-        Ok(self)
-    }
-
-    /// What is recorded of reconciles: see [`FlightRecorder`].
-    pub fn flight_recorder(mut self, recorder: FlightRecorder) -> Self {
-        self.flight_recorder = recorder;
-        self
-    }
-
-    /// The clocks and the randomness of the manager, its client and its caches. Default: those of
-    /// the client.
-    pub fn world(mut self, world: World) -> Self {
-        self.client = self.client.with_world(world);
-        self
-    }
-
-    /// Builds the manager, without controllers.
-    pub fn build(self) -> Manager {
-        let caches = Arc::new(Caches::new(self.client.clone()));
-        let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
-        let live = client.live().clone();
-        let events = Events::new(live.world().clone());
-        let election = self.election.map(|settings| {
-            let leadership = Leadership::new(live.world().clone());
-            let (may_release, lost) = (AtomicBool::new(false), Mutex::default());
-            Arc::new(Election { settings, leadership, may_release, lost })
-        });
-        let elector = election.clone().map(|election| Runnable {
-            name: "leader election".to_owned(),
-            group: Group::Elector,
-            run: {
-                let events = events.clone();
-                Box::new(move |launch: Launch| {
-                    Box::pin(async move { election.run(&live, &events, &launch.stop).await }) as RunnableFuture
-                })
-            },
-        });
-        let life = Life::New(elector.into_iter().collect());
-        let state = Mutex::new(State { names: HashSet::new(), life });
-        let (grace, sync_timeout) = (self.grace, self.sync_timeout);
-        let (ready, starting) = (AtomicBool::new(false), watch::Sender::default());
-        let (flight, controllers) = (Hub::new(self.flight_recorder), Mutex::default());
-        let inner = Inner {
-            client,
-            caches,
-            grace,
-            sync_timeout,
-            ready,
-            starting,
-            election,
-            events,
-            flight,
-            controllers,
-            state,
-        };
-        Manager { inner: Arc::new(inner) }
-    }
 }
 
 impl fmt::Debug for Manager {
@@ -257,14 +164,7 @@ impl Manager {
 
     /// Creates a manager with other settings.
     pub fn builder(client: Client) -> ManagerBuilder {
-        ManagerBuilder {
-            client,
-            grace: Duration::from_secs(30),
-            sync_timeout: None,
-            read_your_writes: Some(Duration::from_secs(10)),
-            election: None,
-            flight_recorder: FlightRecorder::default(),
-        }
+        ManagerBuilder::new(client)
     }
 
     /// The client of the manager: it reads from the caches and writes to the server.
@@ -486,13 +386,14 @@ impl Manager {
         self.state().check_name(name)
     }
 
-    pub(crate) fn add_controller<F, R>(&self, name: &str, run: F) -> Result<(), Error>
+    pub(crate) fn add_controller<F, R>(&self, shared: &Arc<Shared>, run: F) -> Result<(), Error>
     where
         F: FnOnce(Launch) -> R + Send + 'static,
         R: Future<Output = Result<(), ReconcileError>> + Send + 'static,
     {
+        let name = shared.name();
         let run = move |launch: Launch| -> RunnableFuture { Box::pin(run(launch)) };
-        let runnable = Runnable { name: format!("controller {name}"), group: Group::Controllers, run: Box::new(run) };
+        let runnable = Runnable { name: runnable_name(name), group: Group::Controllers, run: Box::new(run) };
         let mut state = self.state();
         state.check_name(name)?;
         self.inner.starting.send_modify(|starting| _ = starting.insert(name.to_owned()));
@@ -501,13 +402,40 @@ impl Manager {
             self.started(name);
         }
         added?;
-        state.names.insert(name.to_owned());
+        state.controllers.insert(name.to_owned(), Arc::clone(shared));
         Ok(())
     }
 
     /// The manager no longer waits for this controller.
     pub(crate) fn started(&self, name: &str) {
         self.inner.starting.send_modify(|starting| _ = starting.remove(name));
+    }
+
+    /// Removes a controller, also while the manager runs: it finishes the reconciles that run, and
+    /// drops the keys that wait. Its name is free again. Caches stay, because others may read them,
+    /// until they are [undeclared](Self::undeclare). Removing a controller again waits for the same
+    /// end (test `a_controller_is_removed_while_the_manager_runs`).
+    ///
+    /// It waits for the grace period of the manager at most: a reconcile that takes longer is
+    /// [`Error::NotStopped`]. It goes on, and no other begins.
+    pub async fn remove_controller(&self, controller: &Controller) -> Result<(), Error> {
+        let shared = &controller.shared;
+        {
+            let mut state = self.state();
+            shared.removal.stop();
+            if state.controllers.get(controller.name()).is_some_and(|other| Arc::ptr_eq(other, shared)) {
+                state.controllers.remove(controller.name());
+                self.hide_controller(shared);
+                self.started(controller.name());
+                if let Life::New(runnables) = &mut state.life {
+                    let name = runnable_name(controller.name());
+                    runnables.retain(|runnable| runnable.group != Group::Controllers || runnable.name != name);
+                }
+            }
+        }
+        shared.queue.shut_down();
+        let (what, waited) = (runnable_name(controller.name()), self.inner.grace);
+        timeout(waited, shared.ended.stopped()).await.map_err(|_| Error::NotStopped { what, waited })
     }
 
     fn add_runnable(&self, state: &mut State, runnable: Runnable) -> Result<(), Error> {
@@ -650,9 +578,14 @@ impl Manager {
     }
 }
 
+/// The name of a controller among the runnables.
+fn runnable_name(controller: &str) -> String {
+    format!("controller {controller}")
+}
+
 impl State {
     fn check_name(&self, name: &str) -> Result<(), Error> {
-        if self.names.contains(name) { Err(Error::DuplicateName { name: name.to_owned() }) } else { Ok(()) }
+        if self.controllers.contains_key(name) { Err(Error::DuplicateName { name: name.to_owned() }) } else { Ok(()) }
     }
 }
 

@@ -43,7 +43,7 @@ async fn each_cause_of_a_reconcile_is_named() {
     let (manager, client) = manager();
     let maps = Maps::new(&client);
     maps.create("a").await;
-    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let (mut sender, receiver) = futures::channel::mpsc::channel(1);
     let controller = manager
         .controller(kind::<ConfigMap>().resync(Duration::from_secs(3600)))
         .owns(kind::<Secret>())
@@ -63,7 +63,7 @@ async fn each_cause_of_a_reconcile_is_named() {
     settle().await;
     controller.enqueue(key("a"));
     settle().await;
-    sender.send(key("a")).await.unwrap();
+    sender.try_send(key("a")).unwrap();
     settle().await;
     let mut secret = Secret { metadata: named("child"), ..Secret::default() };
     let owner = maps.0.get("a").await.unwrap();

@@ -2,6 +2,7 @@
 
 mod contexts;
 mod copies;
+mod custom_sources;
 mod flight_recorder;
 mod hot_loops;
 mod layers;

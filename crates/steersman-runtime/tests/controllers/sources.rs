@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use steersman_client::{Api, Client, DeleteParams, Patch, PatchParams, PostParams};
@@ -9,7 +10,6 @@ use steersman_runtime::predicate::{
     Change, ChangeKind, GenerationChanged, LabelsMatch, Predicate, ResourceVersionChanged,
 };
 use steersman_runtime::{Cached, Error, Event, Index, ObjectKey, StorageMode, StorageOptions, kind, metadata};
-use tokio::sync::mpsc;
 
 use crate::noting;
 use crate::support::*;
@@ -81,7 +81,7 @@ async fn metadata_are_watched_alone() {
 async fn keys_come_from_a_channel_past_all_predicates() {
     let (manager, client) = manager();
     let log = Log::new();
-    let (keys, channel) = mpsc::channel(8);
+    let (mut keys, channel) = mpsc::channel(8);
     manager
         .controller(kind::<ConfigMap>())
         .channel(channel)
@@ -89,11 +89,11 @@ async fn keys_come_from_a_channel_past_all_predicates() {
         .complete(noting(&log))
         .unwrap();
     // Before the controller runs.
-    keys.send(key("early")).await.unwrap();
+    keys.try_send(key("early")).unwrap();
     let running = run(&manager).await;
     settle().await;
     assert_eq!(log.take(), ["early"], "and nothing that the predicate keeps out");
-    keys.send(key("later")).await.unwrap();
+    keys.try_send(key("later")).unwrap();
     settle().await;
     assert_eq!(log.take(), ["later"]);
     drop(keys);

@@ -1,5 +1,6 @@
 //! The life of a manager, on the embedded server in process.
 
+mod cache_options;
 mod durations;
 mod events;
 mod failing;
@@ -7,6 +8,7 @@ mod kinds;
 mod leader_election;
 mod namespaces;
 mod outages;
+mod removal;
 mod signals;
 mod starting;
 mod stopping;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use steersman_runtime::{
     Action, CachedClient, Context, Error, Manager, ObjectKey, ReconcileError, StopSignal, kind, reconcile_fn,
 };
 use steersman_testing::Embedded;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::support::faulty_network;
@@ -159,14 +159,14 @@ async fn no_reconcile_begins_after_the_word_to_stop() {
             Err(ReconcileError::message("again"))
         }
     });
-    let (keys, channel) = mpsc::channel(8);
+    let (mut keys, channel) = mpsc::channel(8);
     let controller = manager.controller(kind::<ConfigMap>()).channel(channel).complete(reconciler).unwrap();
     let running = run(&manager).await;
     eventually("a reconcile is in flight", || controller.metrics().active == 1).await;
     running.stop().await.unwrap();
     assert_eq!(log.len(), 1, "{:?}", log.all());
     controller.enqueue(key("d"));
-    assert!(keys.send(key("d")).await.is_err(), "the channel is closed");
+    assert!(keys.try_send(key("d")).is_err(), "the channel is closed");
     assert_eq!(controller.metrics().queued, 0);
     let watched = controller.watch(kind::<Secret>(), |_| Vec::new());
     assert!(matches!(watched, Err(Error::Stopped)), "{watched:?}");
@@ -221,7 +221,7 @@ async fn a_handler_that_does_not_end_in_time_is_named() {
     let manager = Manager::builder(client).grace_period(Duration::from_millis(200)).build();
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
-    let (entered, mut is_entered) = mpsc::unbounded_channel();
+    let (entered, mut is_entered) = tokio::sync::mpsc::unbounded_channel();
     let stuck = move |_: &steersman_cache::Cached<ConfigMap>| {
         let _ = entered.send(());
         let _ = gate.lock().unwrap().recv();

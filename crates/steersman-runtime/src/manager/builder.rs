@@ -1,0 +1,160 @@
+//! The settings of a manager.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use steersman_cache::ReflectorError;
+use steersman_client::{Client, World};
+use tokio::sync::watch;
+
+use super::running::{Group, Launch, Runnable, RunnableFuture};
+use super::{Election, Inner, Life, Manager, State};
+use crate::caches::{CacheDefaults, Caches, OnWatchError};
+use crate::events::Events;
+use crate::flight_recorder::{FlightRecorder, Hub};
+use crate::leader_election::{LeaderElection, Leadership};
+use crate::{CachedClient, Error};
+
+/// Settings of a [`Manager`].
+#[must_use]
+pub struct ManagerBuilder {
+    client: Client,
+    cache_defaults: CacheDefaults,
+    on_watch_error: Option<OnWatchError>,
+    grace: Duration,
+    sync_timeout: Option<Duration>,
+    read_your_writes: Option<Duration>,
+    election: Option<LeaderElection>,
+    flight_recorder: FlightRecorder,
+}
+
+impl fmt::Debug for ManagerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManagerBuilder").field("cache_defaults", &self.cache_defaults).finish_non_exhaustive()
+    }
+}
+
+impl ManagerBuilder {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            cache_defaults: CacheDefaults::default(),
+            on_watch_error: None,
+            grace: Duration::from_secs(30),
+            sync_timeout: None,
+            read_your_writes: Some(Duration::from_secs(10)),
+            election: None,
+            flight_recorder: FlightRecorder::default(),
+        }
+    }
+
+    /// The options of all caches, unless a kind is declared otherwise.
+    pub fn cache_defaults(mut self, defaults: CacheDefaults) -> Self {
+        self.cache_defaults = defaults;
+        self
+    }
+
+    /// Calls a function with the kind and the failure of each list or watch that fails, before its
+    /// cache backs off: to count them, or to end the program when a permission is missing. Failures
+    /// are logged in any case. The function has to return soon; a panic of it is logged (test
+    /// `a_watch_error_handler_gets_the_kind_and_the_error`).
+    ///
+    /// ```no_run
+    /// # use steersman_runtime::Manager;
+    /// # fn example(client: steersman_client::Client) {
+    /// let manager = Manager::builder(client)
+    ///     .watch_error_handler(|kind, error| eprintln!("{kind}: {error}"))
+    ///     .build();
+    /// # }
+    /// ```
+    pub fn watch_error_handler(mut self, function: impl Fn(&str, &ReflectorError) + Send + Sync + 'static) -> Self {
+        self.on_watch_error = Some(Box::new(function));
+        self
+    }
+
+    /// How long controllers, runnables and servers have to stop. Default: 30 s.
+    pub fn grace_period(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Fails if the caches have not synced after this time; the error names the kinds. Default: no
+    /// limit; the manager waits, and logs which caches are missing.
+    pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
+        self.sync_timeout = Some(limit);
+        self
+    }
+
+    /// How long a cached read waits for an earlier write of this manager's client. `None`: not at
+    /// all. Default: 10 s.
+    pub fn read_your_writes(mut self, limit: Option<Duration>) -> Self {
+        self.read_your_writes = limit;
+        self
+    }
+
+    /// Lets one replica of the program act at a time: controllers run on the replica that holds the
+    /// Lease, unless they [need no leader](crate::ControllerBuilder::on_every_replica). Durations that
+    /// allow two leaders are an error.
+    pub fn leader_election(mut self, election: LeaderElection) -> Result<Self, Error> {
+        self.election = Some(election.prepare(&self.client)?);
+        Ok(self)
+    }
+
+    /// What is recorded of reconciles: see [`FlightRecorder`].
+    pub fn flight_recorder(mut self, recorder: FlightRecorder) -> Self {
+        self.flight_recorder = recorder;
+        self
+    }
+
+    /// The clocks and the randomness of the manager, its client and its caches. Default: those of
+    /// the client.
+    pub fn world(mut self, world: World) -> Self {
+        self.client = self.client.with_world(world);
+        self
+    }
+
+    /// Builds the manager, without controllers.
+    pub fn build(self) -> Manager {
+        let caches = Arc::new(Caches::new(self.client.clone(), self.cache_defaults, self.on_watch_error));
+        let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
+        let live = client.live().clone();
+        let events = Events::new(live.world().clone());
+        let election = self.election.map(|settings| {
+            let leadership = Leadership::new(live.world().clone());
+            let (may_release, lost) = (AtomicBool::new(false), Mutex::default());
+            Arc::new(Election { settings, leadership, may_release, lost })
+        });
+        let elector = election.clone().map(|election| Runnable {
+            name: "leader election".to_owned(),
+            group: Group::Elector,
+            run: {
+                let events = events.clone();
+                Box::new(move |launch: Launch| {
+                    Box::pin(async move { election.run(&live, &events, &launch.stop).await }) as RunnableFuture
+                })
+            },
+        });
+        let life = Life::New(elector.into_iter().collect());
+        let state = Mutex::new(State { controllers: HashMap::new(), life });
+        let (grace, sync_timeout) = (self.grace, self.sync_timeout);
+        let (ready, starting) = (AtomicBool::new(false), watch::Sender::default());
+        let (flight, controllers) = (Hub::new(self.flight_recorder), Mutex::default());
+        let inner = Inner {
+            client,
+            caches,
+            grace,
+            sync_timeout,
+            ready,
+            starting,
+            election,
+            events,
+            flight,
+            controllers,
+            state,
+        };
+        Manager { inner: Arc::new(inner) }
+    }
+}

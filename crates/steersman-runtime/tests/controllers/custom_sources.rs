@@ -1,0 +1,173 @@
+//! Map functions that wait, and sources that are no caches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman_client::{DeleteParams, PostParams};
+use steersman_runtime::predicate::Change;
+use steersman_runtime::{Cached, CachedClient, Error, ListQuery, ReconcileError, kind};
+use tokio::sync::Semaphore;
+
+use crate::noting;
+use crate::support::*;
+
+async fn create_secret(client: &steersman_client::Client, name: &str) {
+    let secret = Secret { metadata: named(name), ..Secret::default() };
+    client.namespaced("default").create(&PostParams::default(), &secret).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_async_map_function_reads_with_the_client() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    manager
+        .controller(kind::<ConfigMap>())
+        .watches_async(kind::<Secret>(), |client: CachedClient, secret: Cached<Secret>| async move {
+            let query = ListQuery::all().namespace(secret.meta().namespace());
+            let maps = client.objects::<ConfigMap>().list(&query).await?;
+            Ok(maps.iter().map(Cached::key).collect::<Vec<_>>())
+        })
+        .complete(noting(&log))
+        .unwrap();
+    for name in ["a", "b"] {
+        Maps::new(&client).create(name).await;
+    }
+    let running = run(&manager).await;
+    settle().await;
+    log.take();
+    create_secret(&client, "s").await;
+    eventually("both ConfigMaps are reconciled", || log.len() == 2).await;
+    let mut names = log.take();
+    names.sort();
+    assert_eq!(names, ["a", "b"]);
+    client.namespaced::<Secret>("default").delete("s", &DeleteParams::default()).await.unwrap();
+    eventually("a deletion is mapped, too", || log.len() == 2).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_async_map_function_that_fails_is_called_again_and_one_that_panics_is_counted() {
+    let (manager, client) = manager();
+    let (log, calls) = (Log::new(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&calls);
+    let controller = manager
+        .controller(kind::<ConfigMap>())
+        .watches_async(kind::<Secret>(), move |_, secret: Cached<Secret>| {
+            let call = counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                match (secret.meta().name(), call) {
+                    ("bug", _) => panic!("this is the test"),
+                    (_, 0..3) => Err(ReconcileError::message("the inventory is away")),
+                    (name, _) => Ok(Some(key(name))),
+                }
+            }
+        })
+        .complete(noting(&log))
+        .unwrap();
+    let running = run(&manager).await;
+    create_secret(&client, "s").await;
+    eventually("the fourth call succeeds", || log.len() == 1).await;
+    assert_eq!((log.take(), calls.load(Ordering::Relaxed)), (vec!["s".to_owned()], 4));
+    create_secret(&client, "bug").await;
+    eventually("the panic is counted", || controller.metrics().source_panics_total == 1).await;
+    create_secret(&client, "next").await;
+    eventually("later changes are mapped", || log.len() == 1).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_wait_for_an_async_map_function_are_merged_by_object() {
+    let (manager, client) = manager();
+    let (log, calls, gate) = (Log::new(), Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let (counted, closed) = (Arc::clone(&calls), Arc::clone(&gate));
+    manager
+        .controller(kind::<ConfigMap>())
+        .watches_async(kind::<Secret>(), move |_, secret: Cached<Secret>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let gate = Arc::clone(&closed);
+            async move {
+                drop(gate.acquire().await);
+                Ok(secret.meta().label("of").map(key))
+            }
+        })
+        .complete(noting(&log))
+        .unwrap();
+    let running = run(&manager).await;
+    // As many calls as run at a time, and one object that waits.
+    for number in 0..16 {
+        create_secret(&client, &format!("busy-{number}")).await;
+    }
+    eventually("all calls are under way", || calls.load(Ordering::Relaxed) == 16).await;
+    create_secret(&client, "s").await;
+    let secrets = client.namespaced::<Secret>("default");
+    for number in 0..100 {
+        let patch = serde_json::json!({"metadata": {"labels": {"of": format!("map-{number}")}}});
+        let patch = steersman_client::Patch::Merge(patch);
+        secrets.patch("s", &steersman_client::PatchParams::default(), &patch).await.unwrap();
+    }
+    settle().await;
+    gate.add_permits(1_000);
+    eventually("the last state is mapped", || log.all().contains(&"map-99".to_owned())).await;
+    settle().await;
+    assert_eq!(log.take(), ["map-99"], "the states in between are merged");
+    assert_eq!(calls.load(Ordering::Relaxed), 18, "the first and the last state of the object");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_source_sends_keys_until_the_controller_stops() {
+    let (manager, _) = manager();
+    let (log, ends) = (Log::new(), Log::<String>::new());
+    let ended = ends.clone();
+    manager
+        .controller(kind::<ConfigMap>())
+        .predicate(|_: &Change<'_>| false)
+        .source("ticks", move |keys, stop| async move {
+            for number in 0.. {
+                tokio::select! {
+                    biased;
+                    () = stop.stopped() => break,
+                    () = tokio::time::sleep(Duration::from_secs(10)) => keys.send(key(&format!("tick-{number}"))),
+                }
+            }
+            ended.note("ended");
+            Ok(())
+        })
+        .complete(noting(&log))
+        .unwrap();
+    let running = run(&manager).await;
+    eventually("two keys came", || log.len() == 2).await;
+    assert_eq!(log.take(), ["tick-0", "tick-1"]);
+    running.stop().await.unwrap();
+    assert_eq!(ends.take(), ["ended"], "it is waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_fails_is_named() {
+    let (manager, _) = manager();
+    manager
+        .controller(kind::<ConfigMap>())
+        .source("messages", |_, _| async { Err(ReconcileError::message("the broker is away")) })
+        .complete(noting(&Log::new()))
+        .unwrap();
+    let error = start(&manager).ended().await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Runnable { .. }), "{text}");
+    for part in ["controller configmap", "source messages", "the broker is away"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_ends_its_controller() {
+    let (manager, _) = manager();
+    manager
+        .controller(kind::<ConfigMap>())
+        .source("messages", |_, _| async { panic!("this is the test") })
+        .complete(noting(&Log::new()))
+        .unwrap();
+    let error = start(&manager).ended().await.unwrap_err().to_string();
+    assert!(error.contains("a source panicked: this is the test"), "{error}");
+}
