@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_cache::{Cached, Delta, DeltaFifo, Index, Indexer, Storage, StorageOptions, Work};
+use steersman_runtime::FlightRecorder;
 use steersman_wire::{Encoding, Json, Limits, Strip, WatchEvent, protobuf};
 use steersman_workqueue::{AddOptions, WorkQueue};
 
@@ -45,12 +46,22 @@ pub const CASES: &[Case] = &[
     Case {
         name: "reconcile-empty",
         unit: "a key from enqueue to the end of an empty reconcile",
-        run: controller::empty,
+        run: || controller::empty(FlightRecorder::default()),
+    },
+    Case {
+        name: "reconcile-empty-unrecorded",
+        unit: "the same without the flight recorder",
+        run: || controller::empty(FlightRecorder::off()),
     },
     Case {
         name: "reconcile-event",
         unit: "a watch event to the end of a reconcile with one typed read",
-        run: controller::event,
+        run: || controller::event(FlightRecorder::default()),
+    },
+    Case {
+        name: "reconcile-event-unrecorded",
+        unit: "the same without the flight recorder",
+        run: || controller::event(FlightRecorder::off()),
     },
     Case { name: "server-get", unit: "a GET of a Pod", run: server::get },
     Case { name: "server-create", unit: "a POST of a ConfigMap", run: server::create },

@@ -14,7 +14,9 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::Pod;
 use steersman_client::Client;
-use steersman_runtime::{Action, Context, Controller, Manager, ObjectKey, ReconcileError, Reconciler, kind};
+use steersman_runtime::{
+    Action, Context, Controller, FlightRecorder, Manager, ObjectKey, ReconcileError, Reconciler, kind,
+};
 use tokio::runtime::{Builder, Runtime};
 use tower::service_fn;
 
@@ -55,12 +57,13 @@ struct Running {
 }
 
 impl Running {
-    fn start(reads: bool) -> Result<Self> {
+    fn start(reads: bool, recorder: FlightRecorder) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (events, watch) = mpsc::unbounded();
         let reconciles = Arc::new(Counter::new(1));
         let controller = runtime.block_on(async {
-            let manager = Manager::new(Client::from(playback(watch)));
+            let client = Client::from(playback(watch));
+            let manager = Manager::builder(client).flight_recorder(recorder).build();
             let reconciler = Counting { reads, reconciles: Arc::clone(&reconciles) };
             let controller = manager.controller(kind::<Pod>()).complete(reconciler)?;
             tokio::spawn(async move { manager.start(std::future::pending()).await });
@@ -113,8 +116,8 @@ fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
 }
 
 /// From a key that is added by a call to the end of a reconcile that does nothing.
-pub(super) fn empty() -> Result<u64> {
-    let running = Running::start(false)?;
+pub(super) fn empty(recorder: FlightRecorder) -> Result<u64> {
+    let running = Running::start(false, recorder)?;
     let key = ObjectKey::new("team-0", "web-0-6f7c9b8d54-00000");
     let enqueue = |_| running.controller.enqueue(key.clone());
     running.each(0..OPERATIONS, enqueue);
@@ -123,8 +126,8 @@ pub(super) fn empty() -> Result<u64> {
 }
 
 /// From a watch event to the end of a reconcile that reads its 6 KB Pod.
-pub(super) fn event() -> Result<u64> {
-    let running = Running::start(true)?;
+pub(super) fn event(recorder: FlightRecorder) -> Result<u64> {
+    let running = Running::start(true, recorder)?;
     let versions = FIRST_VERSION + 1..FIRST_VERSION + 1 + 2 * OPERATIONS;
     let events: Vec<Bytes> = versions.map(|version| event_line("MODIFIED", &pod(0, version))).collect();
     // The channel ends with the receiver, and then the next wait for a reconcile would not end: the

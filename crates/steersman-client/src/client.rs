@@ -10,6 +10,7 @@ use kube_client::client::Body;
 use serde::de::DeserializeOwned;
 use steersman_world::World;
 use tower::ServiceExt;
+use tracing::Instrument;
 
 use crate::api::{Backoff, ProtobufSupport, retry_if};
 use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX};
@@ -20,6 +21,7 @@ use crate::layers::retry::SentOnce;
 use crate::layers::timeouts::Deadline;
 use crate::layers::{ResponseBody, Transport};
 use crate::response::{self, BodyLimit};
+use crate::trace::{self, TraceContext};
 use crate::transport;
 
 /// A connection to an API server. Clones share it and are cheap.
@@ -69,6 +71,7 @@ struct RequestOptions {
     gate: Option<WriteGate>,
     timeout: Option<Duration>,
     sent_once: bool,
+    trace: Option<Arc<dyn TraceContext>>,
 }
 
 impl RequestOptions {
@@ -155,6 +158,13 @@ impl Client {
         self
     }
 
+    /// The same client, whose requests carry the trace context of `context`.
+    #[must_use]
+    pub fn with_trace_context(mut self, context: impl TraceContext + 'static) -> Self {
+        self.options.trace = Some(Arc::new(context));
+        self
+    }
+
     /// The clocks and the randomness of this client.
     pub fn world(&self) -> &World {
         &self.world
@@ -182,7 +192,9 @@ impl Client {
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<ResponseBody>, Error> {
         let info = self.request_info(&request);
         self.options.apply(&mut request);
-        let response = self.transport.clone().oneshot(request).await;
+        let span = tracing::debug_span!("request", method = %info.method, url = info.url);
+        span.in_scope(|| trace::inject(self.options.trace.as_deref(), &self.world, request.headers_mut()));
+        let response = self.transport.clone().oneshot(request).instrument(span).await;
         let response = response.map_err(|error| response::transport_error(info, error))?;
         self.protobuf.observe(response::encoding_of(response.headers()));
         Ok(response)

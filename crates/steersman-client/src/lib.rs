@@ -24,6 +24,7 @@ mod error;
 mod layers;
 mod response;
 mod rest;
+mod trace;
 mod transport;
 
 pub use kube_client::Config;
@@ -54,3 +55,4 @@ pub use layers::timeouts::Timeouts;
 pub use layers::warning::{LogWarnings, NoWarnings, Warning, WarningHandler};
 pub use response::{RawList, RawWatch};
 pub use rest::{RestClient, RestRequest, RestResponse};
+pub use trace::{Trace, TraceContext};

@@ -13,9 +13,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use steersman_cache::{Object, ObjectKey};
+use steersman_client::Trace;
 use tokio::time::Instant;
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
+use crate::flight_recorder::log;
 use crate::reconciler::DynReconciler;
 use crate::{Action, Context, ReconcileError};
 
@@ -138,14 +141,17 @@ impl<K: Object> DynReconciler<K> for Layered<K> {
     }
 }
 
-/// Runs each reconcile in a span `reconcile` with the fields `controller` and `key`, and logs
-/// errors.
+/// Runs each reconcile in a span `reconcile` and logs errors. Its fields are `controller` and
+/// `key`, with a [flight recorder](crate::FlightRecorder) also `reconcile_id`, `attempt`, `cause`
+/// and
+/// `queued`, and `trace_id` if [requests carry it](crate::ManagerBuilder::trace_requests). At the level
+/// `debug` it is inside a span `event`, which begins when the first event adds the key.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tracing;
 
 impl<K: Object> Layer<K> for Tracing {
     fn around<'a>(&'a self, next: Next<'a, K>) -> ReconcileFuture<'a> {
-        let span = tracing::info_span!("reconcile", controller = next.context.controller(), key = next.key.as_str());
+        let span = reconcile_span(next.context.controller(), next.key);
         // A subscriber without spans still gets the errors.
         if span.is_disabled() && !tracing::enabled!(tracing::Level::ERROR) {
             return next.reconcile();
@@ -164,6 +170,42 @@ impl<K: Object> Layer<K> for Tracing {
         };
         Box::pin(run.instrument(span))
     }
+}
+
+/// The span of a reconcile. If there is one of its event, it is inside that.
+fn reconcile_span(controller: &str, key: &ObjectKey) -> Span {
+    let event = log::with_started(|started| started.causes.span().and_then(Span::id)).flatten();
+    macro_rules! span {
+        ($($parent:tt)*) => {
+            tracing::info_span!(
+                $($parent)* "reconcile",
+                controller,
+                key = key.as_str(),
+                reconcile_id = Empty,
+                attempt = Empty,
+                cause = Empty,
+                queued = Empty,
+                trace_id = Empty
+            )
+        };
+    }
+    let span = match event {
+        Some(event) => span!(parent: event,),
+        None => span!(),
+    };
+    if !span.is_disabled() {
+        log::with_started(|started| {
+            span.record("reconcile_id", started.id).record("attempt", started.attempt);
+            if let Some(cause) = started.causes.first() {
+                span.record("cause", cause);
+            }
+            span.record("queued", tracing::field::debug(started.queued));
+        });
+        if let Some(trace) = Trace::current() {
+            span.record("trace_id", trace.id());
+        }
+    }
+    span
 }
 
 /// Cancels a reconcile that takes longer than this. It fails, and is retried.

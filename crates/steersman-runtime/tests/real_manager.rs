@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
-use steersman_client::{ApiResource, Client, DeleteParams, DynamicObject, NamespaceScope, ObjectMeta, PostParams};
+use steersman_client::{
+    ApiResource, Client, DeleteParams, DynamicObject, NamespaceScope, ObjectMeta, Patch, PatchParams, PostParams,
+};
 use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{
-    Action, Context, Error, Manager, ObjectKey, ReconcileError, StopSignal, dynamic, kind, reconcile_fn,
+    Action, Context, DebugQuery, Error, Manager, ObjectKey, ReconcileError, StopSignal, dynamic, kind, reconcile_fn,
 };
 use steersman_testing::RealServer;
 
@@ -204,5 +206,41 @@ async fn a_kind_that_is_not_installed_is_named_and_waited_for() {
     let api = client.dynamic(&boats, NamespaceScope::Namespace(namespace));
     api.create(&PostParams::default(), &boat).await.unwrap();
     eventually("the controller works", || reconciles.load(Ordering::Relaxed) == 1).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn another_client_that_undoes_the_writes_is_named_by_its_field_manager() {
+    let (client, namespace) = server("fight").await;
+    let manager = Manager::new(client.clone());
+    let ours = reconcile_fn(|ctx: Context<ConfigMap>, key: ObjectKey| async move {
+        let Some(map) = ctx.get(&key).await? else { return Ok(Action::done()) };
+        let value = map.data.as_ref().and_then(|data| data.get("value"));
+        if key.name() == "a" && value.is_none_or(|value| value != "ours") {
+            let patch = Patch::Merge(json!({"data": {"value": "ours"}}));
+            ctx.client().objects::<ConfigMap>().patch(&key, &patch).await?;
+        }
+        Ok(Action::done())
+    });
+    let controller = manager.controller(kind::<ConfigMap>().namespace(&namespace)).complete(ours).unwrap();
+    let running = start(&manager);
+    let maps = client.namespaced::<ConfigMap>(&namespace);
+    maps.create(&PostParams::default(), &map_in(&namespace, "a")).await.unwrap();
+    let rival = PatchParams { field_manager: Some("rival".to_owned()), ..PatchParams::default() };
+    let theirs = Patch::Merge(json!({"data": {"value": "theirs"}}));
+    let lister = manager.declare(kind::<ConfigMap>()).unwrap();
+    let key = ObjectKey::new(&namespace, "a");
+    let started = Instant::now();
+    while controller.metrics().hot_loops_total == 0 {
+        assert!(started.elapsed() < PATIENCE, "the fight is not found");
+        eventually("the value is ours", || {
+            let map = lister.get_by_key(&key).and_then(|map| map.get().ok());
+            map.and_then(|map| map.data.clone()).is_some_and(|data| data.get("value").is_some_and(|value| value == "ours"))
+        })
+        .await;
+        maps.patch("a", &rival, &theirs).await.unwrap();
+    }
+    let found = manager.debug_state(&DebugQuery::default()).hot_loops.remove(0);
+    assert!(found.cycle.contains("another client (field manager \"rival\") wrote version "), "{found:?}");
     running.stop().await.unwrap();
 }

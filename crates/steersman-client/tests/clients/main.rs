@@ -21,6 +21,7 @@ mod response_size;
 mod rest;
 mod retries;
 mod timeouts;
+mod tracing;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -283,6 +283,7 @@ impl<K: Object> ControllerBuilder<K> {
             kind: self.primary.identity.kind.clone(),
             queue: WorkQueue::from_core(core),
             recorder: self.manager.flight_hub().controller(&name),
+            traces: self.manager.traces_requests(),
             failing: Mutex::default(),
             reconciles: AtomicU64::new(0),
             failures: AtomicU64::new(0),

@@ -155,7 +155,12 @@ impl<K: Object> Enqueue<K> {
         let is_other = !matches!(self.enqueue_for, EnqueueFor::Itself);
         match kind {
             EventType::Initial | EventType::Resync if !is_other => Causes::Bulk(Arc::clone(source), kind),
-            _ => Causes::one(Cause::of_event(source, kind, object, is_other)),
+            _ => {
+                let cause = Cause::of_event(source, kind, object, is_other);
+                let controller = &*self.panics.controller;
+                let span = tracing::debug_span!(parent: None, "event", controller, object = %object.key(), %cause);
+                Causes::one(cause).in_span(span)
+            }
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) queue: WorkQueue<ObjectKey, Causes>,
     /// `None` if nothing is recorded.
     pub(crate) recorder: Option<ControllerRecorder>,
+    /// Whether requests carry the trace of their reconcile.
+    traces: bool,
     /// The keys that failed and have not succeeded since.
     failing: Mutex<HashMap<ObjectKey, Failing>>,
     reconciles: AtomicU64,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::TryFutureExt;
 use futures::future::try_join_all;
 use steersman_cache::{HandlerHandle, Object, ObjectKey};
+use steersman_client::Trace;
 use steersman_workqueue::{AddOptions, Item, Outcome};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
@@ -255,9 +256,10 @@ impl<K: Object> Worker<K> {
             let started = self.start_record(&mut item);
             // Layers of the user are outside the innermost guard.
             let reconcile = guarded(Next::new(&*self.reconciler, &self.context, &item));
-            let (result, actions) = match &self.shared.recorder {
-                Some(recorder) => log::logged(recorder.hub(), reconcile).await,
-                None => (reconcile.await, None),
+            let reconcile = self.traced(reconcile);
+            let (result, recorded) = match (&self.shared.recorder, started) {
+                (Some(recorder), Some(started)) => log::logged(recorder.hub(), started, reconcile).await,
+                _ => (reconcile.await, None),
             };
             drop(active);
             self.shared.reconciles.fetch_add(1, Ordering::Relaxed);
@@ -266,9 +268,18 @@ impl<K: Object> Worker<K> {
                 Ok(action) => self.succeeded(item, action.after()),
                 Err(failure) => self.failed(item, failure),
             };
-            if let (Some(recorder), Some(started)) = (&self.shared.recorder, started) {
+            if let (Some(recorder), Some((started, actions))) = (&self.shared.recorder, recorded) {
                 recorder.end(started, key, ending, actions, Instant::now().into_std());
             }
+        }
+    }
+
+    /// Runs a reconcile in a trace of its own, if its requests carry one.
+    async fn traced<F: Future>(&self, reconcile: F) -> F::Output {
+        if self.shared.traces {
+            Trace::new(self.context.client().world()).scope(reconcile).await
+        } else {
+            reconcile.await
         }
     }
 

@@ -1,10 +1,12 @@
 //! Why a key is reconciled.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use steersman_cache::{Cached, Event, Object, ObjectKey};
 use steersman_workqueue::Payload;
+use tracing::Span;
 
 /// How many causes of a key are kept; later ones are counted.
 pub(crate) const CAUSES_MAX: usize = 4;
@@ -137,6 +139,22 @@ impl Cause {
     }
 }
 
+impl fmt::Display for Cause {
+    /// `updated ConfigMap default/a, version 7 (owned)`, or the source alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = self.source.source.as_str();
+        let Some(event) = self.event.as_str() else { return f.write_str(source) };
+        write!(f, "{event} {}", self.source.kind)?;
+        if let Some(object) = &self.object {
+            write!(f, " {object}")?;
+        }
+        if self.version != 0 {
+            write!(f, ", version {}", self.version)?;
+        }
+        write!(f, " ({source})")
+    }
+}
+
 /// The bytes of a key on the heap.
 pub(super) fn key_bytes(key: &ObjectKey) -> usize {
     2 * size_of::<usize>() + key.as_str().len()
@@ -166,11 +184,35 @@ pub(crate) struct SomeCauses {
     pub(crate) others: Vec<Cause>,
     /// How many causes are not kept.
     pub(crate) more: u32,
+    /// From the first event to the end of the reconcile, if it is wanted.
+    span: Option<Box<Span>>,
 }
 
 impl Causes {
     pub(crate) fn one(cause: Cause) -> Self {
-        Self::Some(Box::new(SomeCauses { first: cause, others: Vec::new(), more: 0 }))
+        Self::Some(Box::new(SomeCauses { first: cause, others: Vec::new(), more: 0, span: None }))
+    }
+
+    /// The same, with a span that lasts until the end of the reconcile.
+    pub(crate) fn in_span(mut self, span: Span) -> Self {
+        if let Self::Some(some) = &mut self
+            && !span.is_disabled()
+        {
+            some.span = Some(Box::new(span));
+        }
+        self
+    }
+
+    /// The span that began with the first event.
+    pub(crate) fn span(&self) -> Option<&Span> {
+        if let Self::Some(some) = self { some.span.as_deref() } else { None }
+    }
+
+    /// Ends the span.
+    pub(crate) fn end_span(&mut self) {
+        if let Self::Some(some) = self {
+            some.span = None;
+        }
     }
 
     /// The causes that are kept.
@@ -182,6 +224,15 @@ impl Causes {
     /// How many causes are not kept.
     pub(crate) fn more(&self) -> u32 {
         if let Self::Some(some) = self { some.more } else { 0 }
+    }
+
+    /// The first cause, for logs.
+    pub(crate) fn first(&self) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Bulk(source, event) => Some(Cause { event: *event, ..Cause::new(source) }.to_string()),
+            Self::Some(some) => Some(some.first.to_string()),
+        }
     }
 
     /// Forgets requests to come back later that other causes have overtaken.
@@ -214,7 +265,7 @@ impl Causes {
             Self::None => *self = Self::one(cause),
             Self::Bulk(source, event) => {
                 let first = Cause { event: *event, ..Cause::new(source) };
-                *self = Self::Some(Box::new(SomeCauses { first, others: vec![cause], more: 0 }));
+                *self = Self::Some(Box::new(SomeCauses { first, others: vec![cause], more: 0, span: None }));
             }
             Self::Some(some) if some.others.len() + 1 < CAUSES_MAX => some.others.push(cause),
             Self::Some(some) => some.more = some.more.saturating_add(1),
@@ -235,7 +286,13 @@ impl Payload for Causes {
                 if matches!(self, Self::None) {
                     *self = Self::Some(some);
                 } else {
+                    let span = some.span;
                     self.push(some.first);
+                    if let Self::Some(some) = self
+                        && some.span.is_none()
+                    {
+                        some.span = span;
+                    }
                 }
             }
         }

@@ -10,9 +10,9 @@ use serde_json::Value;
 use steersman_cache::ObjectKey;
 use steersman_client::ObjectMeta;
 
-use super::Hub;
 use super::cause::version_number;
 use super::record::{Actions, WaitedRead, Write};
+use super::{Hub, Started};
 
 tokio::task_local! {
     static LOG: ReconcileLog;
@@ -22,17 +22,27 @@ tokio::task_local! {
 /// sees the writes of every clone. Tasks that a reconciler spawns have none.
 pub(crate) struct ReconcileLog {
     hub: Arc<Hub>,
+    started: Started,
     /// Empty for most reconciles.
     actions: RefCell<Option<Box<Actions>>>,
 }
 
 /// Runs a reconcile, and returns what it did.
-pub(crate) async fn logged<F: Future>(hub: &Arc<Hub>, reconcile: F) -> (F::Output, Option<Box<Actions>>) {
-    let log = ReconcileLog { hub: Arc::clone(hub), actions: RefCell::default() };
+pub(crate) async fn logged<F: Future>(
+    hub: &Arc<Hub>,
+    started: Started,
+    reconcile: F,
+) -> (F::Output, Option<(Started, Option<Box<Actions>>)>) {
+    let log = ReconcileLog { hub: Arc::clone(hub), started, actions: RefCell::default() };
     let mut scoped = std::pin::pin!(LOG.scope(log, reconcile));
     let result = scoped.as_mut().await;
-    let actions = scoped.take_value().and_then(|log| log.actions.into_inner());
-    (result, actions)
+    let recorded = scoped.take_value().map(|log| (log.started, log.actions.into_inner()));
+    (result, recorded)
+}
+
+/// The beginning of the reconcile of this task.
+pub(crate) fn with_started<T>(read: impl FnOnce(&Started) -> T) -> Option<T> {
+    LOG.try_with(|log| read(&log.started)).ok()
 }
 
 fn with_actions(act: impl FnOnce(&Hub, &mut Actions)) {

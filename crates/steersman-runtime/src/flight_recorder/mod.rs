@@ -215,7 +215,7 @@ pub(crate) struct Started {
     pub(crate) id: u64,
     pub(crate) attempt: u32,
     pub(crate) causes: Causes,
-    queued: Duration,
+    pub(crate) queued: Duration,
     at: Instant,
 }
 
@@ -256,7 +256,8 @@ impl ControllerRecorder {
         actions: Option<Box<Actions>>,
         now: Instant,
     ) {
-        let Started { id, attempt, causes, queued, at } = started;
+        let Started { id, attempt, mut causes, queued, at } = started;
+        causes.end_span();
         let took = now.saturating_duration_since(at);
         let record = Record { id, key, attempt, causes, queued, started: at, took, actions, ending };
         if !record.writes().is_empty() {

@@ -29,6 +29,7 @@ pub struct ManagerBuilder {
     read_your_writes: Option<Duration>,
     election: Option<LeaderElection>,
     flight_recorder: FlightRecorder,
+    trace_requests: bool,
 }
 
 impl fmt::Debug for ManagerBuilder {
@@ -48,6 +49,7 @@ impl ManagerBuilder {
             read_your_writes: Some(Duration::from_secs(10)),
             election: None,
             flight_recorder: FlightRecorder::default(),
+            trace_requests: false,
         }
     }
 
@@ -109,6 +111,14 @@ impl ManagerBuilder {
         self
     }
 
+    /// Lets the requests of each reconcile carry the W3C header `traceparent`, with a trace of its
+    /// own that the span `reconcile` names as `trace_id`. A program that exports its spans uses
+    /// [`Client::with_trace_context`](steersman_client::Client::with_trace_context) instead.
+    pub fn trace_requests(mut self) -> Self {
+        self.trace_requests = true;
+        self
+    }
+
     /// The clocks and the randomness of the manager, its client and its caches. Default: those of
     /// the client.
     pub fn world(mut self, world: World) -> Self {
@@ -152,6 +162,7 @@ impl ManagerBuilder {
             election,
             events,
             flight,
+            trace_requests: self.trace_requests,
             controllers,
             state,
         };

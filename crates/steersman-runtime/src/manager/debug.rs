@@ -41,6 +41,10 @@ impl Manager {
         &self.inner.flight
     }
 
+    pub(crate) fn traces_requests(&self) -> bool {
+        self.inner.trace_requests
+    }
+
     /// Shows a controller on `/debug`.
     pub(crate) fn show_controller(&self, shared: &Arc<controller::Shared>) {
         let mut controllers = self.inner.controllers.lock().unwrap_or_else(PoisonError::into_inner);

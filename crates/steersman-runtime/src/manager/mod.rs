@@ -89,6 +89,7 @@ struct Inner {
     election: Option<Arc<Election>>,
     events: Events,
     flight: Arc<Hub>,
+    trace_requests: bool,
     /// The controllers, for `/debug`.
     controllers: Mutex<Vec<Weak<crate::controller::Shared>>>,
     state: Mutex<State>,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use steersman_client::PostParams;
@@ -12,7 +13,7 @@ use steersman_runtime::{
 };
 use steersman_testing::Embedded;
 
-use crate::support::{Maps, client, key, manager, named, run, settle};
+use crate::support::{Maps, client, key, manager, named, run, settle, traced_at};
 
 fn state(manager: &Manager) -> DebugState {
     manager.debug_state(&DebugQuery::default())
@@ -218,4 +219,73 @@ async fn one_seed_gives_one_record() {
     let first = recorded().await;
     assert!(first.contains("2026-01-31T10:00:0"), "{first}");
     assert_eq!(first, recorded().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_content_of_a_secret_is_shown_nowhere() {
+    const SENTINEL: &str = "sentinel5f3759df";
+    let (log, _guard) = traced_at(tracing::Level::TRACE);
+    let server = Embedded::start();
+    let manager = Manager::builder(client(&server)).trace_requests().build();
+    let encoded = serde_json::to_value(ByteString(SENTINEL.as_bytes().to_vec())).unwrap();
+    let value = |text: &str| Some([("password".to_owned(), ByteString(text.as_bytes().to_vec()))].into());
+    manager
+        .controller(kind::<Secret>())
+        .complete(reconcile_fn(move |ctx: Context<Secret>, key: ObjectKey| async move {
+            let Some(secret) = ctx.get(&key).await? else { return Ok(Action::done()) };
+            let changed = Secret { data: value(&format!("{SENTINEL}-changed")), ..Secret::clone(&secret) };
+            ctx.client().update(&changed).await?;
+            // A conflict, an invalid object, and one that cannot be changed.
+            let conflict = ctx.client().update(&Secret { type_: Some("other".to_owned()), ..changed.clone() }).await;
+            let mut invalid = Secret { data: value(SENTINEL), ..changed };
+            invalid.data.get_or_insert_default().insert("not a key".to_owned(), ByteString(SENTINEL.into()));
+            invalid.metadata.resource_version = None;
+            let refused = ctx.client().update(&invalid).await;
+            let text = [conflict.err().map(|error| error.to_string()), refused.err().map(|error| error.to_string())];
+            Err(ReconcileError::message(text.into_iter().flatten().collect::<Vec<_>>().join("; ")))
+        }))
+        .unwrap();
+    let running = run(&manager).await;
+    let secret = Secret { metadata: named("s"), data: value(SENTINEL), ..Secret::default() };
+    client(&server).namespaced("default").create(&PostParams::default(), &secret).await.unwrap();
+    settle().await;
+    let shown = serde_json::to_string(&state(&manager)).unwrap();
+    running.stop().await.unwrap();
+    let logged = log.text();
+    assert!(logged.contains("reconcile failed") && logged.contains("request{"), "{logged}");
+    assert!(shown.contains("default/s") && shown.contains("\"failed\""), "{shown}");
+    for text in [&shown, &logged] {
+        assert!(!text.contains(SENTINEL) && !text.contains(encoded.as_str().unwrap()), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_and_its_requests_are_one_trace() {
+    let (log, _guard) = traced_at(tracing::Level::DEBUG);
+    let world = steersman_client::World::seeded(7, "2026-01-31T10:00:00Z".parse().unwrap());
+    let server = Embedded::start();
+    let manager = Manager::builder(client(&server)).world(world).trace_requests().build();
+    manager
+        .controller(kind::<ConfigMap>())
+        .complete(reconcile_fn(|ctx: Context<ConfigMap>, key: ObjectKey| async move {
+            let trace = steersman_client::Trace::current().expect("a reconcile has a trace");
+            tracing::info!(trace = trace.id(), "inside");
+            ctx.client().objects::<ConfigMap>().live(key.namespace()).get_opt(key.name()).await?;
+            Ok(Action::done())
+        }))
+        .unwrap();
+    let running = run(&manager).await;
+    Maps::new(&client(&server)).create("a").await;
+    settle().await;
+    running.stop().await.unwrap();
+    let text = log.text();
+    let line = text.lines().find(|line| line.contains("inside")).unwrap_or_else(|| panic!("{text}"));
+    // From the event to the reconcile, in this order.
+    let event =
+        line.find("event{controller=\"configmap\" object=default/a cause=added ConfigMap, version ").expect(line);
+    let reconcile =
+        line.find("reconcile{controller=\"configmap\" key=\"default/a\" reconcile_id=1 attempt=1 ").expect(line);
+    assert!(event < reconcile, "{line}");
+    let id = line.rsplit("trace=").next().unwrap().trim().trim_matches('"');
+    assert_eq!(line.matches(id).count(), 2, "the span names the trace: {line}");
 }

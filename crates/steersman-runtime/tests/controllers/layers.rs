@@ -146,7 +146,9 @@ async fn a_reconcile_runs_in_a_span_with_the_controller_and_the_key() {
     let line =
         |words: &str| text.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{text}")).to_owned();
     for line in [line("hello from the reconciler"), line("this cannot be")] {
-        assert!(line.contains("reconcile{controller=\"web-maker\" key=\"default/a\"}"), "{line}");
+        let span = "reconcile{controller=\"web-maker\" key=\"default/a\" reconcile_id=1 attempt=1 \
+                    cause=\"initial ConfigMap (primary)\" queued=";
+        assert!(line.contains(span), "{line}");
     }
     assert!(line("this cannot be").contains("ERROR"));
     running.stop().await.unwrap();
