@@ -66,25 +66,27 @@ async fn fetch(args: &Args) -> Result<DebugState> {
         config.auth_info.token = Some(token.trim().to_owned().into());
     }
     let client = Client::builder(config).build()?.with_timeout(TIMEOUT).without_retries();
+    let url = url.to_string().trim_end_matches('/').to_owned();
     let request = client.rest().get().abs_path("/debug/state").param("kind", &args.kind).param("key", key);
     match request.send().await {
         Ok(response) => serde_json::from_slice(response.body())
             .with_context(|| format!("{url}/debug/state is not the state of a controller")),
-        Err(error) => Err(explained(url, error)),
+        Err(error) => Err(explained(&url, &error)),
     }
 }
 
 /// Says what to do about an error.
-fn explained(url: &Uri, error: Error) -> anyhow::Error {
+fn explained(url: &str, error: &Error) -> anyhow::Error {
     let advice = match error.status().map(|status| status.code) {
-        Some(404) => format!("{url} has no /debug/state: enable it with ManagerBuilder::debug_page"),
+        Some(404) => format!("{url} has no /debug/state: serve it with Manager::debug_routes"),
         Some(401) => format!("{url} needs a token: use --token-file"),
         Some(403) => {
             format!("the token may not read {url}/debug/state: its role needs get of this nonResourceURL")
         }
         _ => format!("cannot read {url}/debug/state"),
     };
-    anyhow::Error::new(error).context(advice)
+    // The text of the error has its causes already.
+    anyhow::anyhow!("{advice}: {error}")
 }
 
 /// The timeline of an object. `None` if there is nothing about it.

@@ -235,7 +235,8 @@ async fn another_client_that_undoes_the_writes_is_named_by_its_field_manager() {
         assert!(started.elapsed() < PATIENCE, "the fight is not found");
         eventually("the value is ours", || {
             let map = lister.get_by_key(&key).and_then(|map| map.get().ok());
-            map.and_then(|map| map.data.clone()).is_some_and(|data| data.get("value").is_some_and(|value| value == "ours"))
+            map.and_then(|map| map.data.clone())
+                .is_some_and(|data| data.get("value").is_some_and(|value| value == "ours"))
         })
         .await;
         maps.patch("a", &rival, &theirs).await.unwrap();

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -41,7 +40,6 @@ impl Controllers {
         manager.controller(kind::<ConfigMap>()).named("copies").owns(kind::<Secret>()).complete(copy).unwrap();
         let touch = reconcile_fn(|ctx: Context<ConfigMap>, key: ObjectKey| async move {
             if key.name() == "restless" {
-                tokio::time::sleep(Duration::from_millis(5)).await;
                 let patch = Patch::Merge(json!({"data": {"seen": ctx.now().to_string()}}));
                 ctx.client().objects::<ConfigMap>().patch(&key, &patch).await?;
             }
@@ -55,6 +53,8 @@ impl Controllers {
 
     /// Creates a ConfigMap, and waits until it has been reconciled.
     pub(crate) async fn create(&self, name: &str) {
+        let is_ready = || std::future::ready(self.manager.is_ready().then_some(()));
+        steersman_testing::eventually("the manager is ready", is_ready).await;
         let map = ConfigMap { metadata: ObjectKey::new("default", name).to_meta(), ..ConfigMap::default() };
         self.client.namespaced("default").create(&PostParams::default(), &map).await.unwrap();
         let query = DebugQuery::object("ConfigMap", format!("default/{name}"));

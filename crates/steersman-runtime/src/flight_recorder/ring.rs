@@ -4,7 +4,12 @@ use std::collections::VecDeque;
 
 use super::record::Record;
 
-/// Keeps the newest records, within a number and a size.
+/// A key is busy if the records at these distances from the newest are all of it. Several keys that
+/// take turns have one of the distances in common, because many numbers divide them.
+const BUSY: [usize; 3] = [12, 24, 36];
+
+/// Keeps the newest records, within a number and a size. In a full ring, a busy key replaces its
+/// own records: a hot loop does not push out what led to it.
 #[derive(Debug)]
 pub(crate) struct Ring {
     records: VecDeque<Record>,
@@ -23,12 +28,24 @@ impl Ring {
         if self.records_max == 0 || bytes > self.bytes_max {
             return;
         }
+        let is_full = self.records.len() >= self.records_max || self.bytes + bytes > self.bytes_max;
+        if is_full && let Some(place) = self.busy(&record) {
+            let replaced = self.records.remove(place);
+            self.bytes -= replaced.map_or(0, |replaced| replaced.bytes());
+        }
         while self.records.len() >= self.records_max || self.bytes + bytes > self.bytes_max {
             let Some(oldest) = self.records.pop_front() else { break };
             self.bytes -= oldest.bytes();
         }
         self.bytes += bytes;
         self.records.push_back(record);
+    }
+
+    /// The record that a busy key replaces.
+    fn busy(&self, record: &Record) -> Option<usize> {
+        let place = |distance: usize| self.records.len().checked_sub(distance);
+        let is_same = |distance: &usize| place(*distance).is_some_and(|place| self.records[place].key == record.key);
+        if BUSY.iter().all(is_same) { place(BUSY[2]) } else { None }
     }
 
     /// The records, oldest first.
@@ -73,6 +90,23 @@ mod tests {
         let mut off = Ring::new(0, 1 << 20);
         off.push(record(1, Causes::None, None, ""));
         assert_eq!(off.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_hot_loop_does_not_push_out_what_led_to_it() {
+        for hot_keys in [1, 2, 3] {
+            let mut ring = Ring::new(256, 1 << 20);
+            for id in 0..100 {
+                ring.push(record(id, Causes::None, None, ""));
+            }
+            for id in 100..10_000 {
+                let key = ObjectKey::new("hot", &(id % hot_keys).to_string());
+                ring.push(Record { key, ..record(id, Causes::None, None, "") });
+            }
+            let ids = ids(&ring);
+            assert!(ids.len() == 256 && ids.starts_with(&[0, 1, 2]) && ids.ends_with(&[9_998, 9_999]), "{ids:?}");
+            assert_eq!(ring.bytes(), ring.iter().map(Record::bytes).sum::<usize>());
+        }
     }
 
     #[test]
