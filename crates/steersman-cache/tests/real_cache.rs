@@ -11,11 +11,12 @@ mod watched;
 mod witness;
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
@@ -25,7 +26,7 @@ use steersman_cache::{Lister, Phase, ReflectorOptions, SharedInformerFactory};
 use steersman_client::{
     Client, Config, DeleteParams, Error, ListParams, Patch, PatchParams, PostParams, TypedEvent, WatchParams,
 };
-use steersman_testing::RealServer;
+use steersman_testing::{RealServer, eventually_within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -39,16 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Polls until `found` returns a value.
 async fn eventually<T>(what: &str, mut found: impl FnMut() -> Result<T, String>) -> T {
-    let started = Instant::now();
-    loop {
-        match found() {
-            Ok(found) => return found,
-            Err(problem) if started.elapsed() > PATIENCE => {
-                panic!("{what} did not happen within {PATIENCE:?}: {problem}")
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
+    eventually_within(PATIENCE, what, || ready(found())).await
 }
 
 /// Forwards bytes between clients and a server until a cut.

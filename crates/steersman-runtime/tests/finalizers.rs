@@ -82,13 +82,13 @@ fn maps(world: &World) -> Api<ConfigMap> {
 async fn create(world: &World, object: &ConfigMap) -> ConfigMap {
     let maps = maps(world);
     maps.create(&PostParams::default(), object).await.unwrap();
-    eventually("the finalizer", async || Some(maps.get("m").await.unwrap()).filter(|map| has_finalizer(map, OURS)))
+    eventually("the finalizer", || async { Some(maps.get("m").await.unwrap()).filter(|map| has_finalizer(map, OURS)) })
         .await
 }
 
 async fn gone(world: &World) {
     let maps = maps(world);
-    eventually("the end", async || maps.get_opt("m").await.unwrap().is_none().then_some(())).await;
+    eventually("the end", || async { maps.get_opt("m").await.unwrap().is_none() }).await;
 }
 
 #[test]
@@ -178,7 +178,7 @@ async fn the_finalizer_goes_only_after_all_hooks_have_succeeded() {
     let (world, ends) = world(finalizer.hook("c", noting(&log, "c"))).await;
     create(&world, &map("a/m", "1")).await;
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
-    eventually("a failure", async || (ends.count("failed") == 3).then_some(())).await;
+    eventually("a failure", || async { ends.count("failed") == 3 }).await;
     assert!(has_finalizer(&maps(&world).get("m").await.unwrap(), OURS));
     gone(&world).await;
     // After a hook that fails, the other hooks still run.
@@ -203,7 +203,7 @@ async fn finalizers_of_others_stay_also_those_added_during_the_hooks() {
     add_finalizer(&mut object, THEIRS);
     create(&world, &object).await;
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
-    eventually("the end", async || (ends.count("finalized") > 0).then_some(())).await;
+    eventually("the end", || async { ends.count("finalized") > 0 }).await;
     settle().await;
     let left = maps(&world).get("m").await.unwrap().metadata.finalizers;
     assert_eq!(left, Some(vec![THEIRS.to_owned()]));
@@ -358,8 +358,8 @@ where
         let object = rest.get().abs_path(&path).send_for::<serde_json::Value>().await;
         object.map(|object| object["metadata"]["finalizers"].clone()).ok()
     };
-    eventually("it has the finalizer", async || (finalizers().await == Some(json!([OURS]))).then_some(())).await;
+    eventually("it has the finalizer", || async { finalizers().await == Some(json!([OURS])) }).await;
     rest.delete().abs_path(&path).send().await.unwrap();
-    eventually("it is gone", async || finalizers().await.is_none().then_some(())).await;
+    eventually("it is gone", || async { finalizers().await.is_none() }).await;
     assert_eq!(log.all(), [format!("clean {name}"), format!("clean {name}")]);
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{
     Action, Context, DebugQuery, Error, Manager, ObjectKey, ReconcileError, StopSignal, dynamic, kind, reconcile_fn,
 };
-use steersman_testing::RealServer;
+use steersman_testing::{RealServer, eventually_within};
 
 use support::{Log, start};
 
@@ -31,11 +32,7 @@ async fn server(prefix: &str) -> (Client, String) {
 }
 
 async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_true() {
-        assert!(started.elapsed() < PATIENCE, "this never came true: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually_within(PATIENCE, what, || ready(is_true())).await;
 }
 
 fn map_in(namespace: &str, name: &str) -> ConfigMap {

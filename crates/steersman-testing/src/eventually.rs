@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::panic::Location;
 use std::time::Duration;
 
@@ -9,8 +10,41 @@ const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// With paused time a test may wait for hours: each look costs CPU, and no time passes otherwise.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// Calls `look` until it returns a value, for at most 30 s: every 10 ms at first, then each time a
-/// tenth of the time has passed again, and at least every second.
+/// What a look at a condition returns: `bool`, `Option` or `Result`.
+pub trait Look {
+    /// What [`eventually`] returns when the condition holds.
+    type Found;
+
+    /// The value, or the reason why it is not there yet.
+    fn found(self) -> Result<Self::Found, Option<String>>;
+}
+
+impl Look for bool {
+    type Found = ();
+
+    fn found(self) -> Result<(), Option<String>> {
+        if self { Ok(()) } else { Err(None) }
+    }
+}
+
+impl<T> Look for Option<T> {
+    type Found = T;
+
+    fn found(self) -> Result<T, Option<String>> {
+        self.ok_or(None)
+    }
+}
+
+impl<T, E: Display> Look for Result<T, E> {
+    type Found = T;
+
+    fn found(self) -> Result<T, Option<String>> {
+        self.map_err(|reason| Some(reason.to_string()))
+    }
+}
+
+/// Calls `look` until it returns `true`, `Some` or `Ok`, for at most 30 s: every 10 ms at first,
+/// then each time a tenth of the time has passed again, and at least every second.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -24,8 +58,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 ///
 /// // A condition without a value:
 /// eventually("there are four namespaces", || async {
-///     let found = namespaces.list(&Default::default()).await.unwrap();
-///     (found.items.len() == 4).then_some(())
+///     namespaces.list(&Default::default()).await.unwrap().items.len() == 4
 /// })
 /// .await;
 /// # }
@@ -36,9 +69,12 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 ///
 /// # Panics
 ///
-/// After 30 s, with `what` and the place of the call.
+/// After 30 s, with `what`, the place of the call and the last error that `look` returned.
 #[track_caller]
-pub fn eventually<T, L: Future<Output = Option<T>>>(what: &str, look: impl FnMut() -> L) -> impl Future<Output = T> {
+pub fn eventually<T, L>(what: &str, look: impl FnMut() -> L) -> impl Future<Output = T>
+where
+    L: Future<Output: Look<Found = T>>,
+{
     eventually_within(DEADLINE, what, look)
 }
 
@@ -46,24 +82,24 @@ pub fn eventually<T, L: Future<Output = Option<T>>>(what: &str, look: impl FnMut
 ///
 /// # Panics
 ///
-/// After `deadline`, with `what` and the place of the call.
+/// After `deadline`, as [`eventually`].
 // A closure that returns a future, because the future of an `async` closure cannot be sent to
 // another thread here.
 #[track_caller]
-pub fn eventually_within<T, L: Future<Output = Option<T>>>(
-    deadline: Duration,
-    what: &str,
-    mut look: impl FnMut() -> L,
-) -> impl Future<Output = T> {
+pub fn eventually_within<T, L>(deadline: Duration, what: &str, mut look: impl FnMut() -> L) -> impl Future<Output = T>
+where
+    L: Future<Output: Look<Found = T>>,
+{
     let caller = Location::caller();
     async move {
         let started = Instant::now();
         loop {
-            if let Some(found) = look().await {
-                return found;
-            }
+            let reason = match look().await.found() {
+                Ok(found) => return found,
+                Err(reason) => reason.map(|reason| format!(": {reason}")).unwrap_or_default(),
+            };
             let elapsed = started.elapsed();
-            assert!(elapsed < deadline, "{caller}: did not happen within {deadline:?}: {what}");
+            assert!(elapsed < deadline, "{caller}: did not happen within {deadline:?}: {what}{reason}");
             sleep((elapsed / 10).clamp(INTERVAL_MIN, INTERVAL_MAX).min(deadline - elapsed)).await;
         }
     }

@@ -76,7 +76,7 @@ mod real_server;
 pub use assets::{ETCD_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
 pub use embedded::Embedded;
 pub use error::Error;
-pub use eventually::{eventually, eventually_within};
+pub use eventually::{Look, eventually, eventually_within};
 pub use faulty_network::{Fault, FaultyNetwork};
 pub use log::Log;
 pub use real_server::{RealServer, RealServerBuilder};

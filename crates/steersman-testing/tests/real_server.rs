@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
@@ -14,13 +14,11 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube_client::api::{DeleteParams, ListParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube_client::{Api, Error as ClientError, ResourceExt};
 use serde_json::json;
-use steersman_testing::{Error, KUBERNETES_VERSION, Program, RealServer};
+use steersman_testing::{Error, KUBERNETES_VERSION, Program, RealServer, eventually};
 
 /// Set in the environment of a second process that a test runs of itself, to be killed, to panic,
 /// or to see another environment.
 const ROLE: &str = "STEERSMAN_TEST_ROLE";
-/// How long something that must happen may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
     ConfigMap {
@@ -118,7 +116,7 @@ async fn another_user_has_the_rights_that_rbac_gives() {
     .unwrap();
     Api::namespaced(client, &namespace).create(&PostParams::default(), &binding).await.unwrap();
     // The server reads its rules from a cache of its own.
-    eventually("jane may list", async || maps.list(&ListParams::default()).await.is_ok()).await;
+    eventually("jane may list", || async { maps.list(&ListParams::default()).await.is_ok() }).await;
 }
 
 #[tokio::test]
@@ -177,8 +175,10 @@ async fn the_built_in_controllers_run_on_request() {
     let namespace = server.namespace("controlled").await.unwrap();
 
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-    eventually("a service account in a new namespace", async || accounts.get_opt("default").await.unwrap().is_some())
-        .await;
+    eventually("a service account in a new namespace", || async {
+        accounts.get_opt("default").await.unwrap().is_some()
+    })
+    .await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "one"},
@@ -198,11 +198,13 @@ async fn the_built_in_controllers_run_on_request() {
     ]);
     maps.create(&PostParams::default(), &owned).await.unwrap();
     pods.delete("one", &DeleteParams::default()).await.unwrap();
-    eventually("the garbage collector to follow the owner", async || maps.get_opt("owned").await.unwrap().is_none())
-        .await;
+    eventually("the garbage collector to follow the owner", || async {
+        maps.get_opt("owned").await.unwrap().is_none()
+    })
+    .await;
 
     namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
-    eventually("the namespace to go", async || namespaces.get_opt(&namespace).await.unwrap().is_none()).await;
+    eventually("the namespace to go", || async { namespaces.get_opt(&namespace).await.unwrap().is_none() }).await;
 }
 
 #[tokio::test]
@@ -273,8 +275,8 @@ async fn a_killed_test_binary_leaves_nothing() {
 
     victim.kill().unwrap();
     victim.wait().unwrap();
-    eventually("the servers to end", async || !pids.iter().any(|pid| is_running(*pid))).await;
-    eventually("the folder to go", async || !folder.exists()).await;
+    eventually("the servers to end", || async { !pids.iter().any(|pid| is_running(*pid)) }).await;
+    eventually("the folder to go", || async { !folder.exists() }).await;
 }
 
 #[tokio::test]
@@ -335,13 +337,4 @@ fn is_running(pid: u32) -> bool {
     let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
     let state = String::from_utf8_lossy(&output.stdout);
     !state.trim().is_empty() && !state.starts_with('Z')
-}
-
-/// Waits until `condition` holds. The panic names what did not happen.
-async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    let started = Instant::now();
-    while !condition().await {
-        assert!(started.elapsed() < PATIENCE, "waited in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -8,6 +8,7 @@
 pub(crate) mod script;
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -16,6 +17,7 @@ use steersman_cache::{
     StorageOptions, handler,
 };
 use steersman_client::{Api, Client, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use steersman_testing::eventually_within;
 pub(crate) use steersman_testing::{Embedded, Fault, FaultyNetwork, Log};
 
 /// Longer than any wait of a test: paused time stands still while a task can run.
@@ -119,13 +121,7 @@ pub(crate) fn names<'a, K: 'a>(objects: impl IntoIterator<Item = &'a Cached<K>>)
 /// Waits until a condition holds. Independent of the machine's speed: paused time advances only
 /// when no task can run.
 pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
-    for _ in 0..100_000 {
-        if is_true() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("this condition never held: {what}");
+    eventually_within(Duration::from_secs(1_000), what, || ready(is_true())).await;
 }
 
 /// Lets every task run that does not wait for time.

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::io::Write;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{Api, Client, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use steersman_runtime::{Error, Manager, ObjectKey};
-use steersman_testing::Embedded;
+use steersman_testing::{Embedded, eventually_within};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -77,13 +78,7 @@ impl Maps {
 
 /// Waits until a condition holds. In paused time, the speed of the machine does not matter.
 pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    for _ in 0..6_000 {
-        if is_true() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("this never came true: {what}");
+    eventually_within(Duration::from_secs(60), what, || ready(is_true())).await;
 }
 
 /// In paused time: lets all tasks run until they wait.

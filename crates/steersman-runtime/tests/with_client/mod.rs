@@ -27,6 +27,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, ServiceExt};
 
+#[allow(unused_imports, reason = "not every test binary uses all of it")]
+pub(crate) use steersman_testing::eventually;
+
 type ServerBody = UnsyncBoxBody<Bytes, Infallible>;
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
@@ -255,18 +258,6 @@ pub(crate) fn looks_for_any(client: &CachedClient) -> (watch::Receiver<bool>, im
         Ok(())
     });
     (was_seen, Running(task))
-}
-
-/// Waits until a value exists. The speed of the machine does not matter: paused time advances when
-/// all tasks wait.
-pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    for _ in 0..100_000 {
-        if let Some(found) = look().await {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("this never came: {what}");
 }
 
 /// A Deployment with only its required fields.
