@@ -17,8 +17,10 @@ use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX};
 use crate::discovery::DiscoveryCache;
 use crate::error::{Error, RequestInfo, ResponseError};
 use crate::layers::gate::{Gate, WriteGate};
+use crate::layers::observe::{Observe, ObservedBy, RequestMetrics};
 use crate::layers::retry::SentOnce;
 use crate::layers::timeouts::Deadline;
+use crate::layers::warning::NoWarnings;
 use crate::layers::{ResponseBody, Transport};
 use crate::response::{self, BodyLimit};
 use crate::trace::{self, TraceContext};
@@ -69,6 +71,7 @@ pub struct Client {
 #[derive(Clone, Default)]
 struct RequestOptions {
     gate: Option<WriteGate>,
+    metrics: Option<ObservedBy>,
     timeout: Option<Duration>,
     sent_once: bool,
     trace: Option<Arc<dyn TraceContext>>,
@@ -78,6 +81,9 @@ impl RequestOptions {
     fn apply(&self, request: &mut Request<Body>) {
         if let Some(gate) = &self.gate {
             request.extensions_mut().insert(gate.clone());
+        }
+        if let Some(metrics) = &self.metrics {
+            request.extensions_mut().insert(metrics.clone());
         }
         if let Some(limit) = self.timeout {
             request.extensions_mut().insert(Deadline::new(limit));
@@ -140,6 +146,14 @@ impl Client {
     #[must_use]
     pub fn with_write_gate(mut self, gate: WriteGate) -> Self {
         self.options.gate = Some(gate);
+        self
+    }
+
+    /// The same client, which reports each attempt of its requests to `metrics` too, beside those
+    /// of its [builder](ClientBuilder::metrics).
+    #[must_use]
+    pub fn with_request_metrics(mut self, metrics: Arc<dyn RequestMetrics>) -> Self {
+        self.options.metrics = Some(ObservedBy(metrics));
         self
     }
 
@@ -242,7 +256,7 @@ impl Client {
 }
 
 /// Wraps a client of kube's. It keeps its own retries, timeouts and compression, and has none of
-/// this crate's layers: [`Client::builder`] makes a client with them.
+/// this crate's layers but that for metrics: [`Client::builder`] makes a client with them.
 impl From<kube_client::Client> for Client {
     fn from(client: kube_client::Client) -> Self {
         let namespace = client.default_namespace().to_owned();
@@ -250,7 +264,8 @@ impl From<kube_client::Client> for Client {
             let client = client.clone();
             async move { client.send(request).await }
         });
-        let service = Gate { inner: transport::boxed(service) };
+        let inner = Gate { inner: transport::boxed(service) };
+        let service = Observe { inner, metrics: None, warnings: Arc::new(NoWarnings), host: "".into() };
         Self::new(Transport::new(service), "", &namespace, true, RESPONSE_BYTES_MAX)
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP servers for the side doors of a controller: metrics, probes, debug pages and webhooks.
 //!
-//! A [`Router`] maps paths to handlers, and a [`Server`] puts it on a socket.
+//! A [`Server`] listens on a socket, and a [`Router`] maps paths to handlers.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), steersman_http::ServeError> {
@@ -8,10 +8,10 @@
 //! use steersman_http::{Router, Server, text};
 //!
 //! let router = Router::new().get("/hello", async |_request| text(StatusCode::OK, "hello\n"));
-//! let server = Server::new(router).bind()?;
+//! let server = Server::new().bind()?;
 //! println!("http://{}/hello", server.address());
 //! # let shutdown = async {};
-//! server.run(shutdown).await?;
+//! server.run(router, shutdown).await?;
 //! # Ok(())
 //! # }
 //! ```

@@ -73,7 +73,8 @@ impl FromStr for Listen {
     }
 }
 
-/// Puts a [`Router`] on a socket: HTTP/1.1, on the loopback interface and a free port by default.
+/// Where and how a [`Router`] is served: HTTP/1.1, on the loopback interface and a free port by
+/// default.
 ///
 /// **What a client can cost** (defaults; the tests of these names are in `tests/serving.rs`).
 /// - A head that is not complete after 32 s ends its connection
@@ -90,7 +91,6 @@ impl FromStr for Listen {
 #[derive(Debug)]
 #[must_use]
 pub struct Server {
-    router: Router,
     listen: Listen,
     limits: Limits,
     http2: bool,
@@ -98,9 +98,15 @@ pub struct Server {
     tls: Option<Tls>,
 }
 
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Server {
-    /// A server for these routes.
-    pub fn new(router: Router) -> Self {
+    /// A server with the default limits.
+    pub fn new() -> Self {
         let limits = Limits {
             connections: 256,
             handshake: Duration::from_secs(10),
@@ -112,7 +118,7 @@ impl Server {
             write: Duration::from_secs(60),
         };
         let shutdown_timeout = Duration::from_secs(60);
-        Self { router, listen: Listen::loopback(0), limits, http2: false, shutdown_timeout, tls: None }
+        Self { listen: Listen::loopback(0), limits, http2: false, shutdown_timeout, tls: None }
     }
 
     /// Where to listen. Default: a free port on the loopback interface.
@@ -175,10 +181,9 @@ impl Server {
     pub fn bind(self) -> Result<Bound, ServeError> {
         let (listener, address) = self.listen.bind()?;
         let tls = self.tls.map(|tls| tls.load(self.http2)).transpose()?;
-        let (config, certificates) = tls.unzip();
-        let shared = Shared { router: self.router, limits: self.limits, tls: config.map(TlsAcceptor::from) };
-        let shutdown_timeout = self.shutdown_timeout;
-        Ok(Bound { listener, address, shared: Arc::new(shared), certificates, shutdown_timeout })
+        let (tls, certificates) = tls.map(|(config, certificates)| (TlsAcceptor::from(config), certificates)).unzip();
+        let (limits, shutdown_timeout) = (self.limits, self.shutdown_timeout);
+        Ok(Bound { listener, address, limits, tls, certificates, shutdown_timeout })
     }
 }
 
@@ -223,7 +228,8 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 pub struct Bound {
     listener: std::net::TcpListener,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    limits: Limits,
+    tls: Option<TlsAcceptor>,
     certificates: Option<Certificates>,
     shutdown_timeout: Duration,
 }
@@ -240,11 +246,13 @@ impl Bound {
         self.address
     }
 
-    /// Answers requests until `stop` ends, and then those that are under way.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+    /// Answers requests with the handlers of `router` until `stop` ends, and then those that are
+    /// under way.
+    pub async fn run(self, router: Router, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let address = self.address;
         let listener = TcpListener::from_std(self.listener).map_err(|source| ServeError::Listen { address, source })?;
-        let connections = Connections::new(self.shared.limits.connections);
+        let connections = Connections::new(self.limits.connections);
+        let shared = Arc::new(Shared { router, limits: self.limits, tls: self.tls });
         let (stopper, stopping) = watch::channel(());
         let mut open = JoinSet::new();
         let serving = async {
@@ -257,7 +265,7 @@ impl Bound {
                     continue;
                 };
                 let Some(slot) = connections.enter() else { continue };
-                open.spawn(Arc::clone(&self.shared).run(stream, slot, Stopping(stopping.clone())));
+                open.spawn(Arc::clone(&shared).run(stream, slot, Stopping(stopping.clone())));
             }
         };
         let reloading = async {

@@ -24,10 +24,10 @@ struct Running {
     task: JoinHandle<Result<(), ServeError>>,
 }
 
-fn run(server: Bound) -> Running {
+fn run(server: Bound, router: Router) -> Running {
     let address = server.address();
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(server.run(async { _ = stopped.await }));
+    let task = tokio::spawn(server.run(router, async { _ = stopped.await }));
     Running { address, stop, task }
 }
 
@@ -58,7 +58,7 @@ fn assert_hello(response: &str) {
 
 #[tokio::test]
 async fn headers_that_come_slowly_end_their_connection() {
-    let server = run(Server::new(hello()).header_timeout(Duration::from_millis(100)).bind().unwrap());
+    let server = run(Server::new().header_timeout(Duration::from_millis(100)).bind().unwrap(), hello());
     let mut slow = connect(server.address).await;
     slow.write_all(b"GET /hello HTTP/1.1\r\nX-Slow: ").await.unwrap();
     assert_eq!(rest(&mut slow).await, "");
@@ -69,7 +69,7 @@ async fn headers_that_come_slowly_end_their_connection() {
 
 #[tokio::test]
 async fn an_idle_connection_serves_further_requests_and_is_closed_in_the_end() {
-    let server = run(Server::new(hello()).idle_timeout(Duration::from_millis(300)).bind().unwrap());
+    let server = run(Server::new().idle_timeout(Duration::from_millis(300)).bind().unwrap(), hello());
     let mut stream = connect(server.address).await;
     for _ in 0..3 {
         stream.write_all(b"GET /hello HTTP/1.1\r\nHost: test\r\n\r\n").await.unwrap();
@@ -83,7 +83,7 @@ async fn an_idle_connection_serves_further_requests_and_is_closed_in_the_end() {
 
 #[tokio::test]
 async fn huge_headers_are_refused() {
-    let server = run(Server::new(hello()).bind().unwrap());
+    let server = run(Server::new().bind().unwrap(), hello());
     let with_header = async |bytes: usize| {
         let mut stream = connect(server.address).await;
         let head = format!("GET /hello HTTP/1.1\r\nConnection: close\r\nX: {}\r\n\r\n", "x".repeat(bytes));
@@ -104,7 +104,7 @@ async fn huge_headers_are_refused() {
 
 #[tokio::test]
 async fn idle_connections_keep_no_client_out() {
-    let server = run(Server::new(hello()).connections_max(20).bind().unwrap());
+    let server = run(Server::new().connections_max(20).bind().unwrap(), hello());
     let mut idle = Vec::new();
     for _ in 0..200 {
         idle.push(connect(server.address).await);
@@ -132,7 +132,7 @@ async fn a_connection_is_refused_while_all_others_have_requests() {
             }
         }
     };
-    let server = run(Server::new(Router::new().get("/wait", handler)).connections_max(1).bind().unwrap());
+    let server = run(Server::new().connections_max(1).bind().unwrap(), Router::new().get("/wait", handler));
     let mut stream = connect(server.address).await;
     let asking = tokio::spawn(async move { ask(&mut stream, "/wait").await });
     timeout(DEADLINE, started.notified()).await.unwrap();
@@ -155,7 +155,7 @@ async fn requests_under_way_are_answered_after_the_stop() {
             }
         }
     };
-    let server = run(Server::new(Router::new().get("/wait", handler)).bind().unwrap());
+    let server = run(Server::new().bind().unwrap(), Router::new().get("/wait", handler));
     let mut idle = connect(server.address).await;
     let mut stream = connect(server.address).await;
     let asking = tokio::spawn(async move { ask(&mut stream, "/wait").await });
@@ -172,7 +172,7 @@ async fn requests_under_way_are_answered_after_the_stop() {
 #[tokio::test]
 async fn a_request_that_overruns_the_stop_is_cut_off() {
     let router = Router::new().get("/wait", async |_| std::future::pending().await);
-    let server = run(Server::new(router).shutdown_timeout(Duration::from_millis(50)).bind().unwrap());
+    let server = run(Server::new().shutdown_timeout(Duration::from_millis(50)).bind().unwrap(), router);
     let mut stream = connect(server.address).await;
     stream.write_all(b"GET /wait HTTP/1.1\r\n\r\n").await.unwrap();
     server.stop.send(()).unwrap();
@@ -194,7 +194,7 @@ fn write_certificate(directory: &std::path::Path) -> RootCertStore {
 async fn a_server_with_tls_has_the_certificate_of_its_files_and_no_http_2() {
     let directory = tempfile::tempdir().unwrap();
     let roots = write_certificate(directory.path());
-    let server = run(Server::new(hello()).tls(Tls::directory(directory.path())).bind().unwrap());
+    let server = run(Server::new().tls(Tls::directory(directory.path())).bind().unwrap(), hello());
     let provider = Arc::new(ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -214,7 +214,7 @@ async fn a_server_with_tls_has_the_certificate_of_its_files_and_no_http_2() {
 
 #[tokio::test]
 async fn a_port_on_all_interfaces_answers_on_loopback() {
-    let server = run(Server::new(hello()).listen(Listen::AllInterfaces(0)).bind().unwrap());
+    let server = run(Server::new().listen(Listen::AllInterfaces(0)).bind().unwrap(), hello());
     assert!(server.address.ip().is_unspecified());
     let loopback = SocketAddr::from(([127, 0, 0, 1], server.address.port()));
     assert_hello(&ask(&mut connect(loopback).await, "/hello").await);
@@ -222,9 +222,9 @@ async fn a_port_on_all_interfaces_answers_on_loopback() {
 
 #[test]
 fn an_address_or_a_certificate_that_cannot_be_used_is_named() {
-    let first = Server::new(hello()).bind().unwrap();
-    let error = Server::new(hello()).listen(first.address()).bind().unwrap_err().to_string();
+    let first = Server::new().bind().unwrap();
+    let error = Server::new().listen(first.address()).bind().unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot listen on {}: ", first.address())), "{error}");
-    let error = Server::new(hello()).tls(Tls::directory("/nowhere")).bind().unwrap_err().to_string();
+    let error = Server::new().tls(Tls::directory("/nowhere")).bind().unwrap_err().to_string();
     assert!(error.starts_with("cannot use the certificate /nowhere/tls.crt: cannot read"), "{error}");
 }

@@ -86,6 +86,9 @@ pub enum Error {
         /// Why it was lost.
         problem: String,
     },
+    /// A server of the manager cannot listen.
+    #[error(transparent)]
+    Serve(Arc<steersman_http::ServeError>),
     /// The settings of leader election cannot work.
     #[error("invalid leader election: {problem}")]
     InvalidLeaderElection {
@@ -210,6 +213,12 @@ impl From<NotCached> for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<steersman_http::ServeError> for Error {
+    fn from(error: steersman_http::ServeError) -> Self {
+        Self::Serve(Arc::new(error))
     }
 }
 

@@ -208,7 +208,7 @@ fn reconcile_span(controller: &str, key: &ObjectKey) -> Span {
     span
 }
 
-/// Cancels a reconcile that takes longer than this. It fails, and is retried.
+/// Cancels a reconcile that takes longer than this. It fails with [`TimedOut`], and is retried.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeout(pub Duration);
 
@@ -217,11 +217,23 @@ impl<K: Object> Layer<K> for Timeout {
         Box::pin(async move {
             match tokio::time::timeout(self.0, next.reconcile()).await {
                 Ok(result) => result,
-                Err(_) => Err(ReconcileError::message(format!("the reconcile did not end within {:?}", self.0))),
+                Err(_) => Err(TimedOut(self.0).into()),
             }
         })
     }
 }
+
+/// The error of a reconcile that took longer than its [limit](Timeout).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedOut(Duration);
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the reconcile did not end within {:?}", self.0)
+    }
+}
+
+impl std::error::Error for TimedOut {}
 
 /// Turns a panic of a reconcile into its error, [`Panicked`].
 #[derive(Debug, Clone, Copy, Default)]

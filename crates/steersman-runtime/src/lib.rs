@@ -80,8 +80,10 @@ mod kind;
 pub mod layer;
 pub mod leader_election;
 mod manager;
+pub mod metrics;
 pub mod owner;
 pub mod predicate;
+mod probes;
 mod read_your_writes;
 mod reconciler;
 mod scheme;
@@ -99,6 +101,7 @@ pub use flight_recorder::{
 };
 pub use kind::{Kind, StaticKind, dynamic, dynamic_metadata, kind, metadata};
 pub use manager::{Manager, ManagerBuilder, shutdown_signal};
+pub use probes::Probes;
 pub use reconciler::{Action, Context, Reconciler, reconcile_fn};
 pub use scheme::{DecodedObject, Scheme};
 pub use steersman_cache::{

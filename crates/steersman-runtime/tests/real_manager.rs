@@ -1,5 +1,7 @@
 //! The life of a manager on a real API server.
 
+#[path = "real_manager/endpoints.rs"]
+mod endpoints;
 mod support;
 
 use std::future::ready;

@@ -1,5 +1,6 @@
 //! The real servers for tests: at the path that the user sets, else in the cache, else built with
-//! Go. Neutron and Keystone are installed with Python.
+//! Go. Neutron, Keystone and Prometheus' parser are installed with
+//! Python.
 
 use std::path::PathBuf;
 
@@ -14,11 +15,13 @@ mod assets;
 mod build;
 mod cache;
 mod neutron;
+mod prometheus;
 
 /// Which programs to provide.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd, neutron)
+    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd, neutron,
+    /// prometheus)
     #[arg(value_parser = parse_server)]
     servers: Vec<Server>,
 }
@@ -29,17 +32,20 @@ enum Server {
     Program(Program),
     /// Neutron, and Keystone with it.
     Neutron,
+    /// The parser of Prometheus.
+    Prometheus,
 }
 
 impl Server {
     fn all() -> impl Iterator<Item = Self> {
-        Program::ALL.into_iter().map(Self::Program).chain([Self::Neutron])
+        Program::ALL.into_iter().map(Self::Program).chain([Self::Neutron, Self::Prometheus])
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Program(program) => program.file_name(),
             Self::Neutron => "neutron",
+            Self::Prometheus => "prometheus",
         }
     }
 
@@ -47,6 +53,7 @@ impl Server {
         match self {
             Self::Program(program) => provide(program),
             Self::Neutron => neutron::provide(),
+            Self::Prometheus => prometheus::provide(),
         }
     }
 }

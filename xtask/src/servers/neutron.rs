@@ -67,17 +67,17 @@ fn install(receipt: &Path) -> Result<()> {
     fs::write(receipt, packages.join("\n")).context("writing the receipt")
 }
 
-fn make_environment(folder: &Path) -> Result<()> {
+pub(super) fn make_environment(folder: &Path) -> Result<()> {
     if process::output(Command::new("python3").arg("--version")).is_err() {
         bail!(
-            "Neutron is not in the cache, and there is no python3 to install it with: install Python (3.11 is known to do)"
+            "a package of Python is not in the cache, and there is no python3 to install it with: install Python (3.11 is known to do)"
         );
     }
     let made = process::output(Command::new("python3").args(["-m", "venv"]).arg(folder));
     made.map(drop).context("python3 cannot make a virtual environment (Debian has that in the package python3-venv)")
 }
 
-fn python(folder: &Path) -> PathBuf {
+pub(super) fn python(folder: &Path) -> PathBuf {
     folder.join("venv/bin/python")
 }
 

@@ -205,6 +205,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     fn replace(&mut self, listing: Listing<K>, version: String) {
         let objects = listing.finish(|key| self.store.get(key.namespace().unwrap_or(""), key.name()));
         self.store.replace(objects, &version);
+        self.progress.record();
         self.status.send_modify(|status| status.lists += 1);
         self.version = version;
         self.version_rejected = false;

@@ -40,7 +40,7 @@ use crate::{ObjectKey, Storage};
 use backoff::Backoff;
 use backoff_control::BackoffControl;
 use item_decoder::ItemDecoder;
-use status::report_unreadable;
+use status::{Progress, report_unreadable};
 
 /// Keeps a [`ReflectorStore`] equal to the server: lists, watches, and lists again when the server
 /// no longer has the version.
@@ -73,6 +73,7 @@ pub struct Reflector<K, L, S> {
     store: S,
     options: ReflectorOptions,
     status: watch::Sender<ReflectorStatus>,
+    progress: Arc<Progress>,
     /// All events up to this version have been read. Empty before the first list.
     version: String,
     /// Whether the server has rejected that version.
@@ -124,12 +125,14 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
     ) -> Self {
         let ReflectorContext { status, backoff_control, on_error, world } = context;
         let backoff = Backoff::new(world.clone(), &options);
+        let progress = status.borrow().progress();
         Self {
             lister_watcher,
             decoder: ItemDecoder::new(storage, options.type_meta.clone()),
             store,
             options,
             status,
+            progress,
             version: String::new(),
             version_rejected: false,
             stalled_watches: 0,

@@ -26,7 +26,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             let status = self.status.borrow();
             ReflectorError::new(&status.resource, status.lists, error)
         };
-        self.status.send_modify(|status| status.last_error = Some(error.clone()));
+        self.status.send_modify(|status| {
+            status.count_restart(Some(error.reason));
+            status.last_error = Some(error.clone());
+        });
         self.on_error.call(&error);
         error
     }
@@ -48,6 +51,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
         let delay = self.backoff.next(Instant::now());
         let message = format!("{}: {problem}", self.resource());
         let (reason, cause) = (Reason::Other, problem.to_owned());
+        self.status.send_modify(|status| status.count_restart(Some(reason)));
         let error = ReflectorError { reason, message, cause, at: now() };
         self.on_error.call(&error);
         self.wait(error, delay, Duration::ZERO).await;

@@ -1,5 +1,7 @@
 //! The status of a reflector.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use steersman_client::Error;
@@ -29,6 +31,31 @@ pub struct ReflectorStatus {
     pub object_errors: u64,
     /// Last of these errors, with the key of the object if that could be read.
     pub last_object_error: Option<ObjectError>,
+    restarts: Restarts,
+    progress: Arc<Progress>,
+}
+
+/// How often a list or a watch was started again, by reason.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Restarts([u64; REASONS.len()]);
+
+/// The label values of [`ReflectorStatus::watch_restarts`].
+const REASONS: [&str; 7] = ["ended", "not_installed", "forbidden", "unreachable", "throttled", "expired", "other"];
+
+/// When the server last sent something that moves the cache forward.
+#[derive(Debug)]
+pub(super) struct Progress {
+    created: Instant,
+    /// Nanoseconds since then; zero before the first time.
+    last: AtomicU64,
+}
+
+impl Progress {
+    /// Records progress now.
+    pub(super) fn record(&self) {
+        let since = u64::try_from(now().saturating_duration_since(self.created).as_nanos()).unwrap_or(u64::MAX);
+        self.last.store(since.max(1), Ordering::Relaxed);
+    }
 }
 
 /// Phase of a reflector.
@@ -109,7 +136,8 @@ pub(super) fn now() -> Instant {
 }
 
 impl ReflectorStatus {
-    pub(crate) fn new(resource: String) -> Self {
+    /// The status of a reflector that has not started.
+    pub fn new(resource: String) -> Self {
         Self {
             resource,
             phase: Phase::Starting,
@@ -119,7 +147,43 @@ impl ReflectorStatus {
             watches: 0,
             object_errors: 0,
             last_object_error: None,
+            restarts: Restarts::default(),
+            progress: Arc::new(Progress { created: now(), last: AtomicU64::new(0) }),
         }
+    }
+
+    /// When the server last confirmed the version of the cache: by a list, an event or a bookmark.
+    /// The server sends a bookmark about every minute. `None` before the first list.
+    pub fn last_progress(&self) -> Option<Instant> {
+        match self.progress.last.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some(self.progress.created + Duration::from_nanos(since)),
+        }
+    }
+
+    /// How often a list or a watch was started again, by reason: `ended` for watches that the
+    /// server ended, `not_installed`, `forbidden`, `unreachable`, `throttled`, `expired` or `other`
+    /// for failures.
+    pub fn watch_restarts(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        REASONS.into_iter().zip(self.restarts.0)
+    }
+
+    pub(super) fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Counts a watch that the server ended, or a failure.
+    pub(super) fn count_restart(&mut self, reason: Option<Reason>) {
+        let place = match reason {
+            None => 0,
+            Some(Reason::NotInstalled) => 1,
+            Some(Reason::Forbidden) => 2,
+            Some(Reason::Unreachable) => 3,
+            Some(Reason::Throttled) => 4,
+            Some(Reason::Expired) => 5,
+            Some(Reason::Other) => 6,
+        };
+        self.restarts.0[place] += 1;
     }
 
     /// Age of the pending request: a list that is not complete, or a watch that has not begun since

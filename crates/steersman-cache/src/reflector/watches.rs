@@ -63,6 +63,7 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
             match watch.next().await {
                 Ok(Some(Ok(event))) => {
                     progressed = true;
+                    self.progress.record();
                     in_order |= !matches!(event, WatchEvent::Added(_));
                     if let Some(key) = self.apply(event, in_order) {
                         self.delete_unread(&key).await;
@@ -71,7 +72,10 @@ impl<K: Object, L: ListerWatcher, S: ReflectorStore<K>> Reflector<K, L, S> {
                 // Without a key it may be no event at all, but the list of a gateway that ignores
                 // `watch=true`.
                 Ok(Some(Err(error))) => progressed |= self.report_object(error).is_some(),
-                Ok(None) => break None,
+                Ok(None) => {
+                    self.status.send_modify(|status| status.count_restart(None));
+                    break None;
+                }
                 Err(error) => break Some(error),
             }
         };

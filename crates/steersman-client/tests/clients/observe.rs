@@ -12,7 +12,7 @@ use super::{MAP, Seen, answer, builder, server};
 
 impl RequestMetrics for Seen<(Method, Option<u16>, String, u64)> {
     fn request(&self, sample: RequestSample<'_>) {
-        let RequestSample { method, code, host, duration } = sample;
+        let RequestSample { method, code, host, duration, .. } = sample;
         self.push((method.clone(), code, host.to_owned(), duration.as_secs()));
     }
 }
@@ -37,7 +37,7 @@ async fn each_attempt_is_counted_with_verb_code_and_host() {
             tower::ServiceExt::oneshot(service, request).await
         }
     });
-    let metrics = Seen::default();
+    let metrics = Seen::<(Method, Option<u16>, String, u64)>::default();
     let client = builder().metrics(metrics.clone()).build_over(slow).unwrap();
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
     client.rest().delete().abs_path("/api/v1/namespaces/default/configmaps/a").send().await.unwrap();
@@ -46,12 +46,31 @@ async fn each_attempt_is_counted_with_verb_code_and_host() {
     assert_eq!(metrics.all(), wanted.map(|(method, code)| (method, Some(code), host.clone(), 2)));
 }
 
+impl RequestMetrics for Seen<Option<u64>> {
+    fn request(&self, sample: RequestSample<'_>) {
+        self.push(sample.request_size);
+    }
+}
+
+#[tokio::test]
+async fn requests_of_one_handle_are_counted_with_the_size_of_their_body() {
+    let (service, _) = server(|_, _| answer(200, MAP));
+    let (of_builder, of_handle) = (Seen::<Option<u64>>::default(), Seen::<Option<u64>>::default());
+    let client = builder().metrics(of_builder.clone()).build_over(service).unwrap();
+    let counted = client.clone().with_request_metrics(Arc::new(of_handle.clone()));
+    client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
+    let path = "/api/v1/namespaces/default/configmaps";
+    counted.rest().post().abs_path(path).body("application/json", MAP).send().await.unwrap();
+    let size = Some(MAP.len() as u64);
+    assert_eq!((of_builder.all(), of_handle.all()), (vec![None, size], vec![size]));
+}
+
 #[tokio::test]
 async fn an_attempt_without_a_response_is_counted_without_a_code() {
     let fails = tower::service_fn(|_| async {
         Err::<http::Response<http_body_util::Full<bytes::Bytes>>, tower::BoxError>("no way".into())
     });
-    let metrics = Seen::default();
+    let metrics = Seen::<(Method, Option<u16>, String, u64)>::default();
     let client = builder().metrics(metrics.clone()).build_over(fails).unwrap();
     let error = client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
     assert!(error.to_string().contains("no way"), "{error}");

@@ -1,7 +1,7 @@
 //! Declares what a controller watches and how it runs.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::caches::User;
 use crate::flight_recorder::Source;
 use crate::kind::Kind;
 use crate::layer::{Layer, Layered, PanicGuard, Timeout, Tracing};
+use crate::metrics::{ControllerFigures, CountQueue};
 use crate::predicate::Predicate;
 use crate::reconciler::{DynReconciler, Erased};
 use crate::scope::OwnerScope;
@@ -278,6 +279,8 @@ impl<K: Object> ControllerBuilder<K> {
         let mut core = Core::with_payloads(limiter);
         core.set_timed();
         let ended = Stopper::new();
+        let figures = ControllerFigures::new(&name, self.max_concurrent);
+        core.set_metrics(CountQueue(Arc::clone(&figures)));
         let shared = Arc::new(Shared {
             name: name.clone(),
             kind: self.primary.identity.kind.clone(),
@@ -285,9 +288,7 @@ impl<K: Object> ControllerBuilder<K> {
             recorder: self.manager.flight_hub().controller(&name),
             traces: self.manager.traces_requests(),
             failing: Mutex::default(),
-            reconciles: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            active: AtomicUsize::new(0),
+            figures: Arc::clone(&figures),
             predicates: self.predicates,
             panics: Arc::new(Panics { controller: name.clone(), total: AtomicU64::new(0) }),
             ending: AtomicBool::new(false),
@@ -325,6 +326,7 @@ impl<K: Object> ControllerBuilder<K> {
         };
         self.manager.add_controller(&shared, move |launch| run.run(launch))?;
         self.manager.show_controller(&shared);
+        self.manager.metrics().controllers().add(figures, shared.read_moment());
         Ok(Controller { shared })
     }
 }

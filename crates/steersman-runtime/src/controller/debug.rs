@@ -12,11 +12,18 @@ use crate::ReconcileError;
 use crate::flight_recorder::{
     ControllerRecorder, ControllerState, DebugClock, DebugQuery, FailingKey, WaitingKey, error_text,
 };
+use crate::metrics::{Moment, ReadMoment};
 
 /// How many waiting and failing keys are shown.
 const SHOWN: usize = 20;
 
 impl Shared {
+    /// Reads what the metrics show of one moment.
+    pub(super) fn read_moment(self: &Arc<Self>) -> ReadMoment {
+        let shared = Arc::clone(self);
+        Box::new(move || Moment { unfinished: shared.queue.unfinished(), hot_loops: shared.hot_loops() })
+    }
+
     pub(crate) fn debug_state(&self, query: &DebugQuery, clock: DebugClock) -> ControllerState {
         let waiting = self.queue.waiting(SHOWN);
         let waiting = waiting
@@ -25,10 +32,10 @@ impl Shared {
         ControllerState {
             name: self.name.clone(),
             kind: self.kind.clone(),
-            reconciles_total: self.reconciles.load(Ordering::Relaxed),
-            errors_total: self.failures.load(Ordering::Relaxed),
+            reconciles_total: self.figures.reconciles(),
+            errors_total: self.figures.errors(),
             hot_loops_total: self.hot_loops(),
-            active: self.active.load(Ordering::Relaxed),
+            active: self.figures.active.load(Ordering::Relaxed),
             queued: self.queue.len(),
             delayed: self.queue.delayed(),
             waiting: waiting.collect(),

@@ -9,7 +9,7 @@ mod worker;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steersman_cache::{Cached, HandlerHandle, Object, ObjectKey};
@@ -19,6 +19,7 @@ use crate::caches::User;
 use crate::flight_recorder::{Causes, ControllerRecorder, Source};
 use crate::kind::Kind;
 use crate::manager::WeakManager;
+use crate::metrics::ControllerFigures;
 use crate::predicate::Predicate;
 use crate::stop::{StopSignal, Stopper};
 use crate::{Error, ReconcileError};
@@ -66,9 +67,7 @@ pub(crate) struct Shared {
     traces: bool,
     /// The keys that failed and have not succeeded since.
     failing: Mutex<HashMap<ObjectKey, Failing>>,
-    reconciles: AtomicU64,
-    failures: AtomicU64,
-    active: AtomicUsize,
+    figures: Arc<ControllerFigures>,
     pub(crate) predicates: Vec<Arc<dyn Predicate>>,
     pub(crate) panics: Arc<Panics>,
     /// A worker has panicked: the others finish their running reconciles.
@@ -137,9 +136,9 @@ impl Controller {
     /// The metrics of the controller.
     pub fn metrics(&self) -> ControllerMetrics {
         ControllerMetrics {
-            reconciles_total: self.shared.reconciles.load(Ordering::Relaxed),
-            errors_total: self.shared.failures.load(Ordering::Relaxed),
-            active: self.shared.active.load(Ordering::Relaxed),
+            reconciles_total: self.shared.figures.reconciles(),
+            errors_total: self.shared.figures.errors(),
+            active: self.shared.figures.active.load(Ordering::Relaxed),
             queued: self.shared.queue.len(),
             source_panics_total: self.shared.panics.total.load(Ordering::Relaxed),
             hot_loops_total: self.shared.hot_loops(),

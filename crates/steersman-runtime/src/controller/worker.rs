@@ -252,7 +252,7 @@ impl<K: Object> Worker<K> {
                 item.done();
                 continue;
             }
-            let active = Active::new(&self.shared.active);
+            let (active, began) = (Active::new(&self.shared.figures.active), Instant::now());
             let started = self.start_record(&mut item);
             // Layers of the user are outside the innermost guard.
             let reconcile = guarded(Next::new(&*self.reconciler, &self.context, &item));
@@ -262,7 +262,7 @@ impl<K: Object> Worker<K> {
                 _ => (reconcile.await, None),
             };
             drop(active);
-            self.shared.reconciles.fetch_add(1, Ordering::Relaxed);
+            self.shared.figures.ended(&result, began.elapsed());
             let key = item.key().clone();
             let ending = match result {
                 Ok(action) => self.succeeded(item, action.after()),
@@ -289,7 +289,11 @@ impl<K: Object> Worker<K> {
         let failing = self.shared.failing();
         let failures = if failing.is_empty() { 0 } else { failing.get(item.key()).map_or(0, |failing| failing.times) };
         drop(failing);
-        Some(recorder.start(item.take_payload(), failures.saturating_add(1), item.waited(), Instant::now().into_std()))
+        let causes = item.take_payload();
+        if let Some(source) = causes.source() {
+            self.shared.figures.triggered(source);
+        }
+        Some(recorder.start(causes, failures.saturating_add(1), item.waited(), Instant::now().into_std()))
     }
 
     async fn next(&self) -> Option<Item<'_, ObjectKey, Causes>> {
@@ -327,7 +331,6 @@ impl<K: Object> Worker<K> {
     }
 
     fn failed(&self, item: Item<'_, ObjectKey, Causes>, failure: ReconcileError) -> Ending {
-        self.shared.failures.fetch_add(1, Ordering::Relaxed);
         let terminal = failure.is_terminal();
         let last = Arc::new(failure);
         let error = if self.shared.recorder.is_some() { error_text(&last) } else { Box::default() };

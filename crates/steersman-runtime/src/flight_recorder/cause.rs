@@ -33,6 +33,18 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// In the order of their declaration.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Primary,
+        Self::Owned,
+        Self::Mapped,
+        Self::Custom,
+        Self::RequeueAfter,
+        Self::Retry,
+        Self::Manual,
+        Self::NewTerm,
+    ];
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Primary => "primary",
@@ -212,6 +224,15 @@ impl Causes {
     pub(crate) fn end_span(&mut self) {
         if let Self::Some(some) = self {
             some.span = None;
+        }
+    }
+
+    /// The source of the first cause.
+    pub(crate) fn source(&self) -> Option<Source> {
+        match self {
+            Self::None => None,
+            Self::Bulk(source, _) => Some(source.source),
+            Self::Some(some) => Some(some.first.source.source),
         }
     }
 

@@ -171,6 +171,9 @@ impl Elector {
             Err(error) => {
                 // AlreadyExists is a conflict as well: another replica was first.
                 let conflict = error.is_conflict() || error.is_already_exists();
+                if self.election.epoch().is_some() {
+                    self.leadership.count_slow_path();
+                }
                 // If the Lease was deleted in between, the next read shows it.
                 self.election.failed(conflict || error.is_not_found(), now, self.world.random_unit());
                 if !conflict {

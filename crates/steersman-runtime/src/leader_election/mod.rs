@@ -5,6 +5,7 @@ mod elector;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use steersman_client::{Client, World, WriteGate};
@@ -136,6 +137,7 @@ impl LeaderElection {
 #[derive(Clone)]
 pub struct Leadership {
     state: Arc<watch::Sender<State>>,
+    slow_path: Arc<AtomicU64>,
     world: World,
 }
 
@@ -165,7 +167,7 @@ impl State {
 
 impl Leadership {
     pub(crate) fn new(world: World) -> Self {
-        Self { state: Arc::new(watch::Sender::new(State::standby(""))), world }
+        Self { state: Arc::new(watch::Sender::new(State::standby(""))), slow_path: Arc::default(), world }
     }
 
     /// Whether this replica leads: its last renewal was sent within the renew deadline.
@@ -257,6 +259,28 @@ impl Leadership {
             *known = state;
             changed
         });
+    }
+
+    /// A renewal has to read the Lease first.
+    pub(crate) fn count_slow_path(&self) {
+        self.slow_path.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn slow_path_total(&self) -> u64 {
+        self.slow_path.load(Ordering::Relaxed)
+    }
+
+    /// Fails while this replica holds the Lease and has not renewed it for so long that another one
+    /// may lead soon. The election ends a term before that, so it must be stuck.
+    pub(crate) fn watchdog(&self) -> Result<(), String> {
+        let (state, now) = (self.state.borrow(), self.world.uptime());
+        if state.epoch.is_some() && now >= state.cancel_at {
+            return Err(format!(
+                "the lease is held and was not renewed: its requests should have ended {:?} ago",
+                now.saturating_sub(state.cancel_at)
+            ));
+        }
+        Ok(())
     }
 
     /// How long a write that leaves now may take; `None` if none may leave.

@@ -10,12 +10,16 @@ use steersman_cache::ReflectorError;
 use steersman_client::{Client, World};
 use tokio::sync::watch;
 
+use super::election::Election;
+use super::endpoints::Endpoints;
 use super::running::{Group, Launch, Runnable, RunnableFuture};
-use super::{Election, Inner, Life, Manager, State};
+use super::{Inner, Life, Manager, State};
 use crate::caches::{CacheDefaults, Caches, OnWatchError};
 use crate::events::Events;
 use crate::flight_recorder::{FlightRecorder, Hub};
 use crate::leader_election::{LeaderElection, Leadership};
+use crate::metrics::{CacheFigures, EventFigures, Lease, Metrics, MetricsServer, Requests};
+use crate::probes::Probes;
 use crate::{CachedClient, Error};
 
 /// Settings of a [`Manager`].
@@ -30,6 +34,9 @@ pub struct ManagerBuilder {
     election: Option<LeaderElection>,
     flight_recorder: FlightRecorder,
     trace_requests: bool,
+    metrics: Metrics,
+    detailed_request_metrics: bool,
+    endpoints: Endpoints,
 }
 
 impl fmt::Debug for ManagerBuilder {
@@ -50,6 +57,9 @@ impl ManagerBuilder {
             election: None,
             flight_recorder: FlightRecorder::default(),
             trace_requests: false,
+            metrics: Metrics::new(),
+            detailed_request_metrics: false,
+            endpoints: Endpoints::default(),
         }
     }
 
@@ -119,6 +129,25 @@ impl ManagerBuilder {
         self
     }
 
+    /// Serves the [metrics](crate::metrics). An address that cannot be listened on, or a certificate
+    /// that cannot be used, is an error.
+    pub fn metrics(mut self, server: MetricsServer) -> Result<Self, Error> {
+        self.endpoints.metrics = Some(server.bind(self.metrics.certificates())?);
+        Ok(self)
+    }
+
+    /// Adds histograms of the duration and the size of requests to the metrics, by verb and host.
+    pub fn detailed_request_metrics(mut self) -> Self {
+        self.detailed_request_metrics = true;
+        self
+    }
+
+    /// Serves `/healthz` and `/readyz`. An address that cannot be listened on is an error.
+    pub fn probes(mut self, probes: Probes) -> Result<Self, Error> {
+        self.endpoints.probes = Some(probes.bind()?);
+        Ok(self)
+    }
+
     /// The clocks and the randomness of the manager, its client and its caches. Default: those of
     /// the client.
     pub fn world(mut self, world: World) -> Self {
@@ -128,8 +157,12 @@ impl ManagerBuilder {
 
     /// Builds the manager, without controllers.
     pub fn build(self) -> Manager {
-        let caches = Arc::new(Caches::new(self.client.clone(), self.cache_defaults, self.on_watch_error));
-        let client = CachedClient::new(self.client, Arc::clone(&caches), self.read_your_writes);
+        let (metrics, requests) = (self.metrics, Arc::new(Requests::new(self.detailed_request_metrics)));
+        metrics.collect(Arc::clone(&requests));
+        let client = self.client.with_request_metrics(requests);
+        let caches = Arc::new(Caches::new(client.clone(), self.cache_defaults, self.on_watch_error));
+        metrics.collect(CacheFigures::new(&caches));
+        let client = CachedClient::new(client, Arc::clone(&caches), self.read_your_writes);
         let live = client.live().clone();
         let events = Events::new(live.world().clone());
         let election = self.election.map(|settings| {
@@ -137,6 +170,10 @@ impl ManagerBuilder {
             let (may_release, lost) = (AtomicBool::new(false), Mutex::default());
             Arc::new(Election { settings, leadership, may_release, lost })
         });
+        if let Some(election) = &election {
+            let (name, leadership) = (election.settings.name().to_owned(), election.leadership.clone());
+            metrics.collect(Lease { name, leadership });
+        }
         let elector = election.clone().map(|election| Runnable {
             name: "leader election".to_owned(),
             group: Group::Elector,
@@ -152,20 +189,28 @@ impl ManagerBuilder {
         let (grace, sync_timeout) = (self.grace, self.sync_timeout);
         let (ready, starting) = (AtomicBool::new(false), watch::Sender::default());
         let (flight, controllers) = (Hub::new(self.flight_recorder), Mutex::default());
-        let inner = Inner {
-            client,
-            caches,
-            grace,
-            sync_timeout,
-            ready,
-            starting,
-            election,
-            events,
-            flight,
-            trace_requests: self.trace_requests,
-            controllers,
-            state,
+        metrics.collect(EventFigures(events.clone()));
+        let (metrics_address, probes_address) = self.endpoints.addresses();
+        let manager = Manager {
+            inner: Arc::new(Inner {
+                client,
+                caches,
+                grace,
+                sync_timeout,
+                ready,
+                starting,
+                election,
+                events,
+                flight,
+                trace_requests: self.trace_requests,
+                controllers,
+                metrics,
+                metrics_address,
+                probes_address,
+                state,
+            }),
         };
-        Manager { inner: Arc::new(inner) }
+        self.endpoints.add_to(&manager);
+        manager
     }
 }

@@ -2,6 +2,8 @@
 
 mod builder;
 mod debug;
+mod election;
+mod endpoints;
 mod running;
 mod signals;
 mod waiting;
@@ -9,6 +11,7 @@ mod waiting;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -24,11 +27,13 @@ use crate::controller::{Controller, Shared};
 use crate::events::{Events, Writer};
 use crate::flight_recorder::{DebugQuery, DebugState, Hub};
 use crate::kind::Kind;
-use crate::leader_election::{Elector, Ended, LeaderElection, Leadership};
+use crate::leader_election::Leadership;
+use crate::metrics::Metrics;
 use crate::stop::StopSignal;
 use crate::{CachedClient, ControllerBuilder, Error, EventMetrics, EventRecorder, ReconcileError};
 use steersman_client::World;
 
+use election::Election;
 use running::{Group, Runnable, RunnableFuture, Running, with_min_grace};
 
 pub use builder::ManagerBuilder;
@@ -92,49 +97,10 @@ struct Inner {
     trace_requests: bool,
     /// The controllers, for `/debug`.
     controllers: Mutex<Vec<Weak<crate::controller::Shared>>>,
+    metrics: Metrics,
+    metrics_address: Option<SocketAddr>,
+    probes_address: Option<SocketAddr>,
     state: Mutex<State>,
-}
-
-/// Leader election, if the manager has it.
-struct Election {
-    settings: LeaderElection,
-    leadership: Leadership,
-    /// Set when everything that is elected has ended in time.
-    may_release: AtomicBool,
-    /// Why the leadership was lost, if that stops the manager.
-    lost: Mutex<Option<String>>,
-}
-
-impl Election {
-    /// Contends until the manager stops or the leadership is lost for good.
-    async fn run(&self, client: &Client, events: &Events, stop: &StopSignal) -> Result<(), ReconcileError> {
-        let lease = self.settings.name();
-        let events = events.recorder("leader-election")?;
-        let mut elector = Elector::new(client, self.settings.clone(), self.leadership.clone(), events);
-        loop {
-            match elector.run(stop).await {
-                Ended::Stopped => break,
-                Ended::Lost(loss) if self.settings.steps_down() => {
-                    tracing::warn!(lease, %loss, "leadership lost, contending again");
-                    elector.contend_again();
-                }
-                Ended::Lost(loss) => {
-                    *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(loss.to_string());
-                    return Err(ReconcileError::message(format!("leadership lost: {loss}")));
-                }
-            }
-        }
-        if self.settings.releases() && self.may_release.load(Ordering::Acquire) {
-            elector.release().await;
-        }
-        elector.end();
-        Ok(())
-    }
-
-    fn lost(&self) -> Option<Error> {
-        let problem = self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(Error::LeadershipLost { lease: self.settings.name().to_owned(), problem })
-    }
 }
 
 struct State {
@@ -194,6 +160,21 @@ impl Manager {
     /// What became of the Events that all its recorders have recorded.
     pub fn event_metrics(&self) -> EventMetrics {
         self.inner.events.metrics()
+    }
+
+    /// The metrics of this manager. A program can add its own.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// Where the metrics are served. `None` without [`ManagerBuilder::metrics`].
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.inner.metrics_address
+    }
+
+    /// Where the probes are served. `None` without [`ManagerBuilder::probes`].
+    pub fn probes_address(&self) -> Option<SocketAddr> {
+        self.inner.probes_address
     }
 
     #[cfg(test)]

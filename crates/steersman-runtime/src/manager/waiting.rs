@@ -98,23 +98,16 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use steersman_cache::{Phase, ReflectorError};
+    use steersman_cache::ReflectorError;
 
     use super::*;
 
     fn status(resource: &str, reason: Reason, cause: &str) -> ReflectorStatus {
         let error =
             ReflectorError { reason, message: String::new(), cause: cause.to_owned(), at: Instant::now().into_std() };
-        ReflectorStatus {
-            resource: resource.to_owned(),
-            phase: Phase::Starting,
-            since: Instant::now().into_std(),
-            last_error: Some(error),
-            lists: 0,
-            watches: 0,
-            object_errors: 0,
-            last_object_error: None,
-        }
+        let mut status = ReflectorStatus::new(resource.to_owned());
+        status.last_error = Some(error);
+        status
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 mod cache_options;
 mod durations;
+mod endpoints;
 mod events;
 mod failing;
 mod kinds;
 mod leader_election;
+mod metrics;
 mod namespaces;
 mod outages;
 mod removal;

@@ -1,6 +1,8 @@
 //! The common parts of the tests of managers and controllers. Each test binary uses some of them.
 #![allow(dead_code)]
 
+pub(crate) mod exposition;
+
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::io::Write;

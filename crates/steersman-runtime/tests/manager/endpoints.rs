@@ -1,0 +1,161 @@
+//! The HTTP servers of a manager: metrics and probes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_runtime::metrics::MetricsServer;
+use steersman_runtime::{Action, Context, Error, Manager, ObjectKey, Probes, kind, reconcile_fn};
+use steersman_testing::{Embedded, Fault, FaultyNetwork};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::support::exposition::Exposition;
+use crate::support::{Maps, eventually, start};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The status, the head and the body of a response.
+async fn get(port: u16, path: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("the server listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    timeout(DEADLINE, stream.read_to_string(&mut response)).await.expect("a response").unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").expect(&response);
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_lowercase(), body.to_owned())
+}
+
+fn on_free_port() -> Probes {
+    Probes::new().listen(":0".parse().unwrap())
+}
+
+async fn nothing(_: Context<ConfigMap>, _: ObjectKey) -> Result<Action, steersman_runtime::ReconcileError> {
+    Ok(Action::done())
+}
+
+#[tokio::test]
+async fn metrics_are_served_on_loopback_while_the_manager_runs() {
+    let server = Embedded::start();
+    let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap());
+    let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
+    manager.controller(kind::<ConfigMap>()).complete(reconcile_fn(nothing)).unwrap();
+    let address = manager.metrics_address().unwrap();
+    assert!(address.ip().is_loopback());
+    let running = start(&manager);
+    let (status, head, body) = get(address.port(), "/metrics").await;
+    assert_eq!(status, 200);
+    assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{head}");
+    let shown = Exposition::parse(&body);
+    assert_eq!(shown.value("controller_runtime_max_concurrent_reconciles", &[("controller", "configmap")]), 1.0);
+    assert_eq!(get(address.port(), "/debug").await.0, 404, "debug pages are off by default");
+    running.stop().await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn debug_pages_are_served_beside_the_metrics_if_asked_for() {
+    let server = Embedded::start();
+    let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap()).debug_pages();
+    let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
+    let port = manager.metrics_address().unwrap().port();
+    let running = start(&manager);
+    let (status, head, body) = get(port, "/debug").await;
+    assert!(status == 200 && head.contains("content-type: text/html") && body.contains("<html"), "{head}");
+    let state: serde_json::Value = serde_json::from_str(&get(port, "/debug/state").await.2).unwrap();
+    assert!(state["controllers"].is_array(), "{state}");
+    assert_eq!(get(port, "/metrics").await.0, 200);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_an_error_of_the_builder() {
+    let server = Embedded::start();
+    let first = Manager::builder(server.client()).probes(on_free_port()).unwrap().build();
+    let taken = SocketAddr::from((Ipv4Addr::LOCALHOST, first.probes_address().unwrap().port()));
+    let error = Manager::builder(server.client()).metrics(MetricsServer::new().listen(taken.into())).unwrap_err();
+    assert!(matches!(error, Error::Serve(_)), "{error}");
+    assert!(error.to_string().starts_with(&format!("cannot listen on {taken}: ")), "{error}");
+}
+
+#[tokio::test]
+async fn readiness_follows_the_caches_once_and_the_stop() {
+    let server = Embedded::start();
+    let network = FaultyNetwork::new(&server);
+    network.fail("", Fault::Refused);
+    let probes = on_free_port().ready_check("neutron", async || Ok::<_, std::io::Error>(()));
+    let manager = Manager::builder(network.client()).probes(probes).unwrap().build();
+    manager.controller(kind::<ConfigMap>().namespace("default")).complete(reconcile_fn(nothing)).unwrap();
+    // A runnable that takes its time to stop.
+    let (release, released) = tokio::sync::oneshot::channel::<()>();
+    manager
+        .add("slow", async move |stop: steersman_runtime::StopSignal| {
+            stop.stopped().await;
+            let _ = released.await;
+            Ok::<_, std::io::Error>(())
+        })
+        .unwrap();
+    let port = manager.probes_address().unwrap().port();
+    let running = start(&manager);
+    // Healthy, but without its caches.
+    assert_eq!(get(port, "/healthz").await, (200, get(port, "/healthz").await.1, "ok".to_owned()));
+    let (status, _, body) = get(port, "/readyz").await;
+    assert_eq!((status, &*body), (500, "[-]caches failed: reason withheld\n[+]neutron ok\nreadyz check failed\n"));
+    let (status, _, body) = get(port, "/readyz/caches").await;
+    assert_eq!(status, 500);
+    assert!(body.starts_with("internal server error: not all caches have synced: /api/v1/"), "{body}");
+    assert_eq!(get(port, "/readyz?exclude=caches").await.0, 200);
+
+    network.mend();
+    eventually("the manager is ready", || manager.is_ready()).await;
+    assert_eq!(get(port, "/readyz").await.2, "ok");
+    // An outage does not change it.
+    network.fail("", Fault::Refused);
+    assert!(Maps::new(&network.client()).0.get("x").await.is_err());
+    let (_, _, body) = get(port, "/readyz?verbose").await;
+    assert_eq!(body, "[+]caches ok\n[+]neutron ok\nreadyz check passed\n");
+    assert_eq!(get(port, "/healthz?verbose").await.2, "[+]runtime ok\nhealthz check passed\n");
+    network.mend();
+
+    let stopping = tokio::spawn(running.stop());
+    eventually("the manager stops", || !manager.is_ready()).await;
+    let (status, _, body) = get(port, "/readyz/caches").await;
+    assert_eq!((status, &*body), (500, "internal server error: the manager is stopping\n"));
+    assert_eq!(get(port, "/healthz").await.0, 200);
+    release.send(()).unwrap();
+    stopping.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn probes_keep_answering_beside_a_thousand_idle_connections() {
+    let server = Embedded::start();
+    let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap());
+    let manager = Manager::builder(server.client()).probes(on_free_port()).unwrap().metrics(metrics).unwrap().build();
+    let (probes, metrics) = (manager.probes_address().unwrap().port(), manager.metrics_address().unwrap().port());
+    let running = start(&manager);
+    let mut idle = Vec::new();
+    for count in 0..1_000 {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, probes)).await.unwrap();
+        match count % 3 {
+            0 => {}
+            // Headers that never end.
+            1 => stream.write_all(b"GET /healthz HTTP/1.1\r\nX-Slow: x").await.unwrap(),
+            _ => stream.write_all(b"G").await.unwrap(),
+        }
+        idle.push(stream);
+        if count % 100 == 0 {
+            assert_eq!(get(probes, "/healthz").await.2, "ok");
+        }
+    }
+    let mut huge = TcpStream::connect((Ipv4Addr::LOCALHOST, probes)).await.unwrap();
+    // The server closes the connection before it has read everything.
+    let head = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(2 << 20));
+    let _ = huge.write_all(head.as_bytes()).await;
+    assert_eq!(get(probes, "/healthz").await.2, "ok");
+    assert_eq!(get(probes, "/readyz").await.2, "ok");
+    assert_eq!(get(metrics, "/metrics").await.0, 200);
+    drop(idle);
+    running.stop().await.unwrap();
+}

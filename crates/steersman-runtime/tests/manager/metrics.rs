@@ -1,0 +1,237 @@
+//! The metrics of a manager after a known workload.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_client::World;
+use steersman_runtime::leader_election::LeaderElection;
+use steersman_runtime::metrics::prometheus_client::metrics::counter::Counter;
+use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
+use steersman_testing::Embedded;
+
+use crate::support::exposition::Exposition;
+use crate::support::{Maps, eventually, run, settle};
+
+static BAD: AtomicU64 = AtomicU64::new(0);
+
+/// What happens to a ConfigMap is its name.
+async fn reconcile(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
+    if ctx.get(&key).await?.is_none() {
+        return Ok(Action::done());
+    }
+    match key.name() {
+        "later" => Ok(Action::requeue_after(Duration::from_secs(3600))),
+        "bad" if BAD.fetch_add(1, Ordering::Relaxed) == 0 => Err(ReconcileError::message("on purpose")),
+        "terminal" => Err(ReconcileError::terminal(std::io::Error::other("on purpose"))),
+        "panic" if BAD.fetch_add(10, Ordering::Relaxed) < 10 => panic!("on purpose"),
+        "slow" if BAD.fetch_add(100, Ordering::Relaxed) < 100 => std::future::pending().await,
+        _ => Ok(Action::done()),
+    }
+}
+
+/// The series that the queries of kubebuilder's dashboards name, with the labels that they group
+/// by. The label `le` is that of buckets, and the scraper adds `job`, `namespace`, `instance` and
+/// `pod`.
+const DASHBOARD: &[(&str, &[&str])] = &[
+    ("controller_runtime_active_workers", &["controller"]),
+    ("controller_runtime_reconcile_total", &[]),
+    ("controller_runtime_reconcile_errors_total", &[]),
+    ("workqueue_depth", &[]),
+    ("workqueue_queue_duration_seconds_bucket", &["name", "le"]),
+    ("workqueue_adds_total", &["name"]),
+    ("workqueue_unfinished_work_seconds", &[]),
+    ("workqueue_work_duration_seconds_bucket", &["name", "le"]),
+    ("workqueue_retries_total", &["name"]),
+    ("process_cpu_seconds_total", &[]),
+    ("process_resident_memory_bytes", &[]),
+];
+
+/// Every query finds its series, and no label of ours takes the name of one of the scraper's.
+fn assert_dashboard_works(shown: &Exposition) {
+    for (name, labels) in DASHBOARD {
+        let series = shown.of(name);
+        assert!(!series.is_empty(), "no series {name}");
+        for (found, _) in series {
+            assert!(labels.iter().all(|label| found.contains_key(*label)), "{name} has {found:?}");
+        }
+    }
+    for (name, labels) in shown.samples.keys() {
+        for taken in ["job", "namespace", "instance", "pod"] {
+            assert!(!labels.contains_key(taken), "{name} has a label {taken}");
+        }
+    }
+}
+
+const LABELS: &[(&str, &str, &[&str])] = &[
+    ("controller_runtime_reconcile_total", "counter", &["controller", "result"]),
+    ("controller_runtime_reconcile_errors_total", "counter", &["controller"]),
+    ("controller_runtime_terminal_reconcile_errors_total", "counter", &["controller"]),
+    ("controller_runtime_reconcile_panics_total", "counter", &["controller"]),
+    ("controller_runtime_reconcile_timeouts_total", "counter", &["controller"]),
+    ("controller_runtime_reconcile_time_seconds", "histogram", &["controller"]),
+    ("controller_runtime_max_concurrent_reconciles", "gauge", &["controller"]),
+    ("controller_runtime_active_workers", "gauge", &["controller"]),
+    ("workqueue_depth", "gauge", &["controller", "name", "priority"]),
+    ("workqueue_adds_total", "counter", &["controller", "name"]),
+    ("workqueue_retries_total", "counter", &["controller", "name"]),
+    ("workqueue_queue_duration_seconds", "histogram", &["controller", "name"]),
+    ("workqueue_work_duration_seconds", "histogram", &["controller", "name"]),
+    ("workqueue_unfinished_work_seconds", "gauge", &["controller", "name"]),
+    ("workqueue_longest_running_processor_seconds", "gauge", &["controller", "name"]),
+    ("reconcile_trigger_total", "counter", &["controller", "source"]),
+    ("reconcile_hot_loops_total", "counter", &["controller"]),
+    ("rest_client_requests_total", "counter", &["code", "host", "method"]),
+    ("rest_client_request_duration_seconds", "histogram", &["host", "verb"]),
+    ("rest_client_request_size_bytes", "histogram", &["host", "verb"]),
+    ("certwatcher_read_certificate_total", "counter", &[]),
+    ("certwatcher_read_certificate_errors_total", "counter", &[]),
+    ("leader_election_master_status", "gauge", &["name"]),
+    ("leader_election_slowpath_total", "counter", &["name"]),
+    ("cache_objects", "gauge", &["resource"]),
+    ("cache_bytes", "gauge", &["resource"]),
+    ("cache_decodes_total", "counter", &["resource"]),
+    ("informer_handler_backlog", "gauge", &["resource"]),
+    ("informer_lag_seconds", "gauge", &["resource"]),
+    ("watch_restarts_total", "counter", &["reason", "resource"]),
+    ("process_cpu_seconds_total", "counter", &[]),
+    ("process_resident_memory_bytes", "gauge", &[]),
+    ("process_virtual_memory_bytes", "gauge", &[]),
+    ("process_threads", "gauge", &[]),
+    ("process_start_time_seconds", "gauge", &[]),
+    ("process_open_fds", "gauge", &[]),
+    ("process_max_fds", "gauge", &[]),
+    ("event_recorder_recorded_total", "counter", &[]),
+    ("event_recorder_created_total", "counter", &[]),
+    ("event_recorder_patched_total", "counter", &[]),
+    ("event_recorder_retries_total", "counter", &[]),
+    ("event_recorder_truncated_total", "counter", &[]),
+    ("event_recorder_dropped_total", "counter", &["reason"]),
+    ("event_recorder_pending", "gauge", &[]),
+    ("networks_created_total", "counter", &[]),
+];
+
+#[tokio::test(start_paused = true)]
+async fn every_name_type_label_and_value_is_right_after_a_known_workload() {
+    let server = Embedded::start();
+    let election = LeaderElection::new("operator").namespace("default");
+    let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
+    let builder = Manager::builder(server.client()).world(world).detailed_request_metrics();
+    let manager = builder.leader_election(election).unwrap().build();
+    let networks = Counter::<u64>::default();
+    manager.metrics().register(|registry| registry.register("networks_created", "Ours", networks.clone()));
+    networks.inc_by(7);
+    let maps = Maps::new(&server.client());
+    maps.create("first").await;
+    let controller = manager
+        .controller(kind::<ConfigMap>().namespace("default"))
+        .max_concurrent(3)
+        .reconcile_timeout(Duration::from_secs(2))
+        .complete(reconcile_fn(reconcile))
+        .unwrap();
+    let before = Exposition::parse(&manager.metrics().encode());
+    for result in ["success", "error", "requeue", "requeue_after"] {
+        let labels = [("controller", "configmap"), ("result", result)];
+        assert_eq!(before.value("controller_runtime_reconcile_total", &labels), 0.0);
+    }
+    let running = run(&manager).await;
+    for name in ["later", "bad", "terminal", "panic", "slow"] {
+        maps.create(name).await;
+    }
+    eventually("the workload is done", || controller.metrics().reconciles_total == 9).await;
+    settle().await;
+
+    let text = manager.metrics().encode();
+    let shown = Exposition::parse(&text);
+    let found: BTreeSet<_> = shown.types.iter().map(|(name, kind)| (&**name, &**kind)).collect();
+    assert_eq!(found, LABELS.iter().map(|(name, kind, _)| (*name, *kind)).collect());
+    for (name, kind, labels) in LABELS {
+        let series = if *kind == "histogram" { format!("{name}_count") } else { (*name).to_owned() };
+        assert_eq!(shown.labels(&series), BTreeSet::from([labels.to_vec()]), "{name}");
+    }
+
+    assert_dashboard_works(&shown);
+
+    let one = [("controller", "configmap")];
+    let result = |result| shown.value("controller_runtime_reconcile_total", &[one[0], ("result", result)]);
+    // Of bad, panic and slow, each failed once and succeeded then.
+    assert_eq!([result("success"), result("error"), result("requeue"), result("requeue_after")], [4.0, 4.0, 0.0, 1.0]);
+    assert_eq!(shown.value("controller_runtime_reconcile_errors_total", &one), 4.0);
+    assert_eq!(shown.value("controller_runtime_terminal_reconcile_errors_total", &one), 1.0);
+    assert_eq!(shown.value("controller_runtime_reconcile_panics_total", &one), 1.0);
+    assert_eq!(shown.value("controller_runtime_reconcile_timeouts_total", &one), 1.0);
+    assert_eq!(shown.value("controller_runtime_max_concurrent_reconciles", &one), 3.0);
+    assert_eq!(shown.value("controller_runtime_active_workers", &one), 0.0);
+    let bucket = |bound| shown.value("controller_runtime_reconcile_time_seconds_bucket", &[one[0], ("le", bound)]);
+    assert_eq!([bucket("0.005"), bucket("1.75"), bucket("2.5"), bucket("+Inf")], [8.0, 8.0, 9.0, 9.0]);
+    assert_eq!(shown.value("controller_runtime_reconcile_time_seconds_count", &one), 9.0);
+    assert!((2.0..2.1).contains(&shown.value("controller_runtime_reconcile_time_seconds_sum", &one)));
+
+    let trigger = |source| shown.value("reconcile_trigger_total", &[one[0], ("source", source)]);
+    assert_eq!([trigger("primary"), trigger("retry"), trigger("requeue_after")], [6.0, 3.0, 0.0]);
+    assert_eq!(shown.value("reconcile_hot_loops_total", &one), 0.0);
+
+    let queue = [("controller", "configmap"), ("name", "configmap")];
+    assert_eq!(shown.value("workqueue_adds_total", &queue), 9.0);
+    // Three failures, and one key that comes back in an hour.
+    assert_eq!(shown.value("workqueue_retries_total", &queue), 4.0);
+    for priority in ["0", "-100"] {
+        assert_eq!(shown.value("workqueue_depth", &[queue[0], queue[1], ("priority", priority)]), 0.0);
+    }
+    assert_eq!(shown.value("workqueue_queue_duration_seconds_count", &queue), 9.0);
+    let bucket = |bound| shown.value("workqueue_work_duration_seconds_bucket", &[queue[0], queue[1], ("le", bound)]);
+    assert_eq!([bucket("1e-08"), bucket("1"), bucket("10"), bucket("+Inf")], [8.0, 8.0, 9.0, 9.0]);
+    assert_eq!(shown.value("workqueue_unfinished_work_seconds", &queue), 0.0);
+    assert_eq!(shown.value("workqueue_longest_running_processor_seconds", &queue), 0.0);
+
+    let requests = shown.of("rest_client_requests_total");
+    let sum = |method: &str, code: &str| -> f64 {
+        let of = requests.iter().filter(|(labels, _)| labels["method"] == method && labels["code"] == code);
+        of.map(|(_, count)| count).sum()
+    };
+    assert_eq!(sum("POST", "201"), 2.0, "the lease, and the Event about its holder");
+    assert_eq!((sum("GET", "200"), sum("GET", "404")), (1.0, 1.0), "the watch, and the lease before it was there");
+    assert!(sum("PUT", "200") >= 1.0, "the lease is renewed: {requests:?}");
+    assert_eq!(shown.value("leader_election_master_status", &[("name", "operator")]), 1.0);
+    assert_eq!(shown.value("event_recorder_created_total", &[]), 1.0);
+    assert_eq!(shown.value("networks_created_total", &[]), 7.0);
+
+    let resource = shown.of("cache_objects")[0].0["resource"].clone();
+    assert!(resource.starts_with("/api/v1/"), "{resource}");
+    let cache = [("resource", &*resource)];
+    assert_eq!(shown.value("cache_objects", &cache), 6.0);
+    assert!(shown.value("cache_bytes", &cache) > 0.0 && shown.value("cache_decodes_total", &cache) >= 6.0);
+    assert_eq!(shown.value("informer_handler_backlog", &cache), 0.0);
+    let lag = shown.of("informer_lag_seconds")[0].1;
+    assert!((2.0..120.0).contains(&lag), "the last event is {lag} s ago");
+    assert!(shown.value("process_resident_memory_bytes", &[]) > 1e6);
+    assert!(shown.value("process_start_time_seconds", &[]) > 1.7e9);
+    assert!(shown.value("process_open_fds", &[]) > 2.0 && shown.value("process_threads", &[]) >= 1.0);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_stuck_shows_in_the_queue() {
+    let server = Embedded::start();
+    let manager = Manager::new(server.client());
+    let controller = manager
+        .controller(kind::<ConfigMap>().namespace("default"))
+        .complete(reconcile_fn(|_: Context<ConfigMap>, _| std::future::pending()))
+        .unwrap();
+    let running = run(&manager).await;
+    let maps = Maps::new(&server.client());
+    for name in ["a", "b", "c"] {
+        maps.create(name).await;
+    }
+    eventually("a reconcile runs", || controller.metrics().active == 1).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let shown = Exposition::parse(&manager.metrics().encode());
+    let queue = [("controller", "configmap"), ("name", "configmap")];
+    let longest = shown.value("workqueue_longest_running_processor_seconds", &queue);
+    assert!((60.0..70.0).contains(&longest), "{longest}");
+    assert_eq!(shown.value("workqueue_unfinished_work_seconds", &queue), longest);
+    assert_eq!(shown.value("workqueue_depth", &[queue[0], queue[1], ("priority", "0")]), 2.0);
+    assert_eq!(shown.value("controller_runtime_active_workers", &[queue[0]]), 1.0);
+    running.abort();
+}
