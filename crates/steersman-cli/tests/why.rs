@@ -104,9 +104,9 @@ async fn a_server_with_tls_and_a_token_is_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_asked_is_explained() {
-    let other = steersman_http::Server::new(Router::new()).bind().unwrap();
+    let other = steersman_http::Server::new().bind().unwrap();
     let url = format!("http://{}", other.address());
-    tokio::spawn(other.run(std::future::pending()));
+    tokio::spawn(other.run(Router::new(), std::future::pending()));
     let text = output(&why(words(&["ConfigMap", "default/web", "--url", &url])).await);
     assert!(text.contains("has no /debug/state: serve it with Manager::debug_routes"), "{text}");
     let text = output(&why(words(&["ConfigMap", "default/web", "--url", "http://127.0.0.1:1"])).await);

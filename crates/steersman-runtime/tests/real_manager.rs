@@ -225,9 +225,11 @@ async fn another_client_that_undoes_the_writes_is_named_by_its_field_manager() {
     let running = start(&manager);
     let maps = client.namespaced::<ConfigMap>(&namespace);
     maps.create(&PostParams::default(), &map_in(&namespace, "a")).await.unwrap();
-    let rival = PatchParams { field_manager: Some("rival".to_owned()), ..PatchParams::default() };
-    let theirs = Patch::Merge(json!({"data": {"value": "theirs"}}));
-    let lister = manager.declare(kind::<ConfigMap>()).unwrap();
+    let rival = PatchParams { field_manager: Some("rival".to_owned()), force: true, ..PatchParams::default() };
+    let theirs =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"value": "theirs"}});
+    let theirs = Patch::Apply(theirs);
+    let lister = manager.declare(kind::<ConfigMap>().namespace(&namespace)).unwrap();
     let key = ObjectKey::new(&namespace, "a");
     let started = Instant::now();
     while controller.metrics().hot_loops_total == 0 {

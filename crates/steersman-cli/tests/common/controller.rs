@@ -74,10 +74,11 @@ impl Controllers {
 
     /// Serves `/debug`.
     pub(crate) fn serve(&self, prepare: impl FnOnce(Router) -> Router, tls: Option<steersman_http::Tls>) -> SocketAddr {
-        let server = Server::new(prepare(self.manager.debug_routes(Router::new())));
+        let router = prepare(self.manager.debug_routes(Router::new()));
+        let server = Server::new();
         let server = if let Some(tls) = tls { server.tls(tls) } else { server }.bind().unwrap();
         let address = server.address();
-        tokio::spawn(server.run(std::future::pending()));
+        tokio::spawn(server.run(router, std::future::pending()));
         address
     }
 }

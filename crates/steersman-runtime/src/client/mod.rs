@@ -407,17 +407,30 @@ impl<K: Object + Resource> Objects<K> {
         // Before the request: if it removes the last finalizer, a cache may see the deletion before
         // the response arrives.
         let before = SeenBefore::of(&self.shared().caches.of(&self.identity.resource), key);
-        if let Some(recorder) = log::needs_managers(key) {
-            // Another client undoes our writes: the fields that it loses now show which one.
-            let found = self.live(key.namespace()).get_opt(key.name()).await;
-            recorder.managers_before(
-                key,
-                found.ok().flatten().map_or_else(Vec::new, |object| log::managers(object.meta())),
-            );
+        // Another client undoes our writes: the fields that it loses now show which one.
+        let recorder = log::needs_managers(key);
+        if let Some(recorder) = &recorder {
+            recorder.managers_before(key, self.managers(key).await);
         }
         let response = request.await?;
+        if let Some(recorder) = &recorder {
+            recorder.name_suspect(key, &self.managers(key).await);
+        }
         self.written(verb, &response, &before);
         Ok(response)
+    }
+
+    /// The field managers of an object at the server. Objects of a Rust type come without them.
+    async fn managers(&self, key: &ObjectKey) -> Vec<log::Manager> {
+        let Some((base, plural)) = self.identity.path.rsplit_once('/') else { return Vec::new() };
+        let namespace = key.namespace().map_or_else(String::new, |namespace| format!("namespaces/{namespace}/"));
+        let path = format!("{base}/{namespace}{plural}/{}", key.name());
+        let found = self.live_client().rest().get().abs_path(path).send_for().await;
+        log::managers(&found.unwrap_or_default())
+    }
+
+    fn live_client(&self) -> &Client {
+        &self.shared().client
     }
 
     /// Records the response of the server: the object, or a subresource with its version.

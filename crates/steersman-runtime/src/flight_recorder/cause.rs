@@ -372,6 +372,12 @@ mod tests {
         assert_eq!(sources(&causes), [Source::Primary]);
         at_the_time.settle(due);
         assert_eq!(sources(&at_the_time), [Source::RequeueAfter, Source::Primary]);
+        // The event came while the key was reconciled.
+        let mut event_first = Causes::default();
+        event_first.merge(cause(Source::Primary), now, None);
+        event_first.merge(cause(Source::RequeueAfter), now, Some(due));
+        event_first.settle(now);
+        assert_eq!(sources(&event_first), [Source::Primary]);
         let mut alone = Causes::default();
         alone.merge(cause(Source::Retry), now, Some(due));
         alone.settle(now);

@@ -63,10 +63,7 @@ pub(crate) fn waited(kind: &str, waited: Duration) {
 pub(crate) fn wrote<T: Serialize>(verb: &'static str, kind: &str, key: &ObjectKey, meta: &ObjectMeta, object: &T) {
     with_actions(|hub, actions| {
         let version = meta.resource_version.as_deref().map_or(0, version_number);
-        let content = hub.is_suspected(key).then(|| {
-            hub.name_suspect(key, &managers(meta));
-            content_hash(object)
-        });
+        let content = hub.is_suspected(key).then(|| content_hash(object));
         actions.wrote(Write { verb, kind: kind.into(), key: key.clone(), version, content });
     });
 }
@@ -88,13 +85,11 @@ pub(crate) fn needs_managers(key: &ObjectKey) -> Option<Arc<Hub>> {
 pub(crate) type Manager = (String, usize);
 
 /// The field managers of an object.
-pub(crate) fn managers(meta: &ObjectMeta) -> Vec<Manager> {
-    let entries = meta.managed_fields.iter().flatten();
-    let fields = entries.map(|entry| {
-        let length = entry.fields_v1.as_ref().map_or(0, |fields| fields.0.to_string().len());
-        (entry.manager.clone().unwrap_or_default(), length)
-    });
-    fields.collect()
+pub(crate) fn managers(object: &Value) -> Vec<Manager> {
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    entries
+        .map(|entry| (entry["manager"].as_str().unwrap_or_default().to_owned(), entry["fieldsV1"].to_string().len()))
+        .collect()
 }
 
 /// A hash of everything but the version.

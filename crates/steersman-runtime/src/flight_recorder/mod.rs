@@ -153,7 +153,7 @@ impl Hub {
 
     /// Names the other client of a suspected object: the one that owned fields before our write and
     /// owns fewer after it.
-    fn name_suspect(&self, key: &ObjectKey, after: &[FieldManager]) {
+    pub(crate) fn name_suspect(&self, key: &ObjectKey, after: &[FieldManager]) {
         if let Some(suspect) = lock(&self.suspects).get_mut(key)
             && let Some(before) = suspect.before.take()
         {

@@ -111,6 +111,13 @@ fn changes_from_outside_are_no_cycle() {
         world.turn("x", &again, &[write("a", version + round, None)]);
     }
     assert_eq!(world.findings, []);
+    // A timer that has come, together with its own write.
+    for round in 100..200 {
+        let mut causes = change("a", version + round - 1);
+        steersman_workqueue::Payload::merge(&mut causes, again.clone(), world.now, None);
+        world.turn("x", &causes, &[write("a", version + round, None)]);
+    }
+    assert_eq!(world.findings, []);
 }
 
 #[test]
