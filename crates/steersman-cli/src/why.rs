@@ -78,7 +78,7 @@ async fn fetch(args: &Args) -> Result<DebugState> {
 /// Says what to do about an error.
 fn explained(url: &str, error: &Error) -> anyhow::Error {
     let advice = match error.status().map(|status| status.code) {
-        Some(404) => format!("{url} has no /debug/state: serve it with Manager::debug_routes"),
+        Some(404) => format!("{url} has no /debug/state: enable it with MetricsServer::debug_pages"),
         Some(401) => format!("{url} needs a token: use --token-file"),
         Some(403) => {
             format!("the token may not read {url}/debug/state: its role needs get of this nonResourceURL")

@@ -108,7 +108,7 @@ async fn what_cannot_be_asked_is_explained() {
     let url = format!("http://{}", other.address());
     tokio::spawn(other.run(Router::new(), std::future::pending()));
     let text = output(&why(words(&["ConfigMap", "default/web", "--url", &url])).await);
-    assert!(text.contains("has no /debug/state: serve it with Manager::debug_routes"), "{text}");
+    assert!(text.contains("has no /debug/state: enable it with MetricsServer::debug_pages"), "{text}");
     let text = output(&why(words(&["ConfigMap", "default/web", "--url", "http://127.0.0.1:1"])).await);
     assert!(text.starts_with("error: cannot read http://127.0.0.1:1/debug/state: "), "{text}");
     let text = output(&why(words(&["ConfigMap", "a/b/c", "--url", &url])).await);
