@@ -24,7 +24,6 @@
 //! real one.
 
 mod annotations;
-mod events;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::{
@@ -94,10 +93,16 @@ impl Reconciler<Service> for IngressReconciler {
         match route(&service, &self.domain) {
             Ok(Some(route)) => write(ctx, key, &service, &route).await?,
             Ok(None) => remove(ctx, key).await?,
-            Err(problem) => events::report(ctx, &service, &problem).await?,
+            Err(problem) => report(ctx, &service, &problem),
         }
         Ok(Action::done())
     }
+}
+
+/// Reports a problem to the owner of the Service, where they look: in `kubectl describe service`.
+fn report(ctx: &Context<Service>, service: &Service, problem: &Problem) {
+    tracing::warn!(service = service.metadata.name, reason = problem.reason(), "{problem}");
+    ctx.events().warning(service, problem.reason(), "WriteIngress", problem.to_string());
 }
 
 /// Whether an Ingress is that of the Service with this key, or of an earlier Service of that name.
@@ -140,12 +145,15 @@ async fn write(
             tracing::info!(ingress = %key, host = route.host, path = route.path, "{done:?}");
             Ok(())
         }
-        Err(_) if is_taken => events::report(ctx, service, &taken).await,
+        Err(_) if is_taken => {
+            report(ctx, service, &taken);
+            Ok(())
+        }
         Err(error) => {
             // The message of the server, or of an admission webhook, is for the owner of the
             // Service.
             if let Some(words) = refusal(&error) {
-                events::report(ctx, service, &Problem::Refused { words }).await?;
+                report(ctx, service, &Problem::Refused { words });
             }
             Err(error.into())
         }

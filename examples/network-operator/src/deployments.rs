@@ -7,12 +7,13 @@ use k8s_openapi::jiff::Timestamp;
 use steersman::client::DeleteParams;
 use steersman::client::Preconditions;
 use steersman::owner::set_controller_reference;
+use steersman::runtime::EventObject;
 use steersman::{Action, Cached, CachedClient, Context, ListQuery, ObjectKey, ObjectMeta, ReconcileError, Reconciler};
 use steersman::{Resource, ResourceExt};
 
 use crate::pool::{BY_BLOCK, gateway, overlapping};
 use crate::reconciler::SOON;
-use crate::{Network, NetworkSpec, Pool, event};
+use crate::{Network, NetworkSpec, Pool};
 
 /// The label of Deployments that want a Network: `true`.
 pub const NETWORK_LABEL: &str = "samplecrd.k8s.io/network";
@@ -58,7 +59,7 @@ impl Reconciler<Deployment> for DeploymentReconciler {
             (None, Some(network)) if is_of_deployment(&network) => self.delete_unwanted(client, &network).await,
             (None, Some(_)) => Ok(Action::done()),
             (Some(deployment), None) => {
-                self.create(client, &*deployment.get()?).await?;
+                self.create(ctx, &*deployment.get()?).await?;
                 Ok(Action::requeue_after(self.resync))
             }
             (Some(deployment), Some(network)) if is_controlled_by(&network, deployment.meta().uid()) => {
@@ -74,7 +75,8 @@ impl Reconciler<Deployment> for DeploymentReconciler {
             (Some(_), Some(network)) if is_of_deployment(&network) => self.delete_unwanted(client, &network).await,
             (Some(deployment), Some(_)) => {
                 let message = format!("the Network {} exists and does not belong to this Deployment", key.name());
-                event::warn(client.live(), &*deployment.get()?, "NetworkNameTaken", &message).await?;
+                let deployment = EventObject::cached(&deployment);
+                ctx.events().warning(deployment, "NetworkNameTaken", "CreateNetwork", message);
                 Ok(Action::requeue_after(self.resync))
             }
         }
@@ -82,10 +84,11 @@ impl Reconciler<Deployment> for DeploymentReconciler {
 }
 
 impl DeploymentReconciler {
-    async fn create(&self, client: &CachedClient, deployment: &Deployment) -> Result<(), ReconcileError> {
+    async fn create(&self, ctx: &Context<Deployment>, deployment: &Deployment) -> Result<(), ReconcileError> {
+        let client = ctx.client();
         let Some(block) = self.free_block(client).await? else {
             let message = format!("no addresses left for a Network: all of {} is in use", self.pool);
-            event::warn(client.live(), deployment, EXHAUSTED, &message).await?;
+            ctx.events().warning(deployment, EXHAUSTED, "CreateNetwork", &*message);
             match set_allocated(client, deployment, "False", EXHAUSTED, &message).await {
                 // It is retried anyway.
                 Err(error) if !error.is_conflict() => return Err(error.into()),

@@ -84,7 +84,6 @@
 mod deployments;
 mod desired;
 mod error;
-mod event;
 mod handle;
 #[expect(unreachable_pub, reason = "the derive of the schema makes structs of its own")]
 mod network;

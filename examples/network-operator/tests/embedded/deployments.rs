@@ -45,13 +45,17 @@ async fn cidr(world: &World, name: &str) -> String {
     world.networks.get(name).await.unwrap().spec.cidr
 }
 
+fn count(event: &Event) -> i32 {
+    event.series.as_ref().and_then(|series| series.count).unwrap_or(1)
+}
+
 /// Waits for an Event, and returns its message and its count.
 async fn event(world: &World, reason: &str) -> (String, i32) {
     let events = world.client.namespaced::<Event>("default");
     eventually(reason, || async {
         let events = events.list(&ListParams::default()).await.unwrap().items;
         let found = events.iter().find(|event| event.reason.as_deref() == Some(reason));
-        let said = found.map(|event| (event.message.clone().unwrap(), event.count.unwrap()));
+        let said = found.map(|event| (event.message.clone().unwrap(), count(event)));
         said.ok_or_else(|| format!("{events:?}"))
     })
     .await
