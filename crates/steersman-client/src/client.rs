@@ -17,6 +17,7 @@ use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX};
 use crate::discovery::DiscoveryCache;
 use crate::error::{Error, RequestInfo, ResponseError};
 use crate::layers::gate::{Gate, WriteGate};
+use crate::layers::headers::UserAgentSuffix;
 use crate::layers::observe::{Observe, ObservedBy, RequestMetrics};
 use crate::layers::retry::SentOnce;
 use crate::layers::timeouts::Deadline;
@@ -75,6 +76,7 @@ struct RequestOptions {
     timeout: Option<Duration>,
     sent_once: bool,
     trace: Option<Arc<dyn TraceContext>>,
+    user_agent_suffix: Option<&'static str>,
 }
 
 impl RequestOptions {
@@ -90,6 +92,9 @@ impl RequestOptions {
         }
         if self.sent_once {
             request.extensions_mut().insert(SentOnce);
+        }
+        if let Some(suffix) = self.user_agent_suffix {
+            request.extensions_mut().insert(UserAgentSuffix(suffix));
         }
     }
 }
@@ -176,6 +181,14 @@ impl Client {
     #[must_use]
     pub fn with_trace_context(mut self, context: impl TraceContext + 'static) -> Self {
         self.options.trace = Some(Arc::new(context));
+        self
+    }
+
+    /// The same client, whose user agent ends with `/` and this suffix. The audit log of the server
+    /// then shows which part of a program has sent a request.
+    #[must_use]
+    pub fn with_user_agent_suffix(mut self, suffix: &'static str) -> Self {
+        self.options.user_agent_suffix = Some(suffix);
         self
     }
 

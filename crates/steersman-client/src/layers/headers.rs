@@ -20,9 +20,21 @@ where
     S::Future: Send,
 {
     async fn handle(self, mut request: Request<Body>) -> ResponseResult {
-        default(request.headers_mut(), USER_AGENT, self.user_agent);
+        let suffix = request.extensions().get::<UserAgentSuffix>().copied();
+        let user_agent = suffix.and_then(|suffix| suffix.add_to(&self.user_agent)).unwrap_or(self.user_agent);
+        default(request.headers_mut(), USER_AGENT, user_agent);
         default(request.headers_mut(), ACCEPT, HeaderValue::from_static("application/json"));
         self.inner.oneshot(request).await
+    }
+}
+
+/// In the extensions of a request whose user agent names a part of the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserAgentSuffix(pub(crate) &'static str);
+
+impl UserAgentSuffix {
+    fn add_to(self, user_agent: &HeaderValue) -> Option<HeaderValue> {
+        HeaderValue::from_str(&format!("{}/{}", user_agent.to_str().ok()?, self.0)).ok()
     }
 }
 
