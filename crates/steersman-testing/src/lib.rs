@@ -59,6 +59,7 @@
 //! `#[tokio::test]` has its own.
 
 mod assets;
+mod audit;
 mod certificates;
 mod definitions;
 mod embedded;
@@ -74,6 +75,7 @@ mod process;
 mod real_server;
 
 pub use assets::{ETCD_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
+pub use audit::{AuditEvent, AuditObject, AuditStatus};
 pub use embedded::Embedded;
 pub use error::Error;
 pub use eventually::{Look, eventually, eventually_within};

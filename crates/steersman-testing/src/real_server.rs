@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 
 use crate::Error;
 use crate::assets::Program;
+use crate::audit::{self, AuditEvent};
 use crate::certificates::{Authority, Signed, signing_keys};
 use crate::definitions;
 use crate::kubeconfig;
@@ -186,14 +187,37 @@ impl RealServer {
     /// is lost. An existing cluster is not touched: that is an error. (Test:
     /// `a_killed_server_costs_nothing_but_time` of `steersman-cache`.)
     pub async fn restart_apiserver(&mut self) -> Result<(), Error> {
-        let Some(Apiserver { program, flags, .. }) = &self.apiserver else {
-            let problem = std::io::Error::from(std::io::ErrorKind::Unsupported);
-            return Err(Error::io("restart the API server of an existing cluster")(problem));
-        };
-        self.custodian.kill(KUBE_APISERVER)?;
-        self.custodian.start(KUBE_APISERVER, program, flags)?;
+        self.stop_apiserver()?;
+        self.start_apiserver().await
+    }
+
+    /// Kills kube-apiserver, as a crash would. Connections are refused until
+    /// [`start_apiserver`](Self::start_apiserver). An existing cluster is not touched: that is an
+    /// error.
+    pub fn stop_apiserver(&mut self) -> Result<(), Error> {
+        self.own_apiserver()?;
+        self.custodian.kill(KUBE_APISERVER)
+    }
+
+    /// Starts kube-apiserver after [`stop_apiserver`](Self::stop_apiserver) and waits until it is
+    /// ready.
+    pub async fn start_apiserver(&mut self) -> Result<(), Error> {
+        let Apiserver { program, flags, .. } = self.own_apiserver()?;
+        let (program, flags) = (program.clone(), flags.clone());
+        self.custodian.start(KUBE_APISERVER, &program, &flags)?;
         let client = self.client_without_retries().await?;
         self.wait_for(&client, "kube-apiserver to be ready again", "/readyz", Deadline::after(START_TIMEOUT)).await
+    }
+
+    fn own_apiserver(&self) -> Result<&Apiserver, Error> {
+        let problem = || std::io::Error::from(std::io::ErrorKind::Unsupported);
+        self.apiserver.as_ref().ok_or_else(|| Error::io("stop the API server of an existing cluster")(problem()))
+    }
+
+    /// The requests that the server has answered, in that order. Needs
+    /// [`RealServerBuilder::audit_log`].
+    pub fn audit_log(&self) -> Result<Vec<AuditEvent>, Error> {
+        audit::read(&self.custodian.folder().join(audit::LOG))
     }
 }
 
@@ -201,6 +225,7 @@ impl RealServer {
 #[derive(Clone, Debug, Default)]
 pub struct RealServerBuilder {
     controller_manager: bool,
+    audit_log: bool,
     /// Everything below this line shapes a server of our own.
     apiserver_flags: Vec<OsString>,
     etcd_flags: Vec<OsString>,
@@ -215,6 +240,13 @@ impl RealServerBuilder {
     #[must_use]
     pub fn controller_manager(mut self, on: bool) -> Self {
         self.controller_manager = on;
+        self
+    }
+
+    /// Records each request for [`RealServer::audit_log`], those for Leases with their bodies.
+    #[must_use]
+    pub fn audit_log(mut self) -> Self {
+        self.audit_log = true;
         self
     }
 
@@ -268,6 +300,7 @@ impl RealServerBuilder {
     fn shapes_a_server(&self) -> bool {
         !(self.apiserver_flags.is_empty() && self.etcd_flags.is_empty() && self.programs.is_empty())
             || self.secure_port.is_some()
+            || self.audit_log
     }
 
     async fn start_own(self, mut custodian: Custodian) -> Result<RealServer, Error> {
@@ -291,7 +324,10 @@ impl RealServerBuilder {
                 (Some(reserved), number)
             }
         };
-        let flags = self.apiserver_command_line(&files, etcd_port.number(), port, reserved.is_some());
+        let mut flags = self.apiserver_command_line(&files, etcd_port.number(), port, reserved.is_some());
+        if self.audit_log {
+            flags.extend(audit::flags(custodian.folder())?);
+        }
         custodian.start(KUBE_APISERVER, &apiserver, &flags)?;
         let apiserver = Some(Apiserver { program: apiserver, flags, _port: reserved });
 
