@@ -61,6 +61,7 @@ impl Elector {
     ) -> Self {
         // A renewal that takes longer leaves no time for another attempt.
         let limit = (settings.timing.renew_deadline / 2).max(Duration::from_secs(1));
+        let client = client.clone().with_user_agent_suffix("leader-election");
         let limited = client.clone().without_retries().with_timeout(limit);
         Self {
             election: Election::new(settings.identity.clone(), settings.timing),
@@ -119,13 +120,14 @@ impl Elector {
     /// renew deadline.
     pub(crate) async fn release(&mut self) {
         let limit = self.settings.timing.renew_deadline;
+        // Nothing leaves any more that could arrive after another replica leads.
+        self.leadership.end_term("");
         match timeout(limit, self.release_once_read()).await {
             Ok(Ok(true)) => tracing::info!(lease = self.settings.name, "lease released"),
             Ok(Ok(false)) => tracing::info!(lease = self.settings.name, "lease not released: another replica holds it"),
             Ok(Err(error)) => tracing::warn!(lease = self.settings.name, %error, "lease not released"),
             Err(_) => tracing::warn!(lease = self.settings.name, ?limit, "lease not released: no response in time"),
         }
-        self.leadership.end_term("");
     }
 
     async fn release_once_read(&mut self) -> Result<bool, ClientError> {
