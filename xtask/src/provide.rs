@@ -21,11 +21,18 @@ struct Program {
     needed_by: &'static str,
 }
 
-const PROGRAMS: &[Program] = &[Program {
-    names: &["chromium", "chromium-browser", "google-chrome", "chrome"],
-    package: "chromium",
-    needed_by: "the tests of `steersman proxy` in a browser",
-}];
+const PROGRAMS: &[Program] = &[
+    Program {
+        names: &["chromium", "chromium-browser", "google-chrome", "chrome"],
+        package: "chromium",
+        needed_by: "the tests of `steersman proxy` in a browser",
+    },
+    Program {
+        names: &["faketime"],
+        package: "faketime",
+        needed_by: "the tests of leader election with wrong wall clocks",
+    },
+];
 
 /// Provides every program and prints where each is.
 pub(crate) fn programs() -> Result<()> {
