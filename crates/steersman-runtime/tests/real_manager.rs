@@ -9,11 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
 use steersman_client::{
-    ApiResource, Client, DeleteParams, DynamicObject, NamespaceScope, ObjectMeta, Patch, PatchParams, PostParams,
+    ApiResource, Client, DeleteParams, DynamicObject, ListParams, NamespaceScope, ObjectMeta, Patch, PatchParams,
+    PostParams,
 };
 use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{
@@ -244,5 +247,57 @@ async fn another_client_that_undoes_the_writes_is_named_by_its_field_manager() {
     }
     let found = manager.debug_state(&DebugQuery::default()).hot_loops.remove(0);
     assert!(found.cycle.contains("another client (field manager \"rival\") wrote version "), "{found:?}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_server_accepts_every_event_that_the_recorder_writes() {
+    let (client, namespace) = server("events").await;
+    let manager = Manager::new(client.clone());
+    let running = start(&manager);
+    let prefix = format!("{}.example.com", "p".repeat(200));
+    let longest = manager.events(&format!("{prefix}/{}", "c".repeat(63))).unwrap();
+    let recorder = manager.events("events").unwrap();
+    let maps = client.namespaced::<ConfigMap>(&namespace);
+    let map = maps.create(&PostParams::default(), &map_in(&namespace, &"m".repeat(253))).await.unwrap();
+    let (emoji, accents) = ("\u{1f600}".repeat(2000), "\u{e9}".repeat(2000));
+    longest.related(&map).normal(&map, accents.clone(), accents.clone(), emoji);
+    // A series, whose second occurrence is a patch.
+    for _ in 0..2 {
+        recorder.warning(&map, "Failed", "Sync", "");
+        eventually("it is written", || manager.event_metrics().pending == 0).await;
+    }
+    for number in 0..12 {
+        recorder.normal(&map_in(&namespace, "web"), "Noted", "Sync", format!("{number}{accents}"));
+    }
+    // Cluster-scoped objects, one with a name that no Event can have.
+    for name in ["plain", "system:node-proxier"] {
+        let role = ClusterRole {
+            metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+            ..Default::default()
+        };
+        recorder.normal(&role, "Seen", "See", namespace.clone());
+    }
+    eventually("all are written", || manager.event_metrics().pending == 0).await;
+    let metrics = manager.event_metrics();
+    assert_eq!((metrics.created_total, metrics.patched_total), (1 + 1 + 11 + 2, 1), "{metrics:?}");
+    assert_eq!((metrics.refused_total, metrics.discarded_total, metrics.failed_total), (0, 0, 0), "{metrics:?}");
+    let events = client.namespaced::<Event>(&namespace).list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(events.len(), 13);
+    let failed = events.iter().find(|event| event.reason.as_deref() == Some("Failed")).unwrap();
+    assert_eq!(failed.series.as_ref().unwrap().count, 2);
+    let long = events.iter().find(|event| event.related.is_some()).unwrap();
+    let lengths = [&long.reason, &long.action, &long.note, &long.reporting_instance];
+    assert_eq!(lengths.map(|text| text.as_ref().unwrap().len()), [128, 128, 1024, 128]);
+
+    // No controller ends the deletion of a namespace here.
+    client.cluster::<Namespace>().delete(&namespace, &DeleteParams::default()).await.unwrap();
+    recorder.normal(&map_in(&namespace, "late"), "TooLate", "Sync", "");
+    eventually("it is dropped", || manager.event_metrics().discarded_total == 1).await;
+    recorder.normal(&map_in("there-is-no-such-namespace", "late"), "TooLate", "Sync", "");
+    eventually("it is dropped", || manager.event_metrics().discarded_total == 2).await;
+    // The real server does refuse what is invalid.
+    recorder.normal(&map_in("default", "invalid"), "", "Sync", "");
+    eventually("it is refused", || manager.event_metrics().refused_total == 1).await;
     running.stop().await.unwrap();
 }

@@ -62,19 +62,18 @@ async fn the_replica() {
                 let (client, key) = (ctx.client().clone(), key.clone());
                 // It does not hear that the term is over: only the gate keeps its writes back.
                 tokio::spawn(async move {
+                    let mut interval = tokio::time::interval(Duration::from_millis(20));
                     loop {
+                        interval.tick().await;
                         drop(beat(&client, &key).await);
-                        tokio::time::sleep(Duration::from_millis(20)).await;
                     }
                 });
             }
             drop(beat(ctx.client(), &key).await);
-            // Its own write causes the next one, too.
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            Ok(Action::requeue_after(Duration::ZERO))
+            Ok(Action::requeue_after(Duration::from_millis(20)))
         }
     };
-    let beats = kind::<ConfigMap>().namespace(&namespace).fields(&format!("metadata.name={BEAT}"));
+    let beats = kind::<ConfigMap>().namespace(&namespace).fields(format!("metadata.name={BEAT}"));
     manager.controller(beats).named("beats").complete(reconcile_fn(reconcile)).unwrap();
     let code = match manager.start(shutdown_signal()).await {
         Ok(()) => STOPPED,
