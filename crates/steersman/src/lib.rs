@@ -139,6 +139,7 @@ pub use kube::{self, CustomResourceExt, Resource, ResourceExt};
 pub use steersman_cache as cache;
 pub use steersman_client::{self as client, Client, ObjectMeta, Patch};
 pub use steersman_derive::{CustomResource, KubeSchema};
+pub use steersman_http as http;
 pub use steersman_runtime::{
     self as runtime, Action, Cached, CachedClient, Context, Error, Kind, ListQuery, Manager, ObjectKey, Objects,
     ReconcileError, Reconciler, condition, dynamic, finalizer, kind, layer, metadata, owner, predicate, reconcile_fn,

@@ -57,14 +57,19 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Builds the operator. Nothing runs yet.
+    /// Builds the operator on a manager of its own, which serves neither metrics nor probes. Nothing
+    /// runs yet.
     pub fn new(client: Client, neutron: Neutron, options: Options) -> Result<Self, Error> {
+        Self::with_manager(Manager::new(client), neutron, options)
+    }
+
+    /// Builds the operator on a manager. Nothing runs yet.
+    pub fn with_manager(manager: Manager, neutron: Neutron, options: Options) -> Result<Self, Error> {
         let Options { cluster_id: cluster, project_id, resync, workers, all_deployments, pool } = options;
         if resync.is_zero() {
             return Err(Error::Options("the resync period must be above zero".to_owned()));
         }
         let provider = Provider { neutron, cluster, project_id };
-        let manager = Manager::new(client);
         let timings = Timings::default();
         let limiter = || ItemExponentialFailureRateLimiter::new(BACKOFF_FIRST, BACKOFF_MAX);
 
@@ -87,13 +92,19 @@ impl Operator {
             .complete(DeploymentReconciler { all: all_deployments, pool, resync })?;
 
         let sweep = Sweep { provider, client: manager.client().clone(), every: resync };
-        manager.add("sweep", |stop| sweep.run(stop))?;
+        // It deletes networks, so only the leader sweeps.
+        manager.add_elected("sweep", move |stop| sweep.clone().run(stop))?;
         Ok(Self { manager, controllers: [networks, deployments], timings })
     }
 
     /// Runs until `shutdown` completes, and then finishes the running reconciles.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
         Ok(self.manager.start(shutdown).await?)
+    }
+
+    /// The manager.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
     }
 
     /// The metrics so far.

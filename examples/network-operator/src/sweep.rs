@@ -17,7 +17,7 @@ const BY_UID: &str = "uid";
 /// A network is removed only if the API server itself does not have its Network, and that is read
 /// after Neutron was. The Network always exists before its network, so a network that was created
 /// in between is not mistaken for an orphan.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sweep {
     pub(crate) provider: Provider,
     pub(crate) client: CachedClient,

@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "steersman-cache",
             "steersman-client",
             "steersman-derive",
+            "steersman-http",
             "steersman-runtime",
             "steersman-wire",
             "steersman-workqueue",

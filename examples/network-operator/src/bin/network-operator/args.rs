@@ -8,6 +8,8 @@ use ipnet::IpNet;
 use k8s_openapi::jiff::SignedDuration;
 use network_operator::{ClusterId, Error, Pool};
 
+use crate::serving::ServingArgs;
+
 /// Keeps the networks of OpenStack Neutron equal to Network objects in Kubernetes
 ///
 /// Without flags it runs a demonstration: it starts its own API server and its own Neutron, applies
@@ -56,6 +58,9 @@ pub(crate) struct Args {
     /// The prefix length of the CIDR that one Deployment gets
     #[arg(long, value_name = "N", default_value_t = 24)]
     cidr_prefix: u8,
+
+    #[command(flatten)]
+    pub(crate) serving: ServingArgs,
 
     /// Stop after this time
     #[arg(long, value_name = "TIME", value_parser = time)]

@@ -10,7 +10,7 @@ use neutron::{NetworkChange, NetworkFilter, Neutron};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steersman::client::{Api, Config, DeleteParams, ListParams, PatchParams, PostParams};
-use steersman::{Client, Patch};
+use steersman::{Client, Manager, Patch};
 use steersman::{CustomResourceExt, ResourceExt};
 use steersman_apiserver::{ApiServer, KubeconfigFile, Serving};
 
@@ -68,6 +68,18 @@ impl EmbeddedCluster {
     pub(crate) async fn stop(self) {
         self.serving.stop().await;
     }
+}
+
+/// Where the operator shows what it does.
+pub(crate) fn addresses(manager: &Manager) -> String {
+    let mut text = String::new();
+    if let Some(address) = manager.metrics_address() {
+        text.push_str(&format!("In a browser: http://{address}/debug\n  curl http://{address}/metrics\n"));
+    }
+    if let Some(address) = manager.probes_address() {
+        text.push_str(&format!("  curl 'http://{address}/readyz?verbose'\n"));
+    }
+    text
 }
 
 /// Plays the user: applies the samples, changes one, changes a network in Neutron, deletes one.

@@ -22,6 +22,7 @@ use screen::{Screen, Tone};
 mod args;
 mod demo;
 mod screen;
+mod serving;
 mod watch;
 
 fn main() -> ExitCode {
@@ -61,6 +62,7 @@ async fn run(args: &Args) -> Result<()> {
     let watching = watch::watch(cluster.client().clone(), &screen).await?;
 
     let operator = operator(args, cluster.client(), neutron.clone()).await?;
+    screen.print(&demo::addresses(operator.manager()));
     let shows = async {
         if let Err(error) = demo::play(cluster.client(), &neutron).await {
             screen.line(Tone::Warning, "samples", "", &format!("{error:#}"));
@@ -127,7 +129,8 @@ async fn operator(args: &Args, client: &Client, neutron: Neutron) -> Result<Oper
         all_deployments: args.all_deployments,
         pool: args.pool()?,
     };
-    Ok(Operator::new(client.clone(), neutron, options)?)
+    let manager = args.serving.manager(client.clone(), !args.names_a_cluster())?;
+    Ok(Operator::with_manager(manager, neutron, options)?)
 }
 
 /// Completes on a stop signal, or after `duration`.
