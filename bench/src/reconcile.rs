@@ -151,12 +151,12 @@ impl<K: Object> Reconciler<K> for Noop {
 async fn noop(ask: &Ask) -> Result<Outcome> {
     let keys: Vec<ObjectKey> = (0..ask.size).map(small_object).map(|(ns, name)| ObjectKey::new(&ns, &name)).collect();
     let reconciled = Arc::new(Counter::new(ask.size));
-    let (sender, receiver) = mpsc::channel(CHANNEL);
+    let (sender, mut receiver) = mpsc::channel(CHANNEL);
     let manager = Manager::new(replay_client(ask).await?);
     manager
         .controller(kind::<ConfigMap>())
         .max_concurrent(ask.workers as usize)
-        .channel(receiver)
+        .channel(futures::stream::poll_fn(move |cx| receiver.poll_recv(cx)))
         .complete(Noop(Arc::clone(&reconciled)))?;
     let mut running = Running::start(&manager);
     running.until(reconciled.reached()).await?;

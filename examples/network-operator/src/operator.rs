@@ -57,8 +57,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Builds the operator on a manager of its own, which serves neither metrics nor probes. Nothing
-    /// runs yet.
+    /// Builds the operator on a manager of its own, which serves neither metrics nor probes.
+    /// Nothing runs yet.
     pub fn new(client: Client, neutron: Neutron, options: Options) -> Result<Self, Error> {
         Self::with_manager(Manager::new(client), neutron, options)
     }

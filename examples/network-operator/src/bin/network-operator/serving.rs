@@ -1,4 +1,5 @@
-//! The flags of production, as kubebuilder's projects have them, and the manager that they describe.
+//! The flags of production, as kubebuilder's projects have them, and the manager that they
+//! describe.
 
 use std::path::PathBuf;
 
@@ -21,8 +22,8 @@ pub(crate) struct ServingArgs {
     /// loopback in the demonstration]
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<String>,
-    /// Serve metrics with TLS, and only to clients that the API server permits [default: true; false
-    /// in the demonstration]
+    /// Serve metrics with TLS, and only to clients that the API server permits [default: true;
+    /// false in the demonstration]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     metrics_secure: Option<bool>,
     /// The directory of the certificate for metrics. Without it, one is made in memory
@@ -38,8 +39,8 @@ pub(crate) struct ServingArgs {
     /// free port on loopback in the demonstration]
     #[arg(long, value_name = "ADDRESS")]
     health_probe_bind_address: Option<String>,
-    /// Serve the live page /debug beside the metrics, with the same protection [default: false; true
-    /// in the demonstration]
+    /// Serve the live page /debug beside the metrics, with the same protection [default: false;
+    /// true in the demonstration]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     debug_pages: Option<bool>,
     /// Let one replica act at a time
