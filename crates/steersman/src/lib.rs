@@ -168,3 +168,8 @@ struct FromControllerRuntime;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-kube-rs.md")]
 struct FromKubeRs;
+
+/// The program of the page about production, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/operations.md")]
+struct Operations;
