@@ -11,7 +11,7 @@ use neutron::{NetworkFilter, Neutron, Subnet, SubnetFilter};
 use serde_json::Value;
 use steersman::CustomResourceExt;
 use steersman::client::{Api, DeleteParams, PatchParams, PostParams};
-use steersman::{Client, Patch};
+use steersman::{Client, Manager, Patch};
 use steersman_testing::Embedded;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -74,7 +74,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(client: Client, neutron: Neutron, options: Options) -> Self {
-        let operator = std::sync::Arc::new(Operator::new(client, neutron, options).unwrap());
+        Self::start_with(Manager::new(client), neutron, options)
+    }
+
+    pub(crate) fn start_with(manager: Manager, neutron: Neutron, options: Options) -> Self {
+        let operator = std::sync::Arc::new(Operator::with_manager(manager, neutron, options).unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
         let runs = std::sync::Arc::clone(&operator);
         let task = tokio::spawn(async move { runs.run(async { drop(stopped.await) }).await });

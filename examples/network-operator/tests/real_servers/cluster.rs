@@ -1,12 +1,16 @@
 //! The parts that only a real API server checks: CEL rules, permissions, the manifests.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authentication::v1::TokenReview;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use network_operator::{ALLOCATED_CONDITION, NETWORK_LABEL, Network, NetworkSpec, Options};
 use neutron::embedded::EmbeddedNeutron;
 use serde_json::json;
-use steersman::client::{DeleteParams, ListParams, PatchParams, PostParams};
-use steersman::{Client, Patch};
+use steersman::client::{DeleteParams, ListParams, PatchParams, PostParams, WatchParams};
+use steersman::runtime::leader_election::LeaderElection;
+use steersman::{Client, Manager, Patch};
 use steersman_testing::RealServer;
 
 use crate::common::{NEVER, Running, eventually, gone, options, ready, spec};
@@ -49,7 +53,17 @@ async fn with_the_rights_of_the_manifest_the_operator_can_do_all_it_does() {
     let cluster_id = network_operator::cluster_id(&client).await.unwrap();
     let one_block = network_operator::Pool::new("10.100.0.0/24".parse().unwrap(), 24).unwrap();
     let options = Options { cluster_id, pool: one_block, ..options(NEVER) };
-    let operator = Running::start(client, neutron.client(), options);
+    let election = LeaderElection::new("network-operator").namespace("network-operator");
+    let manager = Manager::builder(client.clone()).leader_election(election).unwrap().build();
+    let operator = Running::start_with(manager, neutron.client(), options);
+    // A standby watches the Lease, and secure metrics ask about tokens.
+    let leases = client.namespaced::<Lease>("network-operator");
+    leases.watch(&WatchParams::default().fields("metadata.name=network-operator"), "0").await.map(drop).unwrap();
+    let review: TokenReview = serde_json::from_value(json!({"metadata": {}, "spec": {"token": "none"}})).unwrap();
+    client.cluster::<TokenReview>().create(&PostParams::default(), &review).await.unwrap();
+    let path = json!({"user": "one", "nonResourceAttributes": {"path": "/metrics", "verb": "get"}});
+    let review: SubjectAccessReview = serde_json::from_value(json!({"metadata": {}, "spec": path})).unwrap();
+    client.cluster::<SubjectAccessReview>().create(&PostParams::default(), &review).await.unwrap();
 
     let networks = admin.namespaced::<Network>("default");
     networks.create(&PostParams::default(), &Network::new("blue", spec("10.1.0.0/24", "10.1.0.1"))).await.unwrap();

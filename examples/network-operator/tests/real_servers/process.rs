@@ -23,7 +23,8 @@ impl Process {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_network-operator"))
             .args(&self.flags)
-            .args(["--duration", "10m"])
+            // Several run on this host, so none has the port of the probes.
+            .args(["--duration", "10m", "--health-probe-bind-address", "0"])
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdout(log.try_clone().unwrap())
             .stderr(log)
