@@ -95,9 +95,12 @@ impl Elector {
                 Step::Lost(loss) => return Ended::Lost(loss),
                 Step::Wait(until) => until,
                 request => {
+                    let deadline = self.time_to_deadline();
                     tokio::select! {
                         biased;
                         () = stop.stopped() => return Ended::Stopped,
+                        // A response that comes later does not help. The next step is the loss.
+                        () = sleep(deadline) => continue,
                         () = self.request(request) => continue,
                     }
                 }
@@ -141,6 +144,14 @@ impl Elector {
                 written => return written.map(|_| true),
             }
         }
+    }
+
+    /// How long a leader may still wait for a renewal. A standby has no deadline.
+    fn time_to_deadline(&self) -> Duration {
+        let left = |sent: Duration| {
+            sent.saturating_add(self.settings.timing.renew_deadline).saturating_sub(self.world.uptime())
+        };
+        self.election.renewal_sent().map_or(Duration::MAX, left)
     }
 
     async fn request(&mut self, step: Step) {
