@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use steersman_client::{Client, World, WriteGate};
+use steersman_wire::NameFormat;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -36,7 +37,7 @@ pub(crate) use elector::{Elector, Ended};
 /// local clocks count: the clocks of replicas may differ.
 ///
 /// **Contract** (contract 12). No write of an elected controller leaves the manager's client
-/// client later than the renew deadline after the last successful renewal was sent. Such a write
+/// later than the renew deadline after the last successful renewal was sent. Such a write
 /// fails with [`Error::NotLeader`]. A request that is under way is cancelled at 0.8 times the lease
 /// duration after that renewal was sent, before another replica may lead.
 ///
@@ -108,6 +109,10 @@ impl LeaderElection {
         self.timing.check()?;
         if self.name.is_empty() {
             let problem = "the Lease has no name: use the name of the program".to_owned();
+            return Err(Error::InvalidLeaderElection { problem });
+        }
+        if let Some(rule) = NameFormat::DnsSubdomain.validate(&self.name).first() {
+            let problem = format!("invalid name {:?} of the Lease: {rule}", self.name);
             return Err(Error::InvalidLeaderElection { problem });
         }
         if self.namespace.is_empty() {
@@ -198,9 +203,9 @@ impl Leadership {
         let _ = self.state.subscribe().wait_for(|state| state.epoch.as_ref() != Some(epoch)).await;
     }
 
-    /// Waits until the term or the holder changes.
-    pub async fn changed(&self) {
-        let _ = self.state.subscribe().changed().await;
+    /// Reports each change of the term or the holder from now on.
+    pub fn changes(&self) -> LeadershipChanges {
+        LeadershipChanges { state: self.state.subscribe() }
     }
 
     /// Calls `run` in each term, until the manager stops, or a run fails or ends during its term.
@@ -293,6 +298,23 @@ impl Leadership {
 impl fmt::Debug for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leadership").field("state", &*self.state.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// A subscription to the changes of a [`Leadership`]. Renewals are no changes.
+#[derive(Debug, Clone)]
+pub struct LeadershipChanges {
+    state: watch::Receiver<State>,
+}
+
+impl LeadershipChanges {
+    /// Waits until the term or the holder has changed since the last call, or since the
+    /// subscription. Several changes between two calls count as one. After the manager is dropped
+    /// there is no change any more.
+    pub async fn changed(&mut self) {
+        if self.state.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use steersman_client::{Client, World};
 use steersman_runtime::leader_election::{LeaderElection, Timing};
 use steersman_runtime::{Action, Context, Error, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 use steersman_testing::{Embedded, Fault, FaultyNetwork};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::support::{Log, Maps, Running, eventually, named, settle, start};
 
@@ -146,6 +146,43 @@ async fn a_leader_without_a_server_stops_before_another_may_lead() {
     assert!(error.to_string().contains("no renewal succeeded within the renew deadline"), "{error}");
     let waited = cut.elapsed().as_secs();
     assert!((8..=10).contains(&waited), "{waited}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_does_not_delay_the_loss() {
+    let (server, log) = (Embedded::start(), Log::new());
+    let one = replica(&server, election("one"), "one", &log);
+    one.is_elected().await;
+    let silent = Instant::now();
+    one.network.fail("leases", Fault::Silence);
+    let error = one.running.ended().await.unwrap_err();
+    assert!(error.to_string().contains("no renewal succeeded within the renew deadline"), "{error}");
+    // The last request began a second before the deadline and has a limit of five seconds.
+    let waited = silent.elapsed();
+    assert!((8 * SECOND..=10 * SECOND + SECOND / 100).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_between_two_calls_is_not_missed() {
+    let (server, log) = (Embedded::start(), Log::new());
+    let one = replica(&server, election("one").step_down(), "one", &log);
+    let leadership = one.manager.leadership().unwrap();
+    let mut changes = leadership.changes();
+    one.is_elected().await;
+    // The term has begun before this call.
+    timeout(60 * SECOND, changes.changed()).await.expect("the change is reported");
+    assert!(leadership.is_leader());
+    one.network.fail("leases", Fault::Refused);
+    eventually("the leadership is lost", || !leadership.is_leader()).await;
+    settle().await;
+    timeout(60 * SECOND, changes.changed()).await.expect("the change is reported");
+    assert!(!leadership.is_leader());
+    // Renewals are no changes.
+    one.network.mend();
+    one.is_elected().await;
+    settle().await;
+    timeout(60 * SECOND, changes.changed()).await.expect("the change is reported");
+    assert!(timeout(60 * SECOND, changes.changed()).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,6 +330,23 @@ fn durations_that_allow_two_leaders_are_refused() {
         let error = Manager::builder(Embedded::start().client()).leader_election(election).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
-    let error = Manager::builder(Embedded::start().client()).leader_election(LeaderElection::new("")).unwrap_err();
-    assert!(error.to_string().contains("the Lease has no name"), "{error}");
+}
+
+#[tokio::test]
+async fn a_lease_has_the_name_of_an_object() {
+    let build = |name: &str| Manager::builder(Embedded::start().client()).leader_election(LeaderElection::new(name));
+    for valid in ["operator", "operator.example.com", "0a1b2c3d.example.com"] {
+        assert!(build(valid).is_ok(), "{valid}");
+    }
+    let long = "a".repeat(254);
+    for (name, problem) in [
+        ("", "the Lease has no name"),
+        ("Network Operator", "invalid name \"Network Operator\" of the Lease: a lowercase RFC 1123 subdomain"),
+        ("a/b", "invalid name \"a/b\" of the Lease"),
+        (&*long, "must be no more than 253"),
+    ] {
+        let error = build(name).unwrap_err();
+        assert!(matches!(error, Error::InvalidLeaderElection { .. }), "{error}");
+        assert!(error.to_string().contains(problem), "{error}");
+    }
 }
