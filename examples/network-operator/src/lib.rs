@@ -18,6 +18,7 @@
 //!   [`Pool`].
 //! - `sweep.rs` removes networks from Neutron whose Network no longer exists.
 //! - [`Operator`] (`operator.rs`) combines these.
+//! - `otlp.rs`, with the feature `otlp`, sends the spans of the operator to a collector.
 //!
 //! # What Neutron lacks, and what the operator does instead
 //!
@@ -88,6 +89,8 @@ mod handle;
 #[expect(unreachable_pub, reason = "the derive of the schema makes structs of its own")]
 mod network;
 mod operator;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod pool;
 mod provider;
 mod reconciler;

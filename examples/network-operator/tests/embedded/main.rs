@@ -9,5 +9,6 @@ mod deployments;
 mod failures;
 mod manifests;
 mod networks;
+mod otlp;
 mod sweep;
 mod two_operators;

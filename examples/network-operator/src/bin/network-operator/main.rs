@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+#[cfg(feature = "otlp")]
+use network_operator::otlp::{CurrentSpan, Exporter};
 use network_operator::{Network, Operator, Options, cluster_id};
 use neutron::embedded::EmbeddedNeutron;
 use neutron::{Auth, Neutron};
@@ -12,6 +14,8 @@ use steersman::CustomResourceExt;
 use steersman::client::Config;
 use steersman::client::config_from_flags;
 use steersman::{Client, shutdown_signal};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -24,6 +28,10 @@ mod demo;
 mod screen;
 mod serving;
 mod watch;
+
+/// The address of an OpenTelemetry collector, for example `http://localhost:4318`.
+#[cfg(feature = "otlp")]
+const COLLECTOR_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 fn main() -> ExitCode {
     // Before any thread: the setting is for the whole process.
@@ -48,9 +56,30 @@ fn print_crd() -> Result<()> {
 
 async fn run(args: &Args) -> Result<()> {
     let screen = Screen::new();
-    tracing_subscriber::registry().with(screen.clone()).init();
+    let subscriber = tracing_subscriber::registry().with(screen.clone().with_filter(filter_fn(Screen::shows)));
+    #[cfg(feature = "otlp")]
+    let exporter = exporter()?;
+    #[cfg(feature = "otlp")]
+    let subscriber = subscriber.with(exporter.as_ref().map(Exporter::layer));
+    subscriber.init();
+    let result = run_operator(args, &screen).await;
+    #[cfg(feature = "otlp")]
+    if let Some(exporter) = exporter {
+        exporter.stop().await;
+    }
+    result
+}
+
+/// Sends spans to the collector that the environment names, if it names one.
+#[cfg(feature = "otlp")]
+fn exporter() -> Result<Option<Exporter>> {
+    let Ok(collector) = std::env::var(COLLECTOR_VARIABLE) else { return Ok(None) };
+    Exporter::new(&collector).map(Some).with_context(|| format!("{COLLECTOR_VARIABLE}={collector}"))
+}
+
+async fn run_operator(args: &Args, screen: &Screen) -> Result<()> {
     if args.names_a_cluster() {
-        return run_in_cluster(args, &screen).await;
+        return run_in_cluster(args, screen).await;
     }
     let mut embedded = None;
     let neutron = match named_neutron(args)? {
@@ -59,7 +88,7 @@ async fn run(args: &Args) -> Result<()> {
     };
     let cluster = EmbeddedCluster::start().await?;
     screen.print(&cluster.invitation(embedded.as_ref().map(EmbeddedNeutron::url).as_deref()));
-    let watching = watch::watch(cluster.client().clone(), &screen).await?;
+    let watching = watch::watch(cluster.client().clone(), screen).await?;
 
     let operator = operator(args, cluster.client(), neutron.clone()).await?;
     screen.print(&demo::addresses(operator.manager()));
@@ -129,7 +158,10 @@ async fn operator(args: &Args, client: &Client, neutron: Neutron) -> Result<Oper
         all_deployments: args.all_deployments,
         pool: args.pool()?,
     };
-    let manager = args.serving.manager(client.clone(), !args.names_a_cluster())?;
+    let client = client.clone();
+    #[cfg(feature = "otlp")]
+    let client = client.with_trace_context(CurrentSpan);
+    let manager = args.serving.manager(client, !args.names_a_cluster())?;
     Ok(Operator::with_manager(manager, neutron, options)?)
 }
 

@@ -63,8 +63,8 @@ impl Screen {
         let _ = writeln!(std::io::stdout().lock(), "{text}");
     }
 
-    /// Whether a log event is shown.
-    fn shows(metadata: &Metadata<'_>) -> bool {
+    /// Whether a log event is shown, or the span that names its object.
+    pub(crate) fn shows(metadata: &Metadata<'_>) -> bool {
         let ours = ["network_operator", "steersman_runtime"].iter().any(|name| metadata.target().starts_with(name));
         match *metadata.level() {
             Level::ERROR | Level::WARN => true,
@@ -80,10 +80,6 @@ impl Screen {
 struct About(String);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Screen {
-    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        Self::shows(metadata)
-    }
-
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
