@@ -1,12 +1,13 @@
 //! One connection: its handshake, its requests, its end.
 
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -77,10 +78,12 @@ impl Shared {
         let activity = Activity::new(self.limits.header, self.limits.idle);
         let slot = Arc::new(slot);
         let service = service_fn(|request: Request<Incoming>| {
-            let (shared, requests) = (Arc::clone(self), InRequest::begin(&activity, &slot));
+            let shared = Arc::clone(self);
+            let mut in_request = InRequest::begin(&activity, &slot);
             async move {
-                let requests = requests.ok_or(Evicted)?;
-                Ok::<_, Evicted>(shared.respond(request).await.map(|body| WhileBusy { body, _requests: requests }))
+                let request = request.map(|body| TimedBody::new(body, shared.limits.body_timeout));
+                let response = shared.router.respond(request, shared.limits.body, || in_request.begin_handler()).await;
+                Ok::<_, Infallible>(response.map(|body| WhileBusy { body, _in_request: in_request }))
             }
         });
         let stream = TokioIo::new(Observed { stream, activity: Arc::clone(&activity) });
@@ -110,37 +113,34 @@ impl Shared {
             .keep_alive_timeout(PING_TIMEOUT);
         if http2 { builder.http2_only() } else { builder.http1_only() }
     }
-
-    async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
-        let request = request.map(|body| TimedBody::new(body, self.limits.body_timeout));
-        self.router.respond(request, self.limits.body).await
-    }
 }
-
-/// The connection made room for another one before it had a request.
-#[derive(Debug, thiserror::Error)]
-#[error("too many connections")]
-struct Evicted;
 
 /// A request under way, until its response has been sent.
 struct InRequest {
     activity: Arc<Activity>,
     slot: Arc<ConnectionSlot>,
+    /// The connection is not evicted any more.
+    has_handler: bool,
 }
 
 impl InRequest {
-    fn begin(activity: &Arc<Activity>, slot: &Arc<ConnectionSlot>) -> Option<Self> {
-        if activity.begin_request() && !slot.begin_request() {
-            return None;
-        }
-        Some(Self { activity: Arc::clone(activity), slot: Arc::clone(slot) })
+    fn begin(activity: &Arc<Activity>, slot: &Arc<ConnectionSlot>) -> Self {
+        activity.begin_request();
+        Self { activity: Arc::clone(activity), slot: Arc::clone(slot), has_handler: false }
+    }
+
+    /// The handler is about to run. False if the connection made room for another one before.
+    fn begin_handler(&mut self) -> bool {
+        self.has_handler = self.slot.begin_handler();
+        self.has_handler
     }
 }
 
 impl Drop for InRequest {
     fn drop(&mut self) {
-        if self.activity.end_request() {
-            self.slot.end_request();
+        self.activity.end_request();
+        if self.has_handler {
+            self.slot.end_handler();
         }
     }
 }
@@ -148,7 +148,7 @@ impl Drop for InRequest {
 /// A body that keeps its connection busy until it has been sent.
 struct WhileBusy {
     body: Body,
-    _requests: InRequest,
+    _in_request: InRequest,
 }
 
 impl http_body::Body for WhileBusy {

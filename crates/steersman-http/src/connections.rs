@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 
 /// The slots of all connections.
 ///
-/// When all are taken, the connection that has had no request for the longest time makes room. So
-/// idle connections, however many, never keep out a client that asks. If every connection is
-/// answering a request, a new one is refused.
+/// When all are taken, the connection for which no handler has run for the longest time makes room.
+/// So idle connections and those that send a body slowly, however many, never keep out a client
+/// that asks. If a handler runs for every connection, a new one is refused.
 pub(crate) struct Connections {
     max: usize,
     state: Mutex<State>,
@@ -19,7 +19,7 @@ pub(crate) struct Connections {
 struct State {
     open: usize,
     next: u64,
-    /// Those without a request, the longest idle first, and how each is evicted.
+    /// Those without a running handler, the longest idle first, and how each is evicted.
     idle: BTreeMap<u64, Arc<Notify>>,
 }
 
@@ -32,7 +32,7 @@ impl Connections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a new connection. `None` if all connections are answering requests.
+    /// A slot for a new connection. `None` if a handler runs for every connection.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<ConnectionSlot> {
         let mut state = self.state();
         if state.open >= self.max {
@@ -67,7 +67,8 @@ pub(crate) struct ConnectionSlot {
 #[derive(Clone, Copy)]
 enum Place {
     Idle(u64),
-    Busy,
+    /// How many handlers run.
+    Busy(usize),
 }
 
 impl ConnectionSlot {
@@ -75,24 +76,26 @@ impl ConnectionSlot {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection has a request and is not evicted any more. False if it has been already.
-    pub(crate) fn begin_request(&self) -> bool {
+    /// A handler is about to run, and the connection is not evicted any more. False if it has been
+    /// already.
+    pub(crate) fn begin_handler(&self) -> bool {
         let mut place = self.place();
-        if let Place::Idle(id) = *place {
-            if self.connections.state().idle.remove(&id).is_none() {
-                return false;
-            }
-            *place = Place::Busy;
-        }
+        *place = match *place {
+            Place::Idle(id) if self.connections.state().idle.remove(&id).is_none() => return false,
+            Place::Idle(_) => Place::Busy(1),
+            Place::Busy(handlers) => Place::Busy(handlers + 1),
+        };
         true
     }
 
-    /// The connection has no request.
-    pub(crate) fn end_request(&self) {
+    /// The response of a handler has been sent.
+    pub(crate) fn end_handler(&self) {
         let mut place = self.place();
-        if matches!(*place, Place::Busy) {
-            *place = Place::Idle(self.connections.state().insert(&self.evicted));
-        }
+        *place = match *place {
+            Place::Busy(handlers) if handlers > 1 => Place::Busy(handlers - 1),
+            Place::Busy(_) => Place::Idle(self.connections.state().insert(&self.evicted)),
+            idle => idle,
+        };
     }
 
     /// Returns when the connection has to make room for a newer one.
@@ -106,7 +109,7 @@ impl Drop for ConnectionSlot {
         let place = *self.place();
         let mut state = self.connections.state();
         match place {
-            Place::Busy => state.open -= 1,
+            Place::Busy(_) => state.open -= 1,
             Place::Idle(id) if state.idle.remove(&id).is_some() => state.open -= 1,
             // It made room already.
             Place::Idle(_) => {}
@@ -125,15 +128,15 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_without_a_request_for_the_longest_time_makes_room() {
+    fn the_connection_without_a_handler_for_the_longest_time_makes_room() {
         let connections = Connections::new(3);
         let [first, second, third] = [(); 3].map(|()| connections.enter().unwrap());
-        assert!(first.begin_request());
-        first.end_request();
-        assert!(third.begin_request());
+        assert!(first.begin_handler());
+        first.end_handler();
+        assert!(third.begin_handler());
         let fourth = connections.enter().unwrap();
         assert!(is_evicted(&second) && !is_evicted(&first) && !is_evicted(&third) && !is_evicted(&fourth));
-        assert!(!second.begin_request(), "an evicted connection gets no response");
+        assert!(!second.begin_handler(), "an evicted connection gets no response");
         let fifth = connections.enter().unwrap();
         assert!(is_evicted(&first) && !is_evicted(&fourth) && !is_evicted(&fifth));
         // An evicted connection that ends frees nothing: its slot has a new owner.
@@ -142,16 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_is_refused_while_all_have_requests() {
+    fn a_new_connection_is_refused_while_all_have_handlers() {
         let connections = Connections::new(2);
         let [first, second] = [(); 2].map(|()| connections.enter().unwrap());
-        assert!(first.begin_request() && second.begin_request());
+        assert!(first.begin_handler() && second.begin_handler());
+        assert!(connections.enter().is_none());
+        // One of two requests of a connection ends.
+        assert!(first.begin_handler());
+        first.end_handler();
         assert!(connections.enter().is_none());
         drop(first);
         let third = connections.enter().unwrap();
-        assert!(third.begin_request());
+        assert!(third.begin_handler());
         assert!(connections.enter().is_none());
-        second.end_request();
+        second.end_handler();
         assert!(connections.enter().is_some() && is_evicted(&second));
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 
@@ -49,6 +49,10 @@ pub trait Guard: Send + Sync + 'static {
 ///
 /// Other paths are answered with 404 and methods that a route does not have with 405. A handler
 /// that panics is answered with 500 (test `a_handler_that_panics_is_answered_with_500`).
+///
+/// A route for GET and HEAD reads no body: a request that has one is refused with 413
+/// (test `a_route_that_only_reads_takes_no_body`). A request that is refused before its body is
+/// read ends its connection.
 #[derive(Clone, Default)]
 pub struct Router {
     routes: BTreeMap<String, Route>,
@@ -119,16 +123,30 @@ impl Router {
         None
     }
 
-    /// Answers a request with a body of at most `body_max` bytes.
-    pub(crate) async fn respond<B>(&self, request: Request<B>, body_max: usize) -> Response<Body>
+    /// Answers a request with a body of at most `body_max` bytes. `begin` is called when the
+    /// handler is about to run; if it returns false, the handler does not run.
+    pub(crate) async fn respond<B>(
+        &self,
+        request: Request<B>,
+        body_max: usize,
+        begin: impl FnOnce() -> bool + Send,
+    ) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let path = request.uri().path().to_owned();
-        let responding = AssertUnwindSafe(self.try_respond(request, body_max)).catch_unwind();
+        // HTTP/2 cancels the stream instead.
+        let closes = has_body(request.body()) && request.version() < Version::HTTP_2;
+        let responding = AssertUnwindSafe(self.try_respond(request, body_max, begin)).catch_unwind();
         match responding.await {
-            Ok(Ok(response) | Err(response)) => response,
+            Ok(Ok(response)) => response,
+            Ok(Err(mut refusal)) => {
+                if closes {
+                    refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                refusal
+            }
             Err(_) => {
                 tracing::error!(path, "a handler of an HTTP request panicked");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error\n")
@@ -136,7 +154,12 @@ impl Router {
         }
     }
 
-    async fn try_respond<B>(&self, request: Request<B>, body_max: usize) -> Result<Response<Body>, Response<Body>>
+    async fn try_respond<B>(
+        &self,
+        request: Request<B>,
+        body_max: usize,
+        begin: impl FnOnce() -> bool + Send,
+    ) -> Result<Response<Body>, Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -151,9 +174,19 @@ impl Router {
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Err(refused);
         }
+        if route.reads_only && has_body(&body) {
+            return Err(text(StatusCode::PAYLOAD_TOO_LARGE, "this path takes no request body\n"));
+        }
         let body = Limited::new(body, body_max).collect().await.map_err(|error| refuse_body(&*error, body_max))?;
+        if !begin() {
+            return Err(text(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n"));
+        }
         Ok(route.handler.handle(Request::from_parts(parts, body.to_bytes())).await)
     }
+}
+
+fn has_body(body: &impl http_body::Body) -> bool {
+    !body.is_end_stream() && body.size_hint().exact() != Some(0)
 }
 
 fn refuse_body(error: &(dyn std::error::Error + Send + Sync + 'static), body_max: usize) -> Response<Body> {
@@ -188,7 +221,7 @@ mod tests {
     async fn ask(router: &Router, method: Method, path: &str, sent: &'static str) -> (u16, String) {
         let body = Full::new(Bytes::from_static(sent.as_bytes()));
         let request = Request::builder().method(method).uri(path).body(body).unwrap();
-        let response = router.respond(request, 10).await;
+        let response = router.respond(request, 10, || true).await;
         let status = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(bytes.to_vec()).unwrap())
@@ -239,6 +272,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_route_that_only_reads_takes_no_body() {
+        let router = router();
+        for path in ["/metrics", "/readyz/own"] {
+            let (status, text) = ask(&router, Method::GET, path, "0").await;
+            assert_eq!((status, &*text), (413, "this path takes no request body\n"), "{path}");
+        }
+        assert_eq!(ask(&router, Method::HEAD, "/metrics", "0").await.0, 413);
+    }
+
+    #[tokio::test]
+    async fn a_handler_does_not_run_for_an_evicted_connection() {
+        let request = Request::new(Full::new(Bytes::new()));
+        let router = Router::new().get("/", async |_| panic!("it runs"));
+        assert_eq!(router.respond(request, 0, || false).await.status(), 503);
+    }
+
+    #[tokio::test]
     async fn a_handler_that_panics_is_answered_with_500() {
         let router = Router::new().get("/", async |_| panic!("on purpose"));
         assert_eq!(ask(&router, Method::GET, "/", "").await.0, 500);
@@ -263,7 +313,7 @@ mod tests {
             assert_eq!(ask(&router, Method::GET, path, "").await.0, 401, "{path}");
         }
         let request = Request::builder().uri("/metrics").header("authorization", "Bearer x");
-        let response = router.respond(request.body(Full::new(Bytes::new())).unwrap(), 0).await;
+        let response = router.respond(request.body(Full::new(Bytes::new())).unwrap(), 0, || true).await;
         assert_eq!(response.status(), 200);
     }
 }

@@ -82,9 +82,11 @@ impl FromStr for Listen {
 ///   more than 1 MiB is refused with 431 (`huge_headers_are_refused`).
 /// - A body of more than 3 MiB is refused with 413. A body that makes no progress for 30 s is
 ///   refused with 408.
-/// - There are at most 256 connections. One more closes the one that had no request for the longest
-///   time (`idle_connections_keep_no_client_out`). If all of them are answering requests, it is
-///   closed itself.
+/// - Routes for GET and HEAD read no body (`a_body_that_no_route_wants_is_refused_unread`).
+/// - There are at most 256 connections. One more closes the one for which no handler has run for
+///   the longest time: one that is idle (`idle_connections_keep_no_client_out`) or whose request is
+///   not complete (`bodies_that_trickle_keep_no_client_out`). If handlers run for all of them, the
+///   new one is closed itself.
 /// - A TLS handshake has 10 s, and a client that reads nothing of its response 60 s.
 /// - On shutdown nothing more is accepted, and requests under way have a minute to end
 ///   (`requests_under_way_are_answered_after_the_stop`).

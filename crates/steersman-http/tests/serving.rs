@@ -119,6 +119,45 @@ async fn idle_connections_keep_no_client_out() {
 }
 
 #[tokio::test]
+async fn a_body_that_no_route_wants_is_refused_unread() {
+    let server = run(Server::new().bind().unwrap(), hello());
+    for framing in ["Content-Length: 5", "Content-Length: 3000000", "Transfer-Encoding: chunked"] {
+        let mut stream = connect(server.address).await;
+        // The body never comes, and the response does not wait for it.
+        stream.write_all(format!("GET /hello HTTP/1.1\r\nHost: test\r\n{framing}\r\n\r\n").as_bytes()).await.unwrap();
+        let response = rest(&mut stream).await.to_lowercase();
+        assert!(response.starts_with("http/1.1 413 ") && response.contains("connection: close\r\n"), "{response}");
+    }
+    let mut stream = connect(server.address).await;
+    let request = b"GET /hello HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    assert_hello(&rest(&mut stream).await);
+}
+
+#[tokio::test]
+async fn bodies_that_trickle_keep_no_client_out() {
+    let router = hello().route("/convert", async |_| text(StatusCode::OK, "converted"));
+    let server = run(Server::new().connections_max(4).bind().unwrap(), router);
+    let mut trickling = Vec::new();
+    for _ in 0..4 {
+        let mut stream = connect(server.address).await;
+        let head = b"POST /convert HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        // The server asks for the body.
+        let mut asked = [0; 25];
+        timeout(DEADLINE, stream.read_exact(&mut asked)).await.unwrap().unwrap();
+        assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+        trickling.push(stream);
+    }
+    assert_hello(&ask(&mut connect(server.address).await, "/hello").await);
+    assert_eq!(rest(&mut trickling[0]).await, "", "the oldest makes room");
+    trickling[3].write_all(b"012345678").await.unwrap();
+    let mut response = [0; 15];
+    timeout(DEADLINE, trickling[3].read_exact(&mut response)).await.unwrap().unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200 OK", "a body that comes in the end is answered");
+}
+
+#[tokio::test]
 async fn a_connection_is_refused_while_all_others_have_requests() {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handler = {

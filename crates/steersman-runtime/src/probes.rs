@@ -16,6 +16,9 @@ use steersman_http::{Body, Bound, Listen, Router, ServeError, Server, text};
 
 use crate::StopSignal;
 
+/// How many bytes the head of a probe may have: everyone can send one.
+const HEADERS_MAX: usize = 16 << 10;
+
 type CheckResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = CheckResult> + Send>> + Send + Sync>;
 
@@ -95,7 +98,7 @@ impl Probes {
     }
 
     pub(crate) fn bind(self) -> Result<BoundProbes, ServeError> {
-        let server = Server::new().listen(self.listen).bind()?;
+        let server = Server::new().listen(self.listen).headers_max(HEADERS_MAX).body_max(0).bind()?;
         Ok(BoundProbes { server, health: self.health, ready: self.ready })
     }
 }
