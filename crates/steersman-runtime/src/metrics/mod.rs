@@ -23,6 +23,7 @@ mod events;
 mod families;
 mod histogram;
 mod lease;
+mod loopback;
 mod process;
 mod requests;
 mod server;
@@ -44,6 +45,7 @@ pub(crate) use caches::CacheFigures;
 pub(crate) use controllers::{ControllerFigures, Controllers, CountQueue, Moment, ReadMoment};
 pub(crate) use events::EventFigures;
 pub(crate) use lease::Lease;
+pub(crate) use loopback::LoopbackOnly;
 pub(crate) use requests::Requests;
 pub(crate) use server::BoundMetrics;
 

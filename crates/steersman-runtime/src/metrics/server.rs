@@ -7,8 +7,11 @@ use http::{HeaderValue, Response};
 use steersman_client::Client;
 use steersman_http::{Bound, CertificateMetrics, Listen, Router, ServeError, Server, Tls, body};
 
-use super::{Authorization, Metrics, text};
+use super::{Authorization, LoopbackOnly, Metrics, text};
 use crate::StopSignal;
+
+/// How many bytes the head of a request may have: room for a large token.
+const HEADERS_MAX: usize = 64 << 10;
 
 /// How a manager serves its metrics: plain on port 8080 of the loopback interface by default.
 ///
@@ -28,7 +31,15 @@ use crate::StopSignal;
 /// holder is, and by SubjectAccessReview whether the holder may `get` the path. The manager needs
 /// the right to create both; ClusterRole `system:auth-delegator` has it. Responses are remembered:
 /// tokens for a minute, permissions for 5 minutes, refusals for 30 s. Without a valid token the
-/// response is 401, without the right 403, and 500 if the API server does not answer.
+/// response is 401, without the right 403, and 500 if the API server does not answer. At most 8
+/// unknown tokens are reviewed at a time; one that waits for longer than 2 s is refused with 503
+/// (test `made_up_tokens_keep_no_known_one_out`).
+///
+/// A plain server on the loopback interface refuses with 403 what a page of another site sends
+/// through a browser: requests whose `Host` is not `localhost`, `127.0.0.1`, `[::1]` or the address
+/// of the server, and those with `Sec-Fetch-Site: cross-site`
+/// (test `pages_of_other_sites_read_nothing_from_a_plain_server_on_loopback`). A plain server on
+/// other interfaces checks nothing.
 #[derive(Debug)]
 #[must_use]
 pub struct MetricsServer {
@@ -70,7 +81,7 @@ impl MetricsServer {
     }
 
     pub(crate) fn bind(self, certificates: &CertificateMetrics) -> Result<BoundMetrics, ServeError> {
-        let mut server = Server::new().listen(self.listen);
+        let mut server = Server::new().listen(self.listen).headers_max(HEADERS_MAX).body_max(0);
         let is_secure = self.tls.is_some();
         if let Some(tls) = self.tls {
             server = server.tls(tls.metrics(certificates.clone()));
@@ -108,8 +119,11 @@ impl BoundMetrics {
                 response
             }
         });
+        let address = self.server.address().ip();
         if self.is_secure {
             router = router.guard(Authorization::new(client));
+        } else if address.is_loopback() {
+            router = router.guard(LoopbackOnly { address });
         }
         self.server.run(router, stop.stopped()).await
     }

@@ -18,8 +18,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The status, the head and the body of a response.
 async fn get(port: u16, path: &str) -> (u16, String, String) {
+    get_with(port, path, "Host: localhost\r\n").await
+}
+
+async fn get_with(port: u16, path: &str, headers: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("the server listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();
     timeout(DEADLINE, stream.read_to_string(&mut response)).await.expect("a response").unwrap();
@@ -67,6 +71,47 @@ async fn debug_pages_are_served_beside_the_metrics_if_asked_for() {
     let state: serde_json::Value = serde_json::from_str(&get(port, "/debug/state").await.2).unwrap();
     assert!(state["controllers"].is_array(), "{state}");
     assert_eq!(get(port, "/metrics").await.0, 200);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_read_nothing_from_a_plain_server_on_loopback() {
+    let server = Embedded::start();
+    let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap()).debug_pages();
+    let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
+    let port = manager.metrics_address().unwrap().port();
+    let running = start(&manager);
+    let refused = [
+        "Host: rebound.example\r\n".to_owned(),
+        format!("Host: rebound.example:{port}\r\n"),
+        "Host: localhost.rebound.example\r\n".to_owned(),
+        "Host: 127.0.0.1.rebound.example\r\n".to_owned(),
+        "Host: localhost\r\nHost: rebound.example\r\n".to_owned(),
+        "Host: localhost\r\nSec-Fetch-Site: cross-site\r\n".to_owned(),
+        String::new(),
+    ];
+    for path in ["/metrics", "/debug", "/debug/state"] {
+        for headers in &refused {
+            assert_eq!(get_with(port, path, headers).await.0, 403, "{path} {headers}");
+        }
+        for host in ["localhost", "LOCALHOST", "127.0.0.1", "[::1]"] {
+            assert_eq!(get_with(port, path, &format!("Host: {host}\r\n")).await.0, 200, "{path} {host}");
+            assert_eq!(get_with(port, path, &format!("Host: {host}:8080\r\n")).await.0, 200, "{path} {host}");
+        }
+        let own = "Host: localhost\r\nSec-Fetch-Site: none\r\n";
+        assert_eq!(get_with(port, path, own).await.0, 200, "{path}");
+    }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_plain_server_on_all_interfaces_answers_by_any_name() {
+    let server = Embedded::start();
+    let metrics = MetricsServer::new().listen(":0".parse().unwrap());
+    let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
+    let port = manager.metrics_address().unwrap().port();
+    let running = start(&manager);
+    assert_eq!(get_with(port, "/metrics", "Host: operator.example\r\n").await.0, 200);
     running.stop().await.unwrap();
 }
 
@@ -126,6 +171,28 @@ async fn readiness_follows_the_caches_once_and_the_stop() {
     assert_eq!(get(port, "/healthz").await.0, 200);
     release.send(()).unwrap();
     stopping.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn probes_take_small_heads_and_no_bodies() {
+    let server = Embedded::start();
+    let manager = Manager::builder(server.client()).probes(on_free_port()).unwrap().build();
+    let port = manager.probes_address().unwrap().port();
+    let running = start(&manager);
+    let ask = async |header: String| {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n\r\n");
+        // The server may close the connection before it has read everything.
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut response = Vec::new();
+        let _ = timeout(DEADLINE, stream.read_to_end(&mut response)).await.expect("the server closes the connection");
+        String::from_utf8(response).unwrap()
+    };
+    assert!(ask(format!("X: {}", "x".repeat(12 << 10))).await.starts_with("HTTP/1.1 200 "));
+    assert!(!ask(format!("X: {}", "x".repeat(40 << 10))).await.starts_with("HTTP/1.1 200 "));
+    assert!(ask("Content-Length: 1".to_owned()).await.starts_with("HTTP/1.1 413 "));
+    assert!(ask("Transfer-Encoding: chunked".to_owned()).await.starts_with("HTTP/1.1 413 "));
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]

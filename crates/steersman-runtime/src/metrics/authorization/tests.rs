@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kube_client::client::Body as RequestBody;
@@ -16,6 +17,8 @@ struct Reviewer {
     asked: Arc<Mutex<Vec<Value>>>,
     /// Answers the next requests with this code.
     faults: Arc<Mutex<Vec<u16>>>,
+    /// Reviews of unknown tokens never end.
+    is_stuck: Arc<Mutex<bool>>,
 }
 
 impl Reviewer {
@@ -33,6 +36,11 @@ impl Reviewer {
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let mut review: Value = serde_json::from_slice(&body).unwrap();
         self.asked.lock().unwrap().push(review["spec"].clone());
+        let is_unknown = review["spec"]["token"].as_str().is_some_and(|token| token.starts_with("made-up"));
+        let is_stuck = is_unknown && *self.is_stuck.lock().unwrap();
+        if is_stuck {
+            std::future::pending::<()>().await;
+        }
         let fault = self.faults.lock().unwrap().pop();
         let spec = review["spec"].clone();
         review["status"] = match spec["token"].as_str() {
@@ -125,12 +133,47 @@ async fn a_review_is_repeated_and_fails_with_500_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn made_up_tokens_take_bounded_memory() {
-    let mut remembered = Remembered::default();
-    let now = Instant::now();
-    for token in 0..10 * REMEMBERED_MAX {
-        remembered.insert(token, (), now + TOKEN_TTL, now);
-        assert!(remembered.0.len() <= REMEMBERED_MAX);
+async fn made_up_tokens_take_bounded_memory_and_drive_out_no_known_one() {
+    let reviewer = Reviewer::default();
+    let authorization = reviewer.authorization();
+    assert_eq!(status(&authorization, Some("Bearer reader")).await, 200);
+    for token in 0..2 * REMEMBERED_MAX.get() {
+        assert_eq!(status(&authorization, Some(&format!("Bearer made-up-{token}"))).await, 401);
     }
-    assert_eq!(remembered.get(&(10 * REMEMBERED_MAX - 1), now), Some(()));
+    assert_eq!(authorization.refused.entries().len(), REFUSED_MAX.get());
+    let asked = reviewer.asked();
+    assert_eq!((status(&authorization, Some("Bearer reader")).await, reviewer.asked()), (200, asked));
+    let last = format!("Bearer made-up-{}", 2 * REMEMBERED_MAX.get() - 1);
+    assert_eq!((status(&authorization, Some(&last)).await, reviewer.asked()), (401, asked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn made_up_tokens_keep_no_known_one_out() {
+    let reviewer = Reviewer::default();
+    let authorization = reviewer.authorization();
+    assert_eq!(status(&authorization, Some("Bearer reader")).await, 200);
+    advance(ALLOWED_TTL).await;
+    // The API server answers no review of a made-up token.
+    *reviewer.is_stuck.lock().unwrap() = true;
+    let made_up = async |token: usize| status(&authorization, Some(&format!("Bearer made-up-{token}"))).await;
+    let mut waiting = Box::pin(futures::future::join_all((0..REVIEWS_MAX).map(made_up)));
+    assert!((&mut waiting).now_or_never().is_none());
+    let began = Instant::now();
+    assert_eq!((made_up(REVIEWS_MAX).await, began.elapsed()), (503, TURN_TIMEOUT));
+    // Both of its results have to be asked for again.
+    let asked = reviewer.asked();
+    assert_eq!((status(&authorization, Some("Bearer reader")).await, reviewer.asked()), (200, asked + 2));
+    assert_eq!(began.elapsed(), TURN_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_for_a_long_path_is_not_remembered() {
+    let reviewer = Reviewer::default();
+    let authorization = reviewer.authorization();
+    for (path, remembered) in [("x".repeat(252), 1), ("x".repeat(253), 1), ("x".repeat(10_000), 1)] {
+        let (parts, ()) =
+            Request::get(format!("/{path}")).header("authorization", "Bearer reader").body(()).unwrap().into_parts();
+        assert!(authorization.check(&parts).await.is_ok());
+        assert_eq!(authorization.permissions.entries().len(), remembered);
+    }
 }
