@@ -8,7 +8,7 @@ use std::time::Duration;
 use steersman_http::{Router, ServeError};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::{Life, Manager, WeakManager};
+use super::{Group, Life, Manager, WeakManager};
 use crate::StopSignal;
 use crate::metrics::BoundMetrics;
 use crate::probes::BoundProbes;
@@ -40,12 +40,12 @@ impl Endpoints {
             if server.has_debug_pages {
                 router = manager.debug_routes(router);
             }
-            let _ = manager.add_server("metrics", move |stop| server.run(metrics, router, client, stop));
+            let _ = manager.add_to(Group::Endpoints, "metrics", move |stop| server.run(metrics, router, client, stop));
         }
         if let Some(probes) = self.probes {
             let weak = manager.downgrade();
             let leadership = manager.leadership().cloned();
-            let _ = manager.add_server("probes", move |stop| {
+            let _ = manager.add_to(Group::Endpoints, "probes", move |stop| {
                 let mut probes = probes;
                 if let Some(leadership) = leadership {
                     probes.health.add("leader-election", move || std::future::ready(leadership.watchdog()));

@@ -59,6 +59,9 @@ pub(crate) use waiting::wait_with_reminders;
 ///   (`what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten`).
 /// - It stops in reverse order: controllers finish their running reconciles, within the grace
 ///   period; then runnables; then the caches; then servers (contract 10, `it_stops_in_reverse`).
+///   Events are written while servers stop (`events_are_written_while_servers_stop`). The servers
+///   of metrics and probes stop last. Their clients have at most 5 s, and cutting them off is no
+///   error (`a_slow_client_is_cut_off_and_the_stop_is_in_order`).
 ///   Nothing is aborted that could have finished
 ///   (`two_controllers_and_fifty_runnables_stop_cleanly_while_reconciles_are_in_flight`). Whatever
 ///   has not ended by then is aborted and named in the error
@@ -467,8 +470,12 @@ impl Manager {
         // The caches have ended with the first poll; only slow handlers are waited for.
         let left = with_min_grace(deadline).saturating_duration_since(Instant::now());
         let mut aborted = self.inner.caches.shutdown(left).await;
-        running.stop(Group::Servers, deadline).await;
-        writer.flush(with_min_grace(deadline)).await;
+        let servers = async {
+            running.stop(Group::Servers, deadline).await;
+            running.stop(Group::Endpoints, deadline).await;
+        };
+        // A server that is slow to stop costs no Events.
+        tokio::join!(servers, writer.flush(with_min_grace(deadline)));
         aborted.extend(running.aborted());
         if aborted.is_empty() {
             return ended;
@@ -499,7 +506,7 @@ impl Manager {
         let caches = &self.inner.caches;
         let mut shutdown = std::pin::pin!(shutdown);
         let (servers, others): (Vec<_>, Vec<_>) =
-            runnables.into_iter().partition(|runnable| runnable.group == Group::Servers);
+            runnables.into_iter().partition(|runnable| matches!(runnable.group, Group::Servers | Group::Endpoints));
         servers.into_iter().for_each(|runnable| running.start(runnable, false));
         caches.start()?;
         // The election, too, begins when the caches have synced.

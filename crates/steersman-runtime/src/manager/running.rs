@@ -13,6 +13,8 @@ use crate::{Error, ReconcileError};
 
 /// The time that a group gets if the grace period is over already: enough to see the signal.
 const MIN_GRACE: Duration = Duration::from_millis(100);
+/// The time that requests to the manager's own servers have to end. Their clients can be strangers.
+const ENDPOINTS_GRACE: Duration = Duration::from_secs(5);
 
 pub(super) type RunnableFuture = Pin<Box<dyn Future<Output = Result<(), ReconcileError>> + Send>>;
 
@@ -32,7 +34,10 @@ pub(crate) struct Launch {
 /// Runnables of a group stop together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Group {
-    /// Started first, stopped last.
+    /// The manager's own servers for metrics and probes. Started first, stopped last, and cut off
+    /// from slow clients without an error.
+    Endpoints,
+    /// Started first, stopped after the caches.
     Servers,
     Runnables,
     /// Holds the lease until controllers and elected runnables have stopped.
@@ -84,6 +89,8 @@ impl Running {
     /// Stops a group, and aborts the runnables that do not end in time.
     pub(super) async fn stop(&mut self, group: Group, deadline: Instant) {
         self.stopper(group).stop();
+        let is_endpoints = group == Group::Endpoints;
+        let deadline = if is_endpoints { deadline.min(Instant::now() + ENDPOINTS_GRACE) } else { deadline };
         let deadline = with_min_grace(deadline);
         while self.runs(group) {
             match timeout_at(deadline, self.ended()).await {
@@ -94,7 +101,11 @@ impl Running {
         }
         for (_, name, task) in self.runnables.values().filter(|(other, ..)| *other == group) {
             task.abort();
-            self.aborted.push(name.clone());
+            if is_endpoints {
+                tracing::info!(server = name, "clients cut off, because the manager stops");
+            } else {
+                self.aborted.push(name.clone());
+            }
         }
         // A runnable that never awaits cannot be aborted, and the manager does not wait for it.
         let _ = timeout(MIN_GRACE, async {
@@ -120,4 +131,26 @@ impl Running {
 /// This time, or a moment from now if it has passed.
 pub(super) fn with_min_grace(deadline: Instant) -> Instant {
     deadline.max(Instant::now() + MIN_GRACE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long a group that never ends takes to stop with a grace period, and what is named.
+    async fn stop(group: Group, grace: u64) -> (u64, Vec<String>) {
+        let mut running = Running::default();
+        let run = Box::new(|_| -> RunnableFuture { Box::pin(std::future::pending()) });
+        running.start(Runnable { name: "slow".to_owned(), group, run }, false);
+        let began = Instant::now();
+        running.stop(group, began + Duration::from_secs(grace)).await;
+        (began.elapsed().as_secs(), running.aborted())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_clients_take_a_few_seconds_of_the_grace_period_and_are_no_error() {
+        assert_eq!(stop(Group::Endpoints, 30).await, (5, vec![]));
+        assert_eq!(stop(Group::Endpoints, 3).await, (3, vec![]));
+        assert_eq!(stop(Group::Servers, 30).await, (30, vec!["slow".to_owned()]));
+    }
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::support::exposition::Exposition;
-use crate::support::{Maps, eventually, start};
+use crate::support::{Maps, eventually, map, start};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -193,6 +193,50 @@ async fn probes_take_small_heads_and_no_bodies() {
     assert!(ask("Content-Length: 1".to_owned()).await.starts_with("HTTP/1.1 413 "));
     assert!(ask("Transfer-Encoding: chunked".to_owned()).await.starts_with("HTTP/1.1 413 "));
     running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_slow_client_is_cut_off_and_the_stop_is_in_order() {
+    let server = Embedded::start();
+    let (asked, mut is_asked) = tokio::sync::mpsc::unbounded_channel();
+    let probes = on_free_port().ready_check("slow", move || {
+        let _ = asked.send(());
+        std::future::pending::<Result<(), std::io::Error>>()
+    });
+    let grace = Duration::from_millis(200);
+    let manager = Manager::builder(server.client()).grace_period(grace).probes(probes).unwrap().build();
+    let port = manager.probes_address().unwrap().port();
+    let running = start(&manager);
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    timeout(DEADLINE, is_asked.recv()).await.unwrap().unwrap();
+    running.stop().await.unwrap();
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err());
+}
+
+#[tokio::test]
+async fn events_are_written_while_servers_stop() {
+    let server = Embedded::start();
+    let manager = Manager::new(server.client());
+    let recorder = manager.events("test").unwrap();
+    let handle = manager.clone();
+    manager
+        .add_server("slow", async move |stop: steersman_runtime::StopSignal| {
+            stop.stopped().await;
+            eventually("the series is written", || handle.event_metrics().patched_total == 2).await;
+            Ok::<_, std::io::Error>(())
+        })
+        .unwrap();
+    let running = start(&manager);
+    let record = || recorder.normal(&map("web", ""), "Counted", "Count", "");
+    record();
+    eventually("the first Event is written", || manager.event_metrics().created_total == 1).await;
+    record();
+    eventually("the second one is written", || manager.event_metrics().patched_total == 1).await;
+    // The third one would be written a minute later.
+    record();
+    running.stop().await.unwrap();
+    assert_eq!(manager.event_metrics().failed_total, 0);
 }
 
 #[tokio::test]
