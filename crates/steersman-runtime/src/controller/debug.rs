@@ -12,16 +12,25 @@ use crate::ReconcileError;
 use crate::flight_recorder::{
     ControllerRecorder, ControllerState, DebugClock, DebugQuery, FailingKey, WaitingKey, error_text,
 };
-use crate::metrics::{Moment, ReadMoment};
+use crate::metrics::{ControllerFigures, Moment, ReadMoment};
 
 /// How many waiting and failing keys are shown.
 const SHOWN: usize = 20;
 
 impl Shared {
-    /// Reads what the metrics show of one moment.
+    /// Reads what the metrics show of one moment. The metrics do not keep the controller in memory.
     pub(super) fn read_moment(self: &Arc<Self>) -> ReadMoment {
-        let shared = Arc::clone(self);
-        Box::new(move || Moment { unfinished: shared.queue.unfinished(), hot_loops: shared.hot_loops() })
+        let weak = Arc::downgrade(self);
+        Box::new(move || {
+            weak.upgrade().map_or_else(Moment::default, |shared| Moment {
+                unfinished: shared.queue.unfinished(),
+                hot_loops: shared.hot_loops(),
+            })
+        })
+    }
+
+    pub(crate) fn figures(&self) -> &Arc<ControllerFigures> {
+        &self.figures
     }
 
     pub(crate) fn debug_state(&self, query: &DebugQuery, clock: DebugClock) -> ControllerState {

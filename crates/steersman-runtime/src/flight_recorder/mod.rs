@@ -55,7 +55,8 @@ impl Default for FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Records nothing: no causes, no reconciles, no hot loops.
+    /// Records nothing: no causes, no reconciles, no hot loops. `reconcile_trigger_total` and
+    /// `reconcile_hot_loops_total` stay 0.
     pub fn off() -> Self {
         Self { records_max: 0, bytes_max: 0 }
     }

@@ -411,6 +411,7 @@ impl Manager {
             if state.controllers.get(controller.name()).is_some_and(|other| Arc::ptr_eq(other, shared)) {
                 state.controllers.remove(controller.name());
                 self.hide_controller(shared);
+                self.metrics().controllers().remove(shared.figures());
                 self.started(controller.name());
                 if let Life::New(runnables) = &mut state.life {
                     let name = runnable_name(controller.name());

@@ -189,6 +189,7 @@ impl QueueObserver for CountQueue {
 }
 
 /// What is read of a controller at each scrape.
+#[derive(Default)]
 pub(crate) struct Moment {
     /// What its workers hold.
     pub(crate) unfinished: Unfinished,
@@ -207,6 +208,11 @@ impl Controllers {
         // A controller may be removed, and another one may have its name.
         all.retain(|(other, _)| other.name != figures.name);
         all.push((figures, read));
+    }
+
+    /// Shows the figures of a removed controller no longer.
+    pub(crate) fn remove(&self, figures: &Arc<ControllerFigures>) {
+        self.all().retain(|(other, _)| !Arc::ptr_eq(other, figures));
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<(Arc<ControllerFigures>, ReadMoment)>> {

@@ -1,8 +1,10 @@
 //! Controllers that are removed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman_runtime::predicate::Change;
 use steersman_runtime::{Action, Context, Controller, Error, Manager, ObjectKey, Reconciler, kind, reconcile_fn};
 use steersman_testing::Embedded;
 use tokio::time::{Instant, sleep};
@@ -121,5 +123,25 @@ async fn a_reconcile_sees_that_its_controller_is_removed() {
     eventually("a reconcile is in flight", || log.len() == 1).await;
     manager.remove_controller(&controller).await.unwrap();
     assert_eq!(log.take(), ["begins", "stops"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_controller_leaves_the_metrics_and_the_memory() {
+    let (manager, _client) = manager();
+    let held = Arc::new(());
+    let (of_predicate, log) = (Arc::clone(&held), Log::new());
+    let controller = manager
+        .controller(kind::<ConfigMap>())
+        .predicate(move |_: &Change<'_>| Arc::strong_count(&of_predicate) > 0)
+        .complete(slow(&log, Duration::ZERO))
+        .unwrap();
+    let running = run(&manager).await;
+    let is_shown = || manager.metrics().encode().contains("controller=\"configmap\"");
+    assert!(is_shown());
+    manager.remove_controller(&controller).await.unwrap();
+    assert!(!is_shown(), "{}", manager.metrics().encode());
+    drop(controller);
+    eventually("nothing of the controller is held", || Arc::strong_count(&held) == 1).await;
     running.stop().await.unwrap();
 }
