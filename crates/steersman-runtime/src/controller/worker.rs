@@ -289,11 +289,13 @@ impl<K: Object> Worker<K> {
         let failing = self.shared.failing();
         let failures = if failing.is_empty() { 0 } else { failing.get(item.key()).map_or(0, |failing| failing.times) };
         drop(failing);
-        let causes = item.take_payload();
-        if let Some(source) = causes.source() {
+        let (causes, attempt) = (item.take_payload(), failures.saturating_add(1));
+        let started = recorder.start(causes, attempt, item.waited(), Instant::now().into_std());
+        // An event that has overtaken a requeue is the first cause now.
+        if let Some(source) = started.causes.source() {
             self.shared.figures.triggered(source);
         }
-        Some(recorder.start(causes, failures.saturating_add(1), item.waited(), Instant::now().into_std()))
+        Some(started)
     }
 
     async fn next(&self) -> Option<Item<'_, ObjectKey, Causes>> {

@@ -13,6 +13,7 @@ use steersman_runtime::{
 };
 use steersman_testing::Embedded;
 
+use crate::support::exposition::Exposition;
 use crate::support::{Maps, client, key, manager, named, run, settle, traced_at};
 
 fn state(manager: &Manager) -> DebugState {
@@ -102,6 +103,25 @@ async fn each_cause_of_a_reconcile_is_named() {
     assert_eq!(causes(&manager, "fails")[..2], ["primary added ConfigMap default/fails", "retry"]);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(causes(&manager, "again").iter().filter(|cause| cause.contains("resync")).count(), 1);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_overtakes_a_requeue_is_counted_as_the_trigger() {
+    let (manager, client) = manager();
+    let maps = Maps::new(&client);
+    let reconciler = reconcile_fn(|_: Context<ConfigMap>, _: ObjectKey| async {
+        Ok(Action::requeue_after(Duration::from_secs(3600)))
+    });
+    manager.controller(kind::<ConfigMap>()).complete(reconciler).unwrap();
+    let running = run(&manager).await;
+    maps.create("a").await;
+    settle().await;
+    maps.set("a", "2").await;
+    settle().await;
+    let shown = Exposition::parse(&manager.metrics().encode());
+    let trigger = |source| shown.value("reconcile_trigger_total", &[("controller", "configmap"), ("source", source)]);
+    assert_eq!((trigger("primary"), trigger("requeue_after")), (2.0, 0.0));
     running.stop().await.unwrap();
 }
 
