@@ -128,8 +128,10 @@ impl<K: Object> ControllerBuilder<K> {
     /// As [`watches`](Self::watches), with a map function that waits: it is given the client of the
     /// manager and may read other caches or the server (test
     /// `an_async_map_function_reads_with_the_client`). A function that fails is called again with
-    /// back-off, 100 ms to 30 s. Up to 16 calls run at a time, and changes of an object that wait
-    /// for one are merged. A function that panics counts in
+    /// back-off, 100 ms to 30 s, which holds up neither other objects nor other states of the
+    /// object. Up to 16 calls run at a time. Changes of an object that wait for one are merged: the
+    /// function sees each state, up to 8. Of more states it sees the first and the last 7, so keys
+    /// that only the others concern are not enqueued. A function that panics counts in
     /// [`source_panics_total`](crate::ControllerMetrics::source_panics_total) and is not retried.
     ///
     /// ```no_run

@@ -111,8 +111,85 @@ async fn changes_that_wait_for_an_async_map_function_are_merged_by_object() {
     gate.add_permits(1_000);
     eventually("the last state is mapped", || log.all().contains(&"map-99".to_owned())).await;
     settle().await;
-    assert_eq!(log.take(), ["map-99"], "the states in between are merged");
-    assert_eq!(calls.load(Ordering::Relaxed), 18, "the first and the last state of the object");
+    let mut names = log.take();
+    names.sort();
+    let newest: Vec<_> = (93..100).map(|number| format!("map-{number}")).collect();
+    assert_eq!(names, newest, "older states are dropped");
+    assert_eq!(calls.load(Ordering::Relaxed), 16 + 8, "the first and the newest states of the object");
+    running.stop().await.unwrap();
+}
+
+async fn label(client: &steersman_client::Client, name: &str, of: &str) {
+    let patch = steersman_client::Patch::Merge(serde_json::json!({"metadata": {"labels": {"of": of}}}));
+    let secrets = client.namespaced::<Secret>("default");
+    secrets.patch(name, &steersman_client::PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_async_map_function_sees_the_states_between_two_calls() {
+    let (manager, client) = manager();
+    let (log, gate) = (Log::new(), Arc::new(Semaphore::new(0)));
+    let (calls, closed) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&gate));
+    let counted = Arc::clone(&calls);
+    manager
+        .controller(kind::<ConfigMap>())
+        .watches_async(kind::<Secret>(), move |_, secret: Cached<Secret>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let gate = Arc::clone(&closed);
+            async move {
+                drop(gate.acquire().await);
+                Ok(secret.meta().label("of").map(key))
+            }
+        })
+        .complete(noting(&log))
+        .unwrap();
+    let running = run(&manager).await;
+    for number in 0..16 {
+        create_secret(&client, &format!("busy-{number}")).await;
+    }
+    eventually("all calls are under way", || calls.load(Ordering::Relaxed) == 16).await;
+    create_secret(&client, "s").await;
+    for of in ["a", "b", "c"] {
+        label(&client, "s", of).await;
+    }
+    settle().await;
+    gate.add_permits(1_000);
+    settle().await;
+    let mut names = log.take();
+    names.sort();
+    assert_eq!(names, ["a", "b", "c"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_async_map_function_that_fails_holds_up_neither_other_objects_nor_other_states() {
+    let (manager, client) = manager();
+    let log = Log::new();
+    manager
+        .controller(kind::<ConfigMap>())
+        .watches_async(kind::<Secret>(), move |_, secret: Cached<Secret>| async move {
+            match secret.meta().label("of") {
+                Some("bad") => Err(ReconcileError::message("the inventory is away")),
+                of => Ok(of.map(key)),
+            }
+        })
+        .complete(noting(&log))
+        .unwrap();
+    let running = run(&manager).await;
+    for number in 0..20 {
+        create_secret(&client, &format!("s-{number}")).await;
+        label(&client, &format!("s-{number}"), "bad").await;
+    }
+    settle().await;
+    create_secret(&client, "s").await;
+    label(&client, "s", "good").await;
+    eventually("another object is mapped", || log.len() == 1).await;
+    label(&client, "s", "bad").await;
+    eventually("the old state is mapped", || log.len() == 2).await;
+    assert_eq!(log.take(), ["good", "good"]);
+    label(&client, "s", "new").await;
+    eventually("a change does not wait for the back-off", || log.len() == 1).await;
+    assert_eq!(log.take(), ["new"]);
     running.stop().await.unwrap();
 }
 
