@@ -62,6 +62,8 @@ struct Turns {
     foreign_rounds: u32,
     same_content: u32,
     is_reported: bool,
+    /// The last round of a cycle.
+    looped: Instant,
 }
 
 /// A reconcile that has ended.
@@ -140,27 +142,31 @@ impl HotLoops {
             writes: turn.writes_total,
             foreign_rounds: 0,
             same_content: 0,
-            is_reported: last.is_some_and(|last| last.is_reported),
+            // After a quiet time, a cycle is another one.
+            is_reported: last
+                .is_some_and(|last| last.is_reported && now.saturating_duration_since(last.looped) <= WINDOW),
+            looped: last.map_or(now, |last| last.looped),
         };
         let (turns, finding) = match (trigger, last) {
             (Trigger::Returning(_), Some(last)) if is_repeated => {
                 let rounds = last.rounds.saturating_add(1);
-                let is_hot = rounds >= ROUNDS && !last.is_reported;
+                let is_hot = rounds >= ROUNDS && !new.is_reported;
                 let finding = is_hot.then(|| Finding::HotLoop(HotLoop::inside(turn, &before, rounds)));
-                let is_reported = last.is_reported || is_hot;
-                (Turns { rounds, since: last.since, is_reported, ..new }, finding)
+                let is_reported = new.is_reported || is_hot;
+                (Turns { rounds, since: last.since, is_reported, looped: now, ..new }, finding)
             }
             (Trigger::Foreign { object, version }, Some(last)) if is_repeated => {
                 let foreign_rounds = last.foreign_rounds.saturating_add(1);
                 let same_content = if new.same_content(last) { last.same_content.saturating_add(1) } else { 0 };
-                let is_hot = same_content >= SAME_CONTENT_ROUNDS && !last.is_reported;
+                let is_hot = same_content >= SAME_CONTENT_ROUNDS && !new.is_reported;
                 let finding = if is_hot {
                     Some(Finding::HotLoop(HotLoop::foreign(turn, last, object, version, foreign_rounds)))
                 } else {
                     (foreign_rounds == SUSPECTED_ROUNDS).then(|| Finding::Suspected(object.clone()))
                 };
-                let is_reported = last.is_reported || is_hot;
-                (Turns { foreign_rounds, same_content, since: last.since, is_reported, ..new }, finding)
+                let is_reported = new.is_reported || is_hot;
+                let since = last.since;
+                (Turns { foreign_rounds, same_content, since, is_reported, looped: now, ..new }, finding)
             }
             _ => (new, None),
         };

@@ -58,6 +58,23 @@ fn a_controller_that_its_own_writes_wake_is_found_once() {
 }
 
 #[test]
+fn a_cycle_after_a_quiet_time_is_found_again() {
+    let mut world = World::new();
+    world.turn("x", &change("a", 1), &[write("a", 2, None)]);
+    // Longer than the window.
+    for version in 3..100 {
+        world.now += Duration::from_secs(10);
+        world.turn("x", &change("a", version - 1), &[write("a", version, None)]);
+    }
+    assert_eq!(world.cycles().len(), 1, "{:?}", world.cycles());
+    world.now += WINDOW;
+    for version in 1_000..1_100 {
+        world.turn("x", &change("a", version - 1), &[write("a", version, None)]);
+    }
+    assert_eq!(world.cycles().len(), 2, "{:?}", world.cycles());
+}
+
+#[test]
 fn two_controllers_that_undo_each_other_are_named_once_each() {
     let mut world = World::new();
     world.turn("left", &change("a", 1), &[write("a", 2, None)]);
