@@ -514,6 +514,26 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
                 self.slots.get_mut(id).payload.merge(payload, now, until);
             }
         }
+        self.release(id, place, now);
+        limited.map(|_| delay)
+    }
+
+    /// Takes a key back from a worker that has not worked on it. It is ready again, with its
+    /// priority, its failures and this payload.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket can be given back once")]
+    pub(crate) fn give_back(&mut self, ticket: Ticket, payload: P, now: Instant) {
+        let Ticket { slot: id, place, priority } = ticket;
+        assert!(self.processing.is_at(place, id), "the ticket belongs to another queue");
+        if !self.shut_down {
+            self.schedule(id, priority, None, now);
+            let newer = std::mem::replace(&mut self.slots.get_mut(id).payload, payload);
+            self.slots.get_mut(id).payload.merge(newer, now, None);
+        }
+        self.release(id, place, now);
+    }
+
+    /// The worker no longer holds the key.
+    fn release(&mut self, id: SlotId, place: PlaceId, now: Instant) {
         let started = self.processing.finish(place);
         let now = self.time(now);
         let slot = self.slots.get_mut(id);
@@ -527,7 +547,6 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
             }
         }
         self.notify(|metrics| metrics.work_duration(Duration::from_nanos(now.saturating_sub(started))));
-        limited.map(|_| delay)
     }
 
     /// Forgets the failures of `key`.
@@ -621,6 +640,13 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
         delayed.truncate(limit);
         let left = |slot: &Slot<T, P>| Duration::from_nanos(slot.time.saturating_sub(now));
         delayed.into_iter().map(|slot| (slot.key().clone(), left(slot))).collect()
+    }
+
+    /// The time until `key` becomes ready. `None` if it is not delayed.
+    pub fn delay_of(&self, key: &T, now: Instant) -> Option<Duration> {
+        let now = self.origin.map_or(0, |origin| as_nanoseconds(now.saturating_duration_since(origin)));
+        let slot = self.slots.find(key).filter(|slot| slot.pending == Pending::Delayed)?;
+        Some(Duration::from_nanos(slot.time.saturating_sub(now)))
     }
 
     fn time(&mut self, now: Instant) -> u64 {

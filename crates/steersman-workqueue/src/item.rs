@@ -71,6 +71,16 @@ impl<'q, T: Hash + Eq + Clone, P: Payload> Item<'q, T, P> {
         self.finish(Outcome::RequeueAfter(delay), None);
     }
 
+    /// Gives the key back without having worked on it. It is ready again at once, with its priority
+    /// and its payload, unless [`take_payload`](Self::take_payload) has taken it. The failures of
+    /// the key stay. After the queue was shut down, the key is dropped.
+    pub fn give_back(mut self) {
+        let payload = self.take_payload();
+        if let Some(ticket) = self.ticket.take() {
+            self.queue().give_back(ticket, payload);
+        }
+    }
+
     /// Finishes the key. If it comes back, it carries `payload`. Returns after which delay; `None`
     /// for [`Outcome::Done`].
     pub fn finish_with(mut self, outcome: Outcome, payload: P) -> Option<Duration> {
@@ -79,11 +89,14 @@ impl<'q, T: Hash + Eq + Clone, P: Payload> Item<'q, T, P> {
 
     fn finish(&mut self, outcome: Outcome, payload: Option<P>) -> Option<Duration> {
         let ticket = self.ticket.take()?;
-        let queue = match &self.queue {
+        self.queue().finish(ticket, outcome, payload)
+    }
+
+    fn queue(&self) -> &WorkQueue<T, P> {
+        match &self.queue {
             Handle::Borrowed(queue) => queue,
             Handle::Owned(queue) => queue,
-        };
-        queue.finish(ticket, outcome, payload)
+        }
     }
 }
 

@@ -64,6 +64,8 @@ mod tests {
         let delay = item.finish_with(Outcome::RequeueAfter(Duration::from_secs(9)), Notes::of("again"));
         assert_eq!(delay, Some(Duration::from_secs(9)));
         assert_eq!(queue.delays(8), [("a", Duration::from_secs(9))]);
+        let delays = ["a", "b", "none"].map(|key| queue.delay_of(&key));
+        assert_eq!(delays, [Some(Duration::from_secs(9)), None, None], "b is ready");
 
         let other = queue.get().await.unwrap();
         assert_eq!(*other, "b");
@@ -74,5 +76,26 @@ mod tests {
         item.done();
         queue.add("b");
         assert_eq!(queue.get().await.unwrap().take_payload(), Notes::default(), "the slot was emptied");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_given_back_keeps_its_payload_its_priority_and_its_failures() {
+        let core: Core<&str, Notes> = Core::with_payloads(controller_runtime_default());
+        let queue = WorkQueue::from_core(core);
+        queue.add_with_payload("a", AddOptions::new().rate_limited().priority(5), Notes::of("one"));
+        let item = queue.get().await.unwrap();
+        queue.add_with_payload("a", AddOptions::new(), Notes::of("two"));
+        item.give_back();
+        assert_eq!((queue.len(), queue.retries(&"a")), (1, 1));
+        let mut item = queue.get().await.unwrap();
+        assert_eq!((item.priority(), queue.retries(&"a")), (5, 1));
+        let notes = item.take_payload().0.into_iter().map(|(note, _)| note);
+        assert_eq!(notes.collect::<Vec<_>>(), ["one", "two"]);
+        item.done();
+        queue.add("a");
+        let item = queue.get().await.unwrap();
+        queue.shut_down();
+        item.give_back();
+        assert!(queue.get().await.is_none(), "nothing comes back after the end");
     }
 }

@@ -175,6 +175,14 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
         })
     }
 
+    /// The time until `key` becomes ready. `None` if it is not delayed.
+    pub fn delay_of(&self, key: &T) -> Option<Duration> {
+        self.change(true, |core, now| {
+            core.advance(now);
+            core.delay_of(key, now)
+        })
+    }
+
     /// Waits for a key to work on. Returns `None` once the queue is shut down and will hand out no
     /// more keys: the worker can end.
     ///
@@ -275,6 +283,11 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
         let finished =
             self.change(outcome != Outcome::Done, |core, now| core.try_finish(ticket, outcome, payload, now));
         finished.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Takes a key back from a worker that has not worked on it.
+    pub(crate) fn give_back(&self, ticket: Ticket, payload: P) {
+        self.change(true, |core, now| core.give_back(ticket, payload, now));
     }
 
     /// Locks the state. A poisoned lock is used as it is: user code that may panic under the lock

@@ -126,6 +126,13 @@ impl<T: Hash + Eq, P: Default> Slots<T, P> {
         SlotId(id)
     }
 
+    /// The slot of `key`.
+    pub(crate) fn find(&self, key: &T) -> Option<&Slot<T, P>> {
+        let hash = self.hasher.hash_one(key) as u32;
+        let id = self.by_key.find(hash, |id| self.slots[id as usize].key() == key)?;
+        self.slots.get(id as usize)
+    }
+
     /// Whether the slots probably exceed the processor's cache.
     pub(crate) fn is_large(&self) -> bool {
         self.by_key.len() > LARGE
