@@ -249,7 +249,7 @@ impl<K: Object> Worker<K> {
     async fn work(self) {
         while let Some(mut item) = self.next().await {
             if self.stop.is_stopped() || self.shared.ending.load(Ordering::Acquire) {
-                item.done();
+                self.leave(item);
                 continue;
             }
             let (active, began) = (Active::new(&self.shared.figures.active), Instant::now());
@@ -272,6 +272,11 @@ impl<K: Object> Worker<K> {
                 recorder.end(started, key, ending, actions, Instant::now().into_std());
             }
         }
+    }
+
+    /// Leaves a key that came with the end. If only the term ends, the next term has it.
+    fn leave(&self, item: Item<'_, ObjectKey, Causes>) {
+        leave(item, self.wake && !self.shared.ending.load(Ordering::Acquire));
     }
 
     /// Runs a reconcile in a trace of its own, if its requests carry one.
@@ -346,5 +351,35 @@ impl<K: Object> Worker<K> {
             .or_insert(Failing { times: 1, last });
         let outcome = if terminal { Outcome::Done } else { Outcome::Retry };
         Ending::Failed { error, retry_after: item.finish_with(outcome, self.cause(Source::Retry)) }
+    }
+}
+
+fn leave(item: Item<'_, ObjectKey, Causes>, is_term: bool) {
+    if is_term {
+        item.give_back();
+    } else {
+        item.done();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_workqueue::{Core, WorkQueue, controller_runtime_default};
+
+    use super::*;
+    use crate::flight_recorder::{Cause, SourceInfo};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_comes_with_the_end_of_a_term_is_left_for_the_next_one() {
+        let core: Core<ObjectKey, Causes> = Core::with_payloads(controller_runtime_default());
+        let queue = WorkQueue::from_core(core);
+        let causes = Causes::one(Cause::new(&SourceInfo::new(Source::Manual, "")));
+        queue.add_with_payload(ObjectKey::new("default", "gone"), AddOptions::new().rate_limited(), causes);
+        leave(queue.get().await.unwrap(), true);
+        assert_eq!(queue.len(), 1);
+        let mut item = queue.get().await.unwrap();
+        assert_eq!((item.take_payload().source(), queue.retries(item.key())), (Some(Source::Manual), 1));
+        leave(item, false);
+        assert_eq!((queue.len(), queue.delayed()), (0, 0));
     }
 }
