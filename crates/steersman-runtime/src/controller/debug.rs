@@ -1,9 +1,7 @@
 //! A controller on `/debug`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use steersman_cache::ObjectKey;
 
@@ -72,9 +70,13 @@ impl Shared {
             others.cmp(times).then_with(|| key.as_str().cmp(other.as_str()))
         });
         worst.truncate(SHOWN);
-        let delays: HashMap<ObjectKey, Duration> = self.queue.delays(usize::MAX).into_iter().collect();
         let state = |(key, failures, last): (ObjectKey, u32, Arc<ReconcileError>)| FailingKey {
-            next_retry: delays.get(&key).and_then(|delay| clock.instant.checked_add(*delay)).map(|at| clock.wall(at)),
+            // The lock of the queue is held for one key at a time.
+            next_retry: self
+                .queue
+                .delay_of(&key)
+                .and_then(|delay| clock.instant.checked_add(delay))
+                .map(|at| clock.wall(at)),
             key: key.to_string(),
             failures,
             error: error_text(&last).into(),
