@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_client::World;
+use steersman_runtime::leader_election::{LeaderElection, Timing};
 use steersman_runtime::metrics::MetricsServer;
 use steersman_runtime::{Action, Context, Error, Manager, ObjectKey, Probes, kind, reconcile_fn};
 use steersman_testing::{Embedded, Fault, FaultyNetwork};
@@ -123,6 +125,36 @@ async fn an_address_in_use_is_an_error_of_the_builder() {
     let error = Manager::builder(server.client()).metrics(MetricsServer::new().listen(taken.into())).unwrap_err();
     assert!(matches!(error, Error::Serve(_)), "{error}");
     assert!(error.to_string().starts_with(&format!("cannot listen on {taken}: ")), "{error}");
+}
+
+#[tokio::test]
+async fn a_held_lease_that_is_not_renewed_is_unhealthy() {
+    let (server, seconds) = (Embedded::start(), Duration::from_secs);
+    let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
+    // The election does not wake during the test.
+    let (lease_duration, renew_deadline, retry_period) = (seconds(600), seconds(400), seconds(300));
+    let timing = Timing { lease_duration, renew_deadline, retry_period, ..Timing::default() };
+    let builder = Manager::builder(server.client()).world(world.clone()).probes(on_free_port()).unwrap();
+    let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap());
+    let election = LeaderElection::new("operator").timing(timing);
+    let manager = builder.metrics(metrics).unwrap().leader_election(election).unwrap().build();
+    let [probes, metrics] =
+        [manager.probes_address(), manager.metrics_address()].map(|address| address.unwrap().port());
+    let master_status = async || {
+        let shown = Exposition::parse(&get(metrics, "/metrics").await.2);
+        shown.value("leader_election_master_status", &[("name", "operator")])
+    };
+    let running = start(&manager);
+    eventually("the replica leads", || manager.leadership().unwrap().is_leader()).await;
+    assert_eq!((get(probes, "/healthz").await.0, master_status().await), (200, 1.0));
+    // Past the renew deadline, before requests under way are cancelled.
+    world.suspend(seconds(420));
+    assert_eq!((get(probes, "/healthz").await.0, master_status().await), (200, 0.0));
+    world.suspend(seconds(80));
+    let (status, _, body) = get(probes, "/healthz/leader-election").await;
+    assert_eq!((status, get(probes, "/healthz").await.0), (500, 500));
+    assert!(body.contains("the lease is held and was not renewed"), "{body}");
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]
