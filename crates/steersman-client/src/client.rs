@@ -16,9 +16,10 @@ use crate::api::{Backoff, ProtobufSupport, retry_if};
 use crate::builder::{ClientBuilder, RESPONSE_BYTES_MAX};
 use crate::discovery::DiscoveryCache;
 use crate::error::{Error, RequestInfo, ResponseError};
-use crate::layers::gate::{Gate, WriteGate};
+use crate::layers::gate::{Gate, GateClock, WriteGate};
 use crate::layers::headers::UserAgentSuffix;
 use crate::layers::observe::{Observe, ObservedBy, RequestMetrics};
+use crate::layers::rate_limit::Unlimited;
 use crate::layers::retry::SentOnce;
 use crate::layers::timeouts::Deadline;
 use crate::layers::warning::NoWarnings;
@@ -75,13 +76,15 @@ struct RequestOptions {
     metrics: Option<ObservedBy>,
     timeout: Option<Duration>,
     sent_once: bool,
+    unlimited: bool,
     trace: Option<Arc<dyn TraceContext>>,
     user_agent_suffix: Option<&'static str>,
 }
 
 impl RequestOptions {
-    fn apply(&self, request: &mut Request<Body>) {
+    fn apply(&self, request: &mut Request<Body>, world: &World) {
         if let Some(gate) = &self.gate {
+            request.extensions_mut().insert(GateClock(world.clone()));
             request.extensions_mut().insert(gate.clone());
         }
         if let Some(metrics) = &self.metrics {
@@ -92,6 +95,9 @@ impl RequestOptions {
         }
         if self.sent_once {
             request.extensions_mut().insert(SentOnce);
+        }
+        if self.unlimited {
+            request.extensions_mut().insert(Unlimited);
         }
         if let Some(suffix) = self.user_agent_suffix {
             request.extensions_mut().insert(UserAgentSuffix(suffix));
@@ -177,6 +183,14 @@ impl Client {
         self
     }
 
+    /// The same client, whose requests neither wait for the
+    /// [rate limit](ClientBuilder::rate_limit) nor count towards it.
+    #[must_use]
+    pub fn without_rate_limit(mut self) -> Self {
+        self.options.unlimited = true;
+        self
+    }
+
     /// The same client, whose requests carry the trace context of `context`.
     #[must_use]
     pub fn with_trace_context(mut self, context: impl TraceContext + 'static) -> Self {
@@ -218,7 +232,7 @@ impl Client {
     /// Sends a request and returns the response with any status code, body unread.
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<ResponseBody>, Error> {
         let info = self.request_info(&request);
-        self.options.apply(&mut request);
+        self.options.apply(&mut request, &self.world);
         let span = tracing::debug_span!("request", method = %info.method, url = info.url);
         span.in_scope(|| trace::inject(self.options.trace.as_deref(), &self.world, request.headers_mut()));
         let response = self.transport.clone().oneshot(request).instrument(span).await;

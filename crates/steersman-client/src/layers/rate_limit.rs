@@ -79,6 +79,10 @@ impl Drop for Reservation<'_> {
     }
 }
 
+/// In the extensions of a request that waits for no token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unlimited;
+
 /// Waits for a token in the future of each request.
 #[derive(Clone)]
 pub(crate) struct RateLimit<S> {
@@ -92,7 +96,9 @@ where
     S::Future: Send,
 {
     async fn handle(self, request: Request<Body>) -> ResponseResult {
-        if let Some(bucket) = self.bucket.filter(|_| !matches!(Purpose::of(&request), Purpose::Watch { .. })) {
+        let is_unlimited = request.extensions().get::<Unlimited>().is_some();
+        let is_watch = matches!(Purpose::of(&request), Purpose::Watch { .. });
+        if let Some(bucket) = self.bucket.filter(|_| !is_unlimited && !is_watch) {
             bucket.take(Deadline::of(&request)).await?;
         }
         self.inner.oneshot(request).await

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_client::{Error, GateError, ListParams, PostParams, TimeoutError, WriteGate};
+use steersman_client::{Error, GateError, ListParams, PostParams, TimeoutError, World, WriteGate};
 use steersman_testing::{Embedded, Fault, FaultyNetwork};
 use tokio::time::Instant;
 
@@ -59,6 +59,25 @@ async fn the_gate_is_asked_before_each_attempt() {
     let refused = maps.create(&PostParams::default(), &map("a")).await.unwrap_err();
     assert!(matches!(refused, Error::Gate { gate: GateError::Closed, .. }), "{refused}");
     assert_eq!((asked.load(Ordering::Relaxed), network.requests().len()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_the_limit_wins_over_a_response_that_is_ready() {
+    let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
+    let asleep = world.clone();
+    // The machine sleeps while the request is under way. The response is ready when it wakes.
+    let service = tower::service_fn(move |_: http::Request<kube_client::client::Body>| {
+        let asleep = asleep.clone();
+        async move {
+            asleep.suspend(4 * SECOND);
+            tokio::task::yield_now().await;
+            Ok::<_, std::convert::Infallible>(super::answer(201, super::MAP))
+        }
+    });
+    let client = super::builder().build_over(service).unwrap().with_world(world);
+    let maps = client.with_write_gate(WriteGate::new(|| Some(3 * SECOND))).namespaced::<ConfigMap>("default");
+    let cancelled = maps.create(&PostParams::default(), &map("a")).await.unwrap_err();
+    assert!(matches!(cancelled, Error::Gate { gate: GateError::Cancelled, .. }), "{cancelled}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,6 +47,18 @@ async fn clones_share_the_bucket() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handle_without_the_limit_neither_waits_nor_takes_tokens() {
+    let client = builder().rate_limit(0.1, 1).build_over(server(|_, _| answer(200, MAP)).0).unwrap();
+    let (started, unlimited) = (Instant::now(), client.clone().without_rate_limit());
+    get(&unlimited).await;
+    get(&client).await;
+    get(&unlimited).await;
+    near(started.elapsed(), 0.0);
+    get(&client).await;
+    near(started.elapsed(), 10.0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_attempt_counts() {
     let (service, _) = server(|before, _| {
         let mut response = answer(if before == 0 { 429 } else { 200 }, MAP);

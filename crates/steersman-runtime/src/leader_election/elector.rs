@@ -61,7 +61,8 @@ impl Elector {
     ) -> Self {
         // A renewal that takes longer leaves no time for another attempt.
         let limit = (settings.timing.renew_deadline / 2).max(Duration::from_secs(1));
-        let client = client.clone().with_user_agent_suffix("leader-election");
+        // Requests of controllers must not delay a renewal. The retry period limits the election.
+        let client = client.clone().with_user_agent_suffix("leader-election").without_rate_limit();
         let limited = client.clone().without_retries().with_timeout(limit);
         Self {
             election: Election::new(settings.identity.clone(), settings.timing),
