@@ -44,7 +44,7 @@ impl<T, E: Display> Look for Result<T, E> {
 }
 
 /// Calls `look` until it returns `true`, `Some` or `Ok`, for at most 30 s: every 10 ms at first,
-/// then each time a tenth of the time has passed again, and at least every second.
+/// then each time a fiftieth of the time has passed again, and at least every second.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -100,7 +100,7 @@ where
             };
             let elapsed = started.elapsed();
             assert!(elapsed < deadline, "{caller}: did not happen within {deadline:?}: {what}{reason}");
-            sleep((elapsed / 10).clamp(INTERVAL_MIN, INTERVAL_MAX).min(deadline - elapsed)).await;
+            sleep((elapsed / 50).clamp(INTERVAL_MIN, INTERVAL_MAX).min(deadline - elapsed)).await;
         }
     }
 }
