@@ -2,8 +2,9 @@
 //!
 //! `cargo xtask bench --instructions` runs the program `instructions` under callgrind, once for
 //! each case. A case prepares its input and then does its work inside [`measured`]; callgrind
-//! counts only there. Every case runs on one thread and without sockets, so that the same program
-//! gives the same count: a timing on a shared machine moves by a third, a count does not.
+//! counts only there. Every case runs on one thread, without sockets, in a seeded [`World`], and
+//! the program seeds the hashers of the standard library. So the same program gives the same count:
+//! a timing on a shared machine moves by a third, a count does not.
 
 mod controller;
 mod server;
@@ -16,8 +17,10 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_cache::{Cached, Delta, DeltaFifo, Index, Indexer, Storage, StorageOptions, Work};
 use steersman_runtime::FlightRecorder;
+use steersman_testing::World;
 use steersman_wire::{Encoding, Json, Limits, Strip, WatchEvent, protobuf};
 use steersman_workqueue::{AddOptions, WorkQueue};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::contestant::FIRST_VERSION;
 use crate::pods::{Pods, Shape};
@@ -53,6 +56,7 @@ pub const CASES: &[Case] = &[
         unit: "the same without the flight recorder",
         run: || controller::empty(FlightRecorder::off()),
     },
+    Case { name: "reconcile-cached", unit: "the same with a typed read of the cached object", run: controller::cached },
     Case {
         name: "reconcile-event",
         unit: "a watch event to the end of a reconcile with one typed read",
@@ -90,6 +94,16 @@ pub fn measured(work: &mut dyn FnMut()) {
     work();
     // Keeps the call above from becoming a jump, which callgrind would not see end.
     black_box(());
+}
+
+/// A runtime with timers and without sockets.
+fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_time().build()?)
+}
+
+/// A world whose random numbers are the same in every run.
+fn world() -> World {
+    World::seeded(21, "2026-01-31T10:00:00Z".parse().expect("this is a time"))
 }
 
 /// How many Pods a case of the wire or the cache has.

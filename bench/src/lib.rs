@@ -9,17 +9,27 @@
 //!
 //! `bench/README.md` describes the protocol between the three.
 
+#[cfg(feature = "jobs")]
 pub mod apiserver;
+#[cfg(feature = "jobs")]
 pub mod cache;
+#[cfg(feature = "jobs")]
 pub mod cache_memory;
+#[cfg(feature = "jobs")]
 pub mod clients;
 pub mod contestant;
 pub mod instructions;
+#[cfg(feature = "jobs")]
 pub mod kinds;
+#[cfg(feature = "jobs")]
 pub mod latency;
+#[cfg(feature = "jobs")]
 pub mod own;
 pub mod pods;
+#[cfg(feature = "jobs")]
 pub mod reconcile;
+#[cfg(feature = "jobs")]
 pub mod replay;
 pub mod wire;
+#[cfg(feature = "jobs")]
 pub mod workqueue;

@@ -17,7 +17,7 @@ struct Program {
     /// The names under which distributions install it. The tests use the same names.
     names: &'static [&'static str],
     package: &'static str,
-    /// The tests that need it.
+    /// What needs it, in the plural.
     needed_by: &'static str,
 }
 
@@ -32,6 +32,7 @@ const PROGRAMS: &[Program] = &[
         package: "faketime",
         needed_by: "the tests of leader election with wrong wall clocks",
     },
+    Program { names: &["valgrind"], package: "valgrind", needed_by: "the recorded instruction counts" },
 ];
 
 /// Provides every program and prints where each is.
@@ -48,7 +49,7 @@ pub(crate) fn programs() -> Result<()> {
 
 impl Program {
     fn find(&self) -> Option<PathBuf> {
-        find(self.names, env::split_paths(&env::var_os("PATH").unwrap_or_default()))
+        find(self.names, path_folders().into_iter())
     }
 
     fn install(&self) -> Result<PathBuf> {
@@ -77,6 +78,15 @@ impl Program {
             self.names.join(", "),
         )
     }
+}
+
+/// Where the program of this name is, if it is in PATH.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    find(&[name], path_folders().into_iter())
+}
+
+fn path_folders() -> Vec<PathBuf> {
+    env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
 }
 
 /// The first program of these names in these folders.

@@ -17,10 +17,10 @@ use steersman_client::Client;
 use steersman_runtime::{
     Action, Context, Controller, FlightRecorder, Manager, ObjectKey, ReconcileError, Reconciler, kind,
 };
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tower::service_fn;
 
-use super::{event_line, measured, pod};
+use super::{event_line, measured, pod, runtime, world};
 use crate::contestant::{Counter, FIRST_VERSION};
 
 /// How many keys or events are measured.
@@ -58,11 +58,11 @@ struct Running {
 
 impl Running {
     fn start(reads: bool, recorder: FlightRecorder) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = runtime()?;
         let (events, watch) = mpsc::unbounded();
         let reconciles = Arc::new(Counter::new(1));
         let controller = runtime.block_on(async {
-            let client = Client::from(playback(watch));
+            let client = Client::from(playback(watch)).with_world(world());
             let manager = Manager::builder(client).flight_recorder(recorder).build();
             let reconciler = Counting { reads, reconciles: Arc::clone(&reconciles) };
             let controller = manager.controller(kind::<Pod>()).complete(reconciler)?;
@@ -117,7 +117,16 @@ fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
 
 /// From a key that is added by a call to the end of a reconcile that does nothing.
 pub(super) fn empty(recorder: FlightRecorder) -> Result<u64> {
-    let running = Running::start(false, recorder)?;
+    by_key(false, recorder)
+}
+
+/// The same with a reconcile that reads its Pod from the cache.
+pub(super) fn cached() -> Result<u64> {
+    by_key(true, FlightRecorder::default())
+}
+
+fn by_key(reads: bool, recorder: FlightRecorder) -> Result<u64> {
+    let running = Running::start(reads, recorder)?;
     let key = ObjectKey::new("team-0", "web-0-6f7c9b8d54-00000");
     let enqueue = |_| running.controller.enqueue(key.clone());
     running.each(0..OPERATIONS, enqueue);

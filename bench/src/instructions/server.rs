@@ -9,10 +9,10 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::json;
 use steersman_apiserver::{ApiServer, ServerBody};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tower::Service;
 
-use super::{measured, pod};
+use super::{measured, pod, runtime, world};
 
 /// How many requests are measured.
 const REQUESTS: u64 = 100;
@@ -26,8 +26,9 @@ struct Server {
 
 impl Server {
     fn start() -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { server: ApiServer::new(), runtime })
+        let runtime = runtime()?;
+        let server = runtime.block_on(async { ApiServer::with_world(world()) });
+        Ok(Self { server, runtime })
     }
 
     fn call(&self, request: &Request<Full<Bytes>>) -> Response<ServerBody> {

@@ -2,27 +2,38 @@
 //!
 //! The program `instructions` of the bench runs one case at a time under callgrind, which counts
 //! only inside the function `measured`. Counts are compared with those in
-//! `bench/instructions.json`. They are valid for one toolchain: if the versions of rustc, valgrind
-//! or glibc or the instructions of the processor differ, they are only printed.
+//! `bench/instructions.json`. They hold for one toolchain: where the
+//! versions of rustc, valgrind or glibc or the instructions of the processor differ, they are
+//! printed and not judged.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::step::Progress;
-use crate::{process, workspace};
+use crate::{process, provide, workspace};
 
 /// A count that has grown by more than this, in per cent, is a failure.
 const GROWTH_MAX: u64 = 3;
+/// The recorded counts.
+const FILE: &str = "bench/instructions.json";
+/// How a person accepts new counts.
+const ACCEPT: &str = "cargo xtask bench --instructions --accept";
 /// The function inside which callgrind counts.
 const MEASURED: &str = "steersman_bench::instructions::measured";
-/// The Cargo profile that the program is built with.
+/// The program that does the cases.
+const PROGRAM: &str = "instructions";
+/// The Cargo profile that it is built with.
 const PROFILE: &str = "instructions";
-/// The instructions of a processor by which the C library chooses its functions.
+/// Cases that are counted at a time.
+const PARALLEL: usize = 2;
+/// The instructions of a processor that the C library chooses its functions by.
 const CPU_FLAGS: [&str; 6] = ["avx2", "avx512f", "bmi2", "erms", "fsrm", "sse4_2"];
 
 /// The content of `bench/instructions.json`.
@@ -62,6 +73,8 @@ enum Outcome {
     Cheaper,
     /// By more than the limit.
     Dearer,
+    /// Recorded, but the program does not know it.
+    Removed,
 }
 
 /// Counts, prints a table, and fails if a count has grown. With a reason, accepts the new counts
@@ -69,8 +82,9 @@ enum Outcome {
 pub(crate) fn run(accept: Option<&str>) -> Result<()> {
     ensure!(accept.is_none_or(|reason| !reason.trim().is_empty()), "--accept needs a reason");
     let toolchain = Toolchain::this()?;
-    let file = workspace::root().join("bench/instructions.json");
-    let mut record = Record::read(&file)?;
+    let file = workspace::root().join(FILE);
+    // The first counts are accepted into a file that does not exist yet.
+    let mut record = if accept.is_some() && !file.exists() { Record::default() } else { Record::read(&file)? };
     let counts = count(&build()?)?;
     let comparable = record.toolchain == toolchain;
     let old = if comparable { record.counts.clone() } else { BTreeMap::new() };
@@ -84,21 +98,25 @@ pub(crate) fn run(accept: Option<&str>) -> Result<()> {
         println!("not judged: the recorded counts belong to {}; this is {}", record.toolchain.text(), toolchain.text());
         return Ok(());
     }
-    let named = |wanted: Outcome| -> Vec<&str> {
-        verdicts.iter().filter(|(_, verdict)| **verdict == wanted).map(|(case, _)| case.as_str()).collect()
+    conclude(&verdicts)
+}
+
+/// An error if a count has grown, or if the record and the program have different cases.
+fn conclude(verdicts: &BTreeMap<String, Outcome>) -> Result<()> {
+    let named = |wanted: Outcome| -> String {
+        let cases = verdicts.iter().filter(|(_, verdict)| **verdict == wanted).map(|(case, _)| case.as_str());
+        cases.collect::<Vec<_>>().join(", ")
     };
-    let (dearer, new) = (named(Outcome::Dearer), named(Outcome::New));
+    let dearer = named(Outcome::Dearer);
     ensure!(
         dearer.is_empty(),
-        "{} needs over {GROWTH_MAX} % more instructions than recorded. Profile it, or accept it with \
-         `cargo xtask bench --instructions --accept \"why\"`",
-        dearer.join(", ")
+        "over {GROWTH_MAX} % more instructions than recorded: {dearer}. Profile the case, or accept the new count with \
+         `{ACCEPT} \"why\"`"
     );
-    ensure!(
-        new.is_empty(),
-        "{} has no recorded count: record it with `cargo xtask bench --instructions --accept \"new case\"`",
-        new.join(", ")
-    );
+    let new = named(Outcome::New);
+    ensure!(new.is_empty(), "no recorded count: {new}. Record it with `{ACCEPT} \"new case\"`");
+    let removed = named(Outcome::Removed);
+    ensure!(removed.is_empty(), "recorded, but no case of the program: {removed}. Remove it with `{ACCEPT} \"why\"`");
     Ok(())
 }
 
@@ -106,7 +124,7 @@ impl Toolchain {
     fn this() -> Result<Self> {
         let valgrind = Command::new("valgrind").arg("--version").output();
         let Some(valgrind) = valgrind.ok().filter(|output| output.status.success()) else {
-            bail!("valgrind is not installed, and counting instructions needs it: apt-get install valgrind");
+            bail!("valgrind is not installed, and counting instructions needs it: sudo apt-get install valgrind");
         };
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
         let output = |program: &str, argument: &str| -> Result<String> {
@@ -133,34 +151,54 @@ fn cpu_flags(cpuinfo: &str) -> String {
     CPU_FLAGS.into_iter().filter(|flag| words.contains(flag)).collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the program, and returns its path.
+/// Builds the program, and returns the folder that it is in.
+///
+/// Incremental builds and flags from the environment cut and inline code differently, and counts
+/// would depend on them.
 fn build() -> Result<PathBuf> {
     let progress = Progress::start("building the program whose instructions are counted", None);
     let mut command = workspace::cargo();
-    command.args(["build", "--profile", PROFILE, "--package", "steersman-bench", "--bin", "instructions"]);
-    process::output(&mut command)?;
+    command.args(["build", "--profile", PROFILE, "--package", "steersman-bench", "--bin", PROGRAM]);
+    command.arg("--no-default-features");
+    process::output(command.env("CARGO_INCREMENTAL", "0").env_remove("RUSTFLAGS"))?;
     progress.finish();
-    Ok(workspace::metadata()?.target_directory.join(PROFILE).join("instructions"))
+    Ok(workspace::metadata()?.target_directory.join(PROFILE))
 }
 
-/// The instructions of one operation of each case.
-fn count(program: &Path) -> Result<BTreeMap<String, u64>> {
-    let list = process::output(Command::new(program).arg("--list"))?;
+/// The instructions of one operation of each case. Two cases are counted at a time: callgrind uses
+/// one processor each.
+fn count(folder: &Path) -> Result<BTreeMap<String, u64>> {
+    let list = process::output(Command::new(folder.join(PROGRAM)).arg("--list"))?;
     let cases: Vec<&str> = list.lines().filter_map(|line| line.split('\t').next()).collect();
+    let valgrind = provide::find_program("valgrind").context("valgrind is not in PATH")?;
     let progress = Progress::start("counting instructions", Some(cases.len() as u64));
-    let mut counts = BTreeMap::new();
-    for (index, case) in cases.iter().enumerate() {
-        counts.insert((*case).to_owned(), count_case(program, case).with_context(|| format!("counting {case}"))?);
-        progress.set(index as u64 + 1);
-    }
+    let (next, counts) = (AtomicUsize::new(0), Mutex::new(Ok(BTreeMap::new())));
+    let worker = || {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let count = count_case(&valgrind, folder, case).with_context(|| format!("counting {case}"));
+            let mut counts = counts.lock().expect("no holder of this lock panics");
+            match (count, &mut *counts) {
+                (Ok(count), Ok(counts)) => {
+                    counts.insert((*case).to_owned(), count);
+                    progress.set(counts.len() as u64);
+                }
+                (Err(error), Ok(_)) => *counts = Err(error),
+                (_, Err(_)) => return,
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..PARALLEL).for_each(|_| drop(scope.spawn(worker))));
     progress.finish();
-    Ok(counts)
+    counts.into_inner().expect("no holder of this lock panics")
 }
 
-fn count_case(program: &Path, case: &str) -> Result<u64> {
-    let mut command = Command::new("valgrind");
+/// Addresses of the stack seed some hashers. They depend on the environment and on the name of the
+/// program, so the environment is empty and the name is relative.
+fn count_case(valgrind: &Path, folder: &Path, case: &str) -> Result<u64> {
+    let mut command = Command::new(valgrind);
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"]);
-    command.arg(format!("--toggle-collect={MEASURED}")).arg(program).arg(case);
+    command.arg(format!("--toggle-collect={MEASURED}")).arg(format!("./{PROGRAM}")).arg(case);
+    command.env_clear().current_dir(folder);
     let output = command.output().context("running valgrind")?;
     let (answer, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "the program failed under valgrind: {}", process::last_lines(&log, 5));
@@ -183,7 +221,8 @@ fn judge(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>) -> BTreeMap<S
         Some(old) if 100 * new < (100 - GROWTH_MAX) * old => Outcome::Cheaper,
         Some(_) => Outcome::Same,
     };
-    new.iter().map(|(case, new)| (case.clone(), verdict(case, *new))).collect()
+    let removed = old.keys().filter(|case| !new.contains_key(*case)).map(|case| (case.clone(), Outcome::Removed));
+    new.iter().map(|(case, new)| (case.clone(), verdict(case, *new))).chain(removed).collect()
 }
 
 fn growth(old: u64, new: u64) -> f64 {
@@ -208,9 +247,6 @@ fn table(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>, verdicts: &BT
 
 impl Record {
     fn read(file: &Path) -> Result<Self> {
-        if !file.exists() {
-            return Ok(Self::default());
-        }
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
         serde_json::from_str(&text).with_context(|| format!("reading {}", file.display()))
     }
@@ -251,6 +287,33 @@ mod tests {
             [verdict("a"), verdict("b"), verdict("c"), verdict("d")],
             [Outcome::Same, Outcome::Dearer, Outcome::Cheaper, Outcome::New]
         );
+    }
+
+    #[test]
+    fn a_case_that_grew_is_new_or_was_removed_fails() {
+        let old = counts(&[("a", 1000), ("b", 1000)]);
+        let message = |new: &[(&str, u64)]| conclude(&judge(&old, &counts(new))).map_err(|error| error.to_string());
+        assert_eq!(message(&[("a", 1030), ("b", 900)]), Ok(()));
+        let grown = message(&[("a", 1031), ("b", 1000)]).unwrap_err();
+        assert!(grown.contains("recorded: a. ") && grown.contains("--accept \"why\""), "{grown}");
+        assert!(message(&[("a", 1000), ("b", 1000), ("c", 5)]).unwrap_err().contains("no recorded count: c."));
+        assert!(message(&[("a", 1000)]).unwrap_err().contains("no case of the program: b."));
+    }
+
+    #[test]
+    fn a_missing_record_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Record::read(&folder.path().join("instructions.json")).is_err());
+    }
+
+    #[test]
+    fn what_is_accepted_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("instructions.json");
+        let mut record = Record::default();
+        record.accept(Toolchain::default(), counts(&[("a", 10)]), "first");
+        record.write(&file).unwrap();
+        assert_eq!(Record::read(&file).unwrap(), record);
     }
 
     #[test]
