@@ -408,15 +408,15 @@ impl<K: Object + Resource> Objects<K> {
         // the response arrives.
         let before = SeenBefore::of(&self.shared().caches.of(&self.identity.resource), key);
         // Another client undoes our writes: the fields that it loses now show which one.
-        let recorder = log::needs_managers(key);
+        let recorder = log::needs_managers(self.kind(), key);
         if let Some(recorder) = &recorder {
-            recorder.managers_before(key, self.managers(key).await);
+            recorder.managers_before(self.kind(), key, self.managers(key).await);
         }
         let response = request.await?;
-        if let Some(recorder) = &recorder {
-            recorder.name_suspect(key, &self.managers(key).await);
-        }
         self.written(verb, &response, &before);
+        if let Some(recorder) = &recorder {
+            recorder.name_suspect(self.kind(), key, &self.managers(key).await);
+        }
         Ok(response)
     }
 

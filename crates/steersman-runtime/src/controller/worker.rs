@@ -258,7 +258,7 @@ impl<K: Object> Worker<K> {
             let reconcile = guarded(Next::new(&*self.reconciler, &self.context, &item));
             let reconcile = self.traced(reconcile);
             let (result, recorded) = match (&self.shared.recorder, started) {
-                (Some(recorder), Some(started)) => log::logged(recorder.hub(), started, reconcile).await,
+                (Some(recorder), Some(started)) => log::logged(recorder, item.key(), started, reconcile).await,
                 _ => (reconcile.await, None),
             };
             drop(active);

@@ -24,7 +24,7 @@ use super::record::Write;
 /// After this number of rounds a cycle is a hot loop.
 pub(crate) const ROUNDS: u32 = 20;
 /// The rounds of a hot loop are within this time.
-const WINDOW: Duration = Duration::from_secs(300);
+pub(crate) const WINDOW: Duration = Duration::from_secs(300);
 /// From this number of rounds with another client on, the content of writes is compared.
 const SUSPECTED_ROUNDS: u32 = 5;
 /// The rounds with another client that write the same content before it is a hot loop.
@@ -77,11 +77,22 @@ pub(crate) struct Turn<'a> {
     pub(crate) writes_total: usize,
 }
 
+impl Turn<'_> {
+    fn suspected(&self, object: &ObjectKey) -> Finding {
+        let write = self.writes.iter().find(|write| write.key == *object).or(self.writes.first());
+        let kind = write.map_or_else(Box::default, |write| write.kind.clone());
+        Finding::Suspected { kind, object: object.clone() }
+    }
+}
+
 /// What a turn leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// The content of the next writes of this object has to be known.
-    Suspected(ObjectKey),
+    Suspected {
+        kind: Box<str>,
+        object: ObjectKey,
+    },
     HotLoop(HotLoop),
 }
 
@@ -122,15 +133,20 @@ enum Trigger<'a> {
 }
 
 impl HotLoops {
+    /// Takes in the writes of a reconcile that still runs, so that reconciles that they cause are
+    /// not taken for those of another client.
+    pub(crate) fn wrote(&mut self, turn: Turn<'_>) {
+        let id = (Arc::clone(turn.controller), turn.key.clone());
+        let before = self.trigger(turn, self.turns.get(&id)).steps();
+        self.remember(turn, &before);
+    }
+
     /// Takes in a reconcile that wrote something.
     pub(crate) fn turn(&mut self, turn: Turn<'_>, now: Instant) -> Option<Finding> {
         let id = (Arc::clone(turn.controller), turn.key.clone());
         let last = self.turns.get(&id);
         let trigger = self.trigger(turn, last);
-        let before = match &trigger {
-            Trigger::Returning(written) | Trigger::Inside(written) => written.steps(),
-            Trigger::Outside | Trigger::Foreign { .. } => Vec::new(),
-        };
+        let before = trigger.steps();
         let is_repeated = last.is_some_and(|last| {
             let wrote = |write: &Write| last.objects.iter().any(|(object, ..)| *object == write.key);
             now.saturating_duration_since(last.since) <= WINDOW && turn.writes.iter().all(wrote)
@@ -162,7 +178,7 @@ impl HotLoops {
                 let finding = if is_hot {
                     Some(Finding::HotLoop(HotLoop::foreign(turn, last, object, version, foreign_rounds)))
                 } else {
-                    (foreign_rounds == SUSPECTED_ROUNDS).then(|| Finding::Suspected(object.clone()))
+                    (foreign_rounds == SUSPECTED_ROUNDS).then(|| turn.suspected(object))
                 };
                 let is_reported = new.is_reported || is_hot;
                 let since = last.since;
@@ -241,6 +257,16 @@ impl HotLoops {
     #[cfg(test)]
     fn len(&self) -> (usize, usize) {
         (self.written.len(), self.turns.len())
+    }
+}
+
+impl Trigger<'_> {
+    /// The writes of this manager that led to it.
+    fn steps(&self) -> Vec<Arc<Step>> {
+        match self {
+            Self::Returning(written) | Self::Inside(written) => written.steps(),
+            Self::Outside | Self::Foreign { .. } => Vec::new(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use steersman_client::ObjectMeta;
 
 use super::cause::version_number;
 use super::record::{Actions, WaitedRead, Write};
-use super::{Hub, Started};
+use super::{ControllerRecorder, Hub, Started, Turn};
 
 tokio::task_local! {
     static LOG: ReconcileLog;
@@ -22,6 +22,8 @@ tokio::task_local! {
 /// sees the writes of every clone. Tasks that a reconciler spawns have none.
 pub(crate) struct ReconcileLog {
     hub: Arc<Hub>,
+    controller: Arc<str>,
+    key: ObjectKey,
     started: Started,
     /// Empty for most reconciles.
     actions: RefCell<Option<Box<Actions>>>,
@@ -29,11 +31,13 @@ pub(crate) struct ReconcileLog {
 
 /// Runs a reconcile, and returns what it did.
 pub(crate) async fn logged<F: Future>(
-    hub: &Arc<Hub>,
+    recorder: &ControllerRecorder,
+    key: &ObjectKey,
     started: Started,
     reconcile: F,
 ) -> (F::Output, Option<(Started, Option<Box<Actions>>)>) {
-    let log = ReconcileLog { hub: Arc::clone(hub), started, actions: RefCell::default() };
+    let (hub, controller) = (Arc::clone(&recorder.hub), Arc::clone(&recorder.name));
+    let log = ReconcileLog { hub, controller, key: key.clone(), started, actions: RefCell::default() };
     let mut scoped = std::pin::pin!(LOG.scope(log, reconcile));
     let result = scoped.as_mut().await;
     let recorded = scoped.take_value().map(|log| (log.started, log.actions.into_inner()));
@@ -45,11 +49,11 @@ pub(crate) fn with_started<T>(read: impl FnOnce(&Started) -> T) -> Option<T> {
     LOG.try_with(|log| read(&log.started)).ok()
 }
 
-fn with_actions(act: impl FnOnce(&Hub, &mut Actions)) {
+fn with_actions(act: impl FnOnce(&ReconcileLog, &mut Actions)) {
     // Without a reconcile there is nothing to record.
     let _ = LOG.try_with(|log| {
         if let Ok(mut actions) = log.actions.try_borrow_mut() {
-            act(&log.hub, actions.get_or_insert_default());
+            act(log, actions.get_or_insert_default());
         }
     });
 }
@@ -61,10 +65,13 @@ pub(crate) fn waited(kind: &str, waited: Duration) {
 
 /// A write was successful. The server has returned `meta`, and `object` if it is whole.
 pub(crate) fn wrote<T: Serialize>(verb: &'static str, kind: &str, key: &ObjectKey, meta: &ObjectMeta, object: &T) {
-    with_actions(|hub, actions| {
+    with_actions(|ReconcileLog { hub, controller, key: reconciled, started, .. }, actions| {
         let version = meta.resource_version.as_deref().map_or(0, version_number);
-        let content = hub.is_suspected(key).then(|| content_hash(object));
-        actions.wrote(Write { verb, kind: kind.into(), key: key.clone(), version, content });
+        let content = hub.is_suspected(kind, key).then(|| content_hash(object));
+        let write = Write { verb, kind: kind.into(), key: key.clone(), version, content };
+        let writes = std::slice::from_ref(&write);
+        hub.wrote(Turn { controller, key: reconciled, causes: &started.causes, writes, writes_total: 1 });
+        actions.wrote(write);
     });
 }
 
@@ -76,9 +83,9 @@ pub(crate) fn deleted(kind: &str, key: &ObjectKey) {
 }
 
 /// The recorder that has to know who owned the fields of this object before it is written.
-pub(crate) fn needs_managers(key: &ObjectKey) -> Option<Arc<Hub>> {
+pub(crate) fn needs_managers(kind: &str, key: &ObjectKey) -> Option<Arc<Hub>> {
     let hub = LOG.try_with(|log| log.hub.has_suspects().then(|| Arc::clone(&log.hub))).ok().flatten()?;
-    hub.is_unnamed(key).then_some(hub)
+    hub.begin_naming(kind, key).then_some(hub)
 }
 
 /// A field manager, and the length of the list of its fields.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use steersman_cache::ObjectKey;
 
-use hot_loop::{Finding, HotLoop, HotLoops, Turn};
+use hot_loop::{Finding, HotLoop, HotLoops, Turn, WINDOW};
 use log::Manager as FieldManager;
 use record::{Actions, ERROR_MAX, Record, truncated};
 use ring::Ring;
@@ -89,17 +89,26 @@ pub(crate) struct Hub {
     loops: Mutex<HotLoops>,
     /// The newest hot loops, oldest first.
     found: Mutex<VecDeque<(HotLoop, Instant)>>,
-    suspects: Mutex<HashMap<ObjectKey, Suspect>>,
+    /// By kind and key.
+    suspects: Mutex<HashMap<(Box<str>, ObjectKey), Suspect>>,
     suspects_count: AtomicUsize,
 }
 
 /// An object that another client may fight for.
-#[derive(Default)]
 struct Suspect {
+    since: Instant,
+    /// The attempt to name the other client has begun.
+    is_tried: bool,
     /// The field managers before the last write, if they are known.
     before: Option<Vec<FieldManager>>,
     /// The field manager that lost fields by our write.
     name: Option<String>,
+}
+
+impl Suspect {
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) > WINDOW
+    }
 }
 
 impl Hub {
@@ -136,48 +145,67 @@ impl Hub {
         self.suspects_count.load(Ordering::Relaxed) > 0
     }
 
-    fn is_suspected(&self, key: &ObjectKey) -> bool {
-        self.has_suspects() && lock(&self.suspects).contains_key(key)
+    fn is_suspected(&self, kind: &str, key: &ObjectKey) -> bool {
+        self.has_suspects() && self.with_suspect(kind, key, |_| ()).is_some()
     }
 
-    /// Returns `true` if the other client of a suspected object has no name yet.
-    fn is_unnamed(&self, key: &ObjectKey) -> bool {
-        lock(&self.suspects).get(key).is_some_and(|suspect| suspect.name.is_none())
+    /// Returns `true` if the other client of a suspected object has to be named. That costs two
+    /// requests, so there is one attempt for each suspect.
+    fn begin_naming(&self, kind: &str, key: &ObjectKey) -> bool {
+        self.with_suspect(kind, key, |suspect| !std::mem::replace(&mut suspect.is_tried, true)).unwrap_or(false)
+    }
+
+    /// Changes a suspect, unless its time is over.
+    fn with_suspect<T>(&self, kind: &str, key: &ObjectKey, change: impl FnOnce(&mut Suspect) -> T) -> Option<T> {
+        let now = tokio::time::Instant::now().into_std();
+        let mut suspects = lock(&self.suspects);
+        let suspect = suspects.get_mut(&(kind.into(), key.clone()))?;
+        (!suspect.is_over(now)).then(|| change(suspect))
     }
 
     /// The field managers of a suspected object before it is written.
-    pub(crate) fn managers_before(&self, key: &ObjectKey, managers: Vec<FieldManager>) {
-        if let Some(suspect) = lock(&self.suspects).get_mut(key) {
-            suspect.before = Some(managers);
-        }
+    pub(crate) fn managers_before(&self, kind: &str, key: &ObjectKey, managers: Vec<FieldManager>) {
+        self.with_suspect(kind, key, |suspect| suspect.before = Some(managers));
     }
 
     /// Names the other client of a suspected object: the one that owned fields before our write and
     /// owns fewer after it.
-    pub(crate) fn name_suspect(&self, key: &ObjectKey, after: &[FieldManager]) {
-        if let Some(suspect) = lock(&self.suspects).get_mut(key)
-            && let Some(before) = suspect.before.take()
-        {
+    pub(crate) fn name_suspect(&self, kind: &str, key: &ObjectKey, after: &[FieldManager]) {
+        self.with_suspect(kind, key, |suspect| {
+            let Some(before) = suspect.before.take() else { return };
             let lost = |(name, fields): &&FieldManager| {
                 !name.is_empty() && after.iter().all(|(other, left)| other != name || left < fields)
             };
             suspect.name = before.iter().find(lost).map(|(name, _)| name.clone());
-        }
+        });
     }
 
-    fn suspect(&self, key: ObjectKey) {
+    /// Looks at an object closely. If there are too many, the oldest one makes room.
+    fn suspect(&self, kind: Box<str>, key: ObjectKey, now: Instant) {
         let mut suspects = lock(&self.suspects);
-        if suspects.len() < SUSPECTS_MAX {
-            suspects.entry(key).or_default();
+        suspects.retain(|_, suspect| !suspect.is_over(now));
+        if suspects.len() >= SUSPECTS_MAX
+            && let Some(oldest) = suspects.iter().min_by_key(|(_, suspect)| suspect.since).map(|(id, _)| id.clone())
+        {
+            suspects.remove(&oldest);
         }
+        let suspect = Suspect { since: now, is_tried: false, before: None, name: None };
+        suspects.entry((kind, key)).or_insert(suspect);
         self.suspects_count.store(suspects.len(), Ordering::Relaxed);
+    }
+
+    /// Remembers the write of a reconcile that still runs.
+    fn wrote(&self, turn: Turn<'_>) {
+        lock(&self.loops).wrote(turn);
     }
 
     /// Reports a hot loop, once.
     fn report(&self, mut found: HotLoop, now: Instant) {
         if found.is_foreign {
             let mut suspects = lock(&self.suspects);
-            if let Some(name) = suspects.remove(&found.object).and_then(|suspect| suspect.name) {
+            if let Some(name) =
+                suspects.remove(&(found.kind.clone(), found.object.clone())).and_then(|suspect| suspect.name)
+            {
                 found.name_other(&name);
             }
             self.suspects_count.store(suspects.len(), Ordering::Relaxed);
@@ -221,10 +249,6 @@ pub(crate) struct Started {
 }
 
 impl ControllerRecorder {
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.hub
-    }
-
     /// How many hot loops were found.
     pub(crate) fn hot_loops(&self) -> u64 {
         self.hot_loops.load(Ordering::Relaxed)
@@ -275,7 +299,7 @@ impl ControllerRecorder {
         let finding = lock(&self.hub.loops).turn(turn, now);
         match finding {
             None => {}
-            Some(Finding::Suspected(object)) => self.hub.suspect(object),
+            Some(Finding::Suspected { kind, object }) => self.hub.suspect(kind, object, now),
             Some(Finding::HotLoop(found)) => {
                 self.hot_loops.fetch_add(1, Ordering::Relaxed);
                 self.hub.report(found, now);
@@ -287,4 +311,30 @@ impl ControllerRecorder {
 /// The text of an error, as it is kept.
 pub(crate) fn error_text(error: &crate::ReconcileError) -> Box<str> {
     truncated(&error.to_string(), ERROR_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn suspects_are_bounded_expire_and_are_named_once() {
+        let hub = Hub::new(FlightRecorder::default());
+        let key = |number: usize| ObjectKey::new("default", &number.to_string());
+        let now = || tokio::time::Instant::now().into_std();
+        for number in 0..=SUSPECTS_MAX {
+            hub.suspect("ConfigMap".into(), key(number), now());
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let is_suspected = |number| hub.is_suspected("ConfigMap", &key(number));
+        assert!(!is_suspected(0) && is_suspected(1) && is_suspected(SUSPECTS_MAX), "the oldest one made room");
+        assert!(!hub.is_suspected("Secret", &key(1)), "another kind");
+        let attempts = [(); 2].map(|()| hub.begin_naming("ConfigMap", &key(1)));
+        assert_eq!(attempts, [true, false]);
+        tokio::time::advance(WINDOW).await;
+        assert!(!is_suspected(SUSPECTS_MAX), "the time is over");
+        hub.suspect("ConfigMap".into(), key(1), now());
+        assert_eq!(lock(&hub.suspects).len(), 1);
+        assert!(hub.begin_naming("ConfigMap", &key(1)));
+    }
 }
