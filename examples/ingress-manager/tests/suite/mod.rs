@@ -400,11 +400,11 @@ pub(crate) async fn a_problem_is_one_event_however_often_it_is_seen(mut world: W
     assert!(series.last_observed_time > event.event_time);
 
     world.start_manager();
+    let of_yes = |event: &&Event| event.message.as_ref().is_some_and(|message| message.contains("\"yes\""));
+    let seen_twice = async || (world.events("web").await.iter().filter(of_yes).count() == 2).then_some(());
+    eventually("the other process sees the problem as well", seen_twice).await;
     world.annotate("web", json!({HTTP: "no"})).await;
     world.event("web", "\"no\"").await;
-    let events = world.events("web").await;
-    let of_yes = |event: &&Event| event.message.as_ref().is_some_and(|message| message.contains("\"yes\""));
-    assert_eq!(events.iter().filter(of_yes).count(), 2, "the other process sees the problem as well");
     world.stop().await;
 }
 
