@@ -53,6 +53,7 @@ fn the_kinds_that_controllers_use_are_known() {
     for (api_version, kind) in [
         ("v1", "Pod"),
         ("v1", "Secret"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
         ("apps/v1", "Deployment"),
         ("batch/v1", "CronJob"),
         ("coordination.k8s.io/v1", "Lease"),
@@ -65,15 +66,85 @@ fn the_kinds_that_controllers_use_are_known() {
     ] {
         assert!(protobuf::has_kind(api_version, kind), "{api_version} {kind}");
     }
-    for (api_version, kind) in [
-        ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
-        ("samplecrd.k8s.io/v1", "Network"),
-        ("v1", "PodList"),
-        ("apps/v2", "Deployment"),
-        ("", ""),
-    ] {
+    for (api_version, kind) in
+        [("samplecrd.k8s.io/v1", "Network"), ("v1", "PodList"), ("apps/v2", "Deployment"), ("", "")]
+    {
         assert!(!protobuf::has_kind(api_version, kind), "{api_version} {kind}");
     }
+}
+
+/// A definition with this schema, as protobuf and back.
+fn definition(schema: &Value) -> Option<Value> {
+    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]);
+    let names = json!({"plural": "things", "kind": "Thing"});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": versions},
+    });
+    let back = parse(&protobuf::canonical(definition.to_string().as_bytes())?);
+    back.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned()
+}
+
+#[test]
+fn a_schema_keeps_its_choices_and_its_json() {
+    let schema = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "any": {"additionalProperties": {"type": "string"}, "default": {"a": [1, null]}, "enum": ["x", 7, null]},
+            "list": {"items": {"type": "integer", "minimum": -1.5, "maximum": 10}},
+            "tuple": {"items": [{"type": "string"}, {"type": "null"}], "additionalItems": true},
+        },
+        "dependencies": {"a": ["b", "c"], "d": {"not": {"required": ["e"]}}},
+        "x-kubernetes-validations": [{"rule": "self.any != ''"}],
+    });
+    assert_eq!(definition(&schema), Some(schema));
+}
+
+/// A body of a few KiB must not overflow the stack of its reader.
+#[test]
+fn a_schema_that_is_nested_too_deep_is_refused() {
+    let nested = |levels: usize| {
+        let schema = (0..levels).fold(json!({"type": "string"}), |schema, _| json!({ "not": schema }));
+        definition(&schema)
+    };
+    assert!(nested(100).is_some());
+    // Hundreds of thousands of levels fit into a body.
+    let mut schema = Vec::new();
+    for _ in 0..50_000 {
+        let mut outer = vec![28 << 3 & 0x7f | 0x80 | 2, 1];
+        push_length(&mut outer, schema.len());
+        outer.append(&mut schema);
+        schema = outer;
+    }
+    for number in [1, 4, 7, 2] {
+        let mut outer = vec![number << 3 | 2];
+        push_length(&mut outer, schema.len());
+        outer.append(&mut schema);
+        schema = outer;
+    }
+    let (api_version, kind) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    let mut type_meta = vec![1 << 3 | 2, api_version.len() as u8];
+    type_meta.extend_from_slice(api_version.as_bytes());
+    type_meta.extend_from_slice(&[2 << 3 | 2, kind.len() as u8]);
+    type_meta.extend_from_slice(kind.as_bytes());
+    let mut body = b"k8s\0".to_vec();
+    body.extend_from_slice(&[1 << 3 | 2, type_meta.len() as u8]);
+    body.append(&mut type_meta);
+    body.push(2 << 3 | 2);
+    push_length(&mut body, schema.len());
+    body.append(&mut schema);
+    let error = protobuf::to_json(&body).unwrap_err();
+    assert!(error.to_string().contains("fewer levels"), "{error}");
+}
+
+fn push_length(out: &mut Vec<u8>, mut length: usize) {
+    while length > 0x7f {
+        out.push(0x80 | (length & 0x7f) as u8);
+        length >>= 7;
+    }
+    out.push(length as u8);
 }
 
 /// In JSON, the claims of a StatefulSet have their type. A message has no field for it.

@@ -52,10 +52,12 @@ impl<'de> Deserializer<'de> for Probe {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
         match self {
             Self::One(Type::Message(_)) => Err(Problem::custom("it accepts anything")),
+            Self::One(Type::Schema | Type::Choice(_)) => Err(Problem::custom("a schema may contain any fields")),
             Self::List(kind) => visitor.visit_seq(SeqDeserializer::new(std::iter::once(Self::One(kind)))),
             Self::Map(kind) => visitor.visit_map(MapDeserializer::new(std::iter::once(("key", Self::One(kind))))),
             Self::One(Type::Bool) => visitor.visit_bool(false),
             Self::One(Type::Int32 | Type::Int64 | Type::IntOrString) => visitor.visit_i64(0),
+            Self::One(Type::Double) => visitor.visit_f64(0.0),
             Self::One(Type::String | Type::Bytes) => visitor.visit_str(""),
             Self::One(Type::Time) => visitor.visit_str("1970-01-01T00:00:00Z"),
             Self::One(Type::MicroTime) => visitor.visit_str("1970-01-01T00:00:00.000000Z"),

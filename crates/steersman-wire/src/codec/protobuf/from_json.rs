@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
 
-use super::reader::{push_bytes, push_number};
-use super::table::{Count, Field, Message, Named, Type};
+use super::reader::{push_bytes, push_double, push_number};
+use super::table::{Choice, Count, Field, Message, Named, Type};
 use crate::time::{self, Precision};
 use crate::{base64, canonical_quantity};
 
@@ -213,6 +213,10 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
             Type::Message(message) => {
                 self.message(|out| Members { message, is_object: false, out }.deserialize(deserializer))
             }
+            Type::Schema => {
+                let message = Message::schema();
+                self.message(|out| Members { message, is_object: false, out }.deserialize(deserializer))
+            }
             Type::Raw => {
                 let raw: Box<RawValue> = serde::Deserialize::deserialize(deserializer)?;
                 self.message(|message| {
@@ -233,10 +237,16 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        if !matches!(self.kind, Type::Bool) {
-            return Err(E::invalid_type(Unexpected::Bool(value), &self));
+        match self.kind {
+            Type::Bool => push_number(self.out, self.number, value.into()),
+            Type::Choice(Choice::Bool) => {
+                return self.message(|message| {
+                    push_number(message, 1, value.into());
+                    Ok(())
+                });
+            }
+            _ => return Err(E::invalid_type(Unexpected::Bool(value), &self)),
         }
-        push_number(self.out, self.number, value.into());
         Ok(())
     }
 
@@ -244,6 +254,7 @@ impl<'de> Visitor<'de> for One<'_> {
         let fits = i32::try_from(value).is_ok();
         match self.kind {
             Type::Int64 => push_number(self.out, self.number, value as u64),
+            Type::Double => push_double(self.out, self.number, value as f64),
             Type::Int32 if fits => push_number(self.out, self.number, value as u64),
             Type::IntOrString if fits => {
                 return self.message(|message| {
@@ -262,6 +273,14 @@ impl<'de> Visitor<'de> for One<'_> {
             Ok(value) => self.visit_i64(value),
             Err(_) => Err(E::invalid_type(Unexpected::Unsigned(value), &self)),
         }
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        if !matches!(self.kind, Type::Double) {
+            return Err(E::invalid_type(Unexpected::Float(value), &self));
+        }
+        push_double(self.out, self.number, value);
+        Ok(())
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
@@ -302,13 +321,29 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        if !matches!(self.kind, Type::Strings) {
-            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
-        }
+        let (number, kind) = match self.kind {
+            Type::Strings => (1, Type::String),
+            Type::Choice(Choice::List) => (2, Type::Schema),
+            Type::Choice(Choice::Strings) => (2, Type::String),
+            _ => return Err(A::Error::invalid_type(Unexpected::Seq, &self)),
+        };
         self.message(|message| {
-            while let Some(text) = elements.next_element::<String>()? {
-                push_bytes(message, 1, text.as_bytes());
+            while elements.next_element_seed(One { kind, number, out: &mut *message })?.is_some() {}
+            Ok(())
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<(), A::Error> {
+        let Type::Choice(choice) = self.kind else { return Err(A::Error::invalid_type(Unexpected::Map, &self)) };
+        self.message(|message| {
+            let mut schema = Vec::new();
+            Members { message: Message::schema(), is_object: false, out: &mut schema }.visit_map(members)?;
+            let is_second = choice == Choice::Bool;
+            if is_second {
+                // Go calls a schema allowed.
+                push_number(message, 1, 1);
             }
+            push_bytes(message, if is_second { 2 } else { 1 }, &schema);
             Ok(())
         })
     }

@@ -11,14 +11,16 @@ pub(super) struct MessageReader<'a> {
 }
 
 /// The value of a field, without knowledge of its type.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(test, derive(Debug))]
 pub(super) enum Value<'a> {
     /// A number or a boolean.
     Varint(u64),
     /// A text, bytes or a message.
     Bytes(&'a [u8]),
-    /// A number of four or eight bytes. No kind has one.
+    /// A number of eight bytes.
+    Double(f64),
+    /// A number of four bytes. No kind has one.
     Fixed,
 }
 
@@ -71,15 +73,15 @@ impl<'a> MessageReader<'a> {
     }
 
     fn number(&mut self, wire_type: u64) -> Result<Value<'a>, ObjectFault> {
-        let length = match wire_type {
+        let (value, rest) = match wire_type {
             0 => return Ok(Value::Varint(self.varint()?)),
-            1 => 8,
-            5 => 4,
+            1 => self.rest.split_first_chunk().map(|(bytes, rest)| (Value::Double(f64::from_le_bytes(*bytes)), rest)),
+            5 => self.rest.get(4..).map(|rest| (Value::Fixed, rest)),
             _ => return Err(self.fault("a field")),
-        };
-        let Some(rest) = self.rest.get(length..) else { return Err(self.fault("a number of a fixed size")) };
+        }
+        .ok_or_else(|| self.fault("a number of a fixed size"))?;
         self.rest = rest;
-        Ok(Value::Fixed)
+        Ok(value)
     }
 
     #[inline(always)]
@@ -136,6 +138,12 @@ pub(super) fn push_number(out: &mut Vec<u8>, field: u32, number: u64) {
     push_varint(out, number);
 }
 
+/// Writes a field that is a number of eight bytes.
+pub(super) fn push_double(out: &mut Vec<u8>, field: u32, number: f64) {
+    push_varint(out, u64::from(field) << 3 | 1);
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
 /// Writes a field that is a text, bytes or a message.
 pub(super) fn push_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     push_varint(out, u64::from(field) << 3 | 2);
@@ -153,9 +161,11 @@ mod tests {
             let mut out = Vec::new();
             push_number(&mut out, 5, number);
             push_bytes(&mut out, 1_000, b"text");
+            push_double(&mut out, 7, 0.5);
             let mut reader = MessageReader::new(&out);
             assert_eq!(reader.field(), Ok(Some((5, Value::Varint(number)))));
             assert_eq!(reader.field(), Ok(Some((1_000, Value::Bytes(b"text")))));
+            assert_eq!(reader.field(), Ok(Some((7, Value::Double(0.5)))));
             assert_eq!(reader.field(), Ok(None));
         }
     }

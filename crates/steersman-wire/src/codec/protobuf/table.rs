@@ -72,7 +72,24 @@ pub(super) enum Type {
     Raw,
     /// A message with a list of texts.
     Strings,
+    /// A number with a fraction.
+    Double,
+    /// A schema of a custom resource, which contains schemas: [`Message::schema`].
+    Schema,
+    /// A message with one of two values, which is that value in JSON.
+    Choice(Choice),
     Message(&'static Message),
+}
+
+/// The values of a message of which JSON shows one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// A schema, or a list of schemas.
+    List,
+    /// A boolean, or a schema.
+    Bool,
+    /// A schema, or a list of texts.
+    Strings,
 }
 
 /// How many values a field has.
@@ -96,6 +113,15 @@ impl Message {
         let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
         let name = kind_line(api_version, kind)?;
         Some(Self::named_message(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner), name))
+    }
+
+    /// The message of schemas of custom resources.
+    pub(super) fn schema() -> &'static Self {
+        static SCHEMA: LazyLock<&'static Message> = LazyLock::new(|| {
+            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            Message::named_message(&mut known, "apiextensions.v1.JSONSchemaProps")
+        });
+        *SCHEMA
     }
 
     fn named_message(known: &mut HashMap<&'static str, &'static Self>, name: &'static str) -> &'static Self {
@@ -183,6 +209,11 @@ impl Field {
             "intorstring" => Type::IntOrString,
             "raw" => Type::Raw,
             "strings" => Type::Strings,
+            "float64" => Type::Double,
+            "schema" => Type::Schema,
+            "schemaorlist" => Type::Choice(Choice::List),
+            "schemaorbool" => Type::Choice(Choice::Bool),
+            "schemaorstrings" => Type::Choice(Choice::Strings),
             message => Type::Message(Message::named_message(known, message)),
         };
         Some(Self { number: number.parse().ok()?, count, omit_empty, kind, member })
@@ -253,13 +284,15 @@ mod tests {
         assert_eq!(message_line("core.v1.Po"), None);
     }
 
-    /// Assumptions of the readers and writers. A recursive message would not even terminate here.
+    /// Assumptions of the readers and writers. A recursive message other than schemas would not
+    /// even terminate here.
     #[test]
     fn messages_are_no_larger_and_no_stranger_than_the_code_can_hold() {
         for line in parts().0.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             Message::of(words[0], words[1]).expect(line);
         }
+        Message::schema();
         for (name, message) in KNOWN.lock().unwrap().iter() {
             let mut names = Vec::new();
             names_of(message, &mut names);

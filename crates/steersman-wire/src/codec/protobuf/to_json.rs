@@ -1,7 +1,7 @@
 //! Writes messages as the JSON that Go would write.
 
 use super::reader::{MessageReader, Value};
-use super::table::{Count, Field, Message, Type};
+use super::table::{Choice, Count, Field, Message, Type};
 use crate::apimachinery::time;
 use crate::codec::TypeMeta;
 use crate::codec::base64;
@@ -48,6 +48,13 @@ pub(super) fn object_within(
     writer.close(b'}');
     Ok((writer.out, writer.outline))
 }
+
+/// The limit of nested objects and lists. Only schemas can be nested without end, and servers
+/// refuse those with a third of these levels.
+const DEPTH_MAX: usize = 256;
+
+/// Every whole number below it is the same as an integer.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 struct Writer<'a> {
     /// The object.
@@ -96,6 +103,9 @@ impl<'a> Writer<'a> {
         let mut reader = MessageReader::within(self.bytes, bytes);
         if self.out.len() > self.bytes_max {
             return Err(reader.fault("an object that is smaller as JSON"));
+        }
+        if self.depth > DEPTH_MAX {
+            return Err(reader.fault("an object with fewer levels"));
         }
         let mut seen = 0_u64;
         while let Some((number, value)) = reader.field()? {
@@ -247,6 +257,9 @@ impl<'a> Writer<'a> {
                 }
                 self.close(b']');
             }
+            (Type::Double, Value::Double(number)) => self.double(number),
+            (Type::Schema, Value::Bytes(message)) => self.message(Message::schema(), message, strip)?,
+            (Type::Choice(choice), Value::Bytes(message)) => self.choice(choice, message)?,
             (Type::Message(within), Value::Bytes(message)) => {
                 self.message(within, message, strip)?;
             }
@@ -308,6 +321,53 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// Writes the value of a choice. A second value wins over a first one, as in Go, but for the
+    /// boolean.
+    fn choice(&mut self, choice: Choice, message: &'a [u8]) -> Result<(), ObjectFault> {
+        let mut reader = MessageReader::within(self.bytes, message);
+        let (mut schema, mut list, mut allows) = (None, Vec::new(), false);
+        while let Some(field) = reader.field()? {
+            match (choice, field) {
+                (Choice::Bool, (1, Value::Varint(number))) => allows = number != 0,
+                (Choice::Bool, (2, Value::Bytes(found))) => schema = Some(found),
+                (_, (1, Value::Bytes(found))) => schema = Some(found),
+                (_, (2, Value::Bytes(found))) => list.push(found),
+                _ => {}
+            }
+        }
+        match schema {
+            Some(schema) if list.is_empty() => self.message(Message::schema(), schema, None),
+            None if choice == Choice::Bool => {
+                self.out.extend_from_slice(if allows { b"true" } else { b"false" });
+                Ok(())
+            }
+            None if list.is_empty() => {
+                self.out.extend_from_slice(b"null");
+                Ok(())
+            }
+            _ => {
+                let kind = if choice == Choice::List { Type::Schema } else { Type::String };
+                self.open(b'[');
+                for item in list {
+                    self.separate();
+                    self.value(kind, Value::Bytes(item), None)?;
+                }
+                self.close(b']');
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a number as Go does: without a fraction if it has none.
+    fn double(&mut self, number: f64) {
+        // Writing to memory does not fail.
+        let _ = if number.fract() == 0.0 && number.abs() < WHOLE_MAX {
+            serde_json::to_writer(&mut self.out, &(number as i64))
+        } else {
+            serde_json::to_writer(&mut self.out, &number)
+        };
+    }
+
     /// Writes JSON that is part of a message. It must be valid, or the whole object would be
     /// invalid.
     fn raw(&mut self, message: &'a [u8]) -> Result<(), ObjectFault> {
@@ -364,6 +424,7 @@ fn is_empty(value: Value<'_>) -> bool {
     match value {
         Value::Varint(number) => number == 0,
         Value::Bytes(bytes) => bytes.is_empty(),
+        Value::Double(number) => number == 0.0,
         Value::Fixed => false,
     }
 }
