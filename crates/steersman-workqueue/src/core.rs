@@ -53,6 +53,11 @@ impl AddOptions {
         self.delay = Delay::RateLimited;
         self
     }
+
+    /// Whether an add needs the time, whatever the queue does with it.
+    pub(crate) fn need_time(self) -> bool {
+        self != Self::default()
+    }
 }
 
 /// How the work on a key ended.
@@ -88,6 +93,7 @@ pub(crate) struct Taken<T, P> {
     pub(crate) key: T,
     pub(crate) payload: P,
     pub(crate) waited: Duration,
+    pub(crate) at: Instant,
 }
 
 /// The ready keys of one priority.
@@ -209,6 +215,11 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
         self.metrics = Some(Box::new(metrics));
     }
 
+    /// Sets the time that is passed while the queue does not need it.
+    pub(crate) fn set_origin(&mut self, origin: Instant) {
+        self.origin.get_or_insert(origin);
+    }
+
     /// Uses the time from now on, also where nothing else [needs it](Self::needs_time), so that the
     /// waiting times of keys are known.
     pub fn set_timed(&mut self) {
@@ -233,6 +244,11 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
     /// use it.
     pub fn needs_time(&self) -> bool {
         self.timed || self.levels.len() > 1 || self.metrics.is_some() || self.delays.len() > 0
+    }
+
+    /// Whether [`get`](Self::get) uses the time: a worker that finds nothing does not.
+    pub(crate) fn needs_time_to_get(&self) -> bool {
+        self.delays.len() > 0 || self.ready > 0 && self.needs_time()
     }
 
     /// Adds `key`. After [`shut_down`](Self::shut_down) this does nothing.
@@ -441,7 +457,7 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
         // May panic, so it comes before any change.
         let key = self.slots.get(id).key().clone();
         self.unqueue(id);
-        let now = self.time(now);
+        let (at, now) = (now, self.time(now));
         let place = self.processing.start(id, now);
         let slot = self.slots.get_mut(id);
         slot.pending = Pending::No;
@@ -449,7 +465,7 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
         let (priority, waited) = (slot.priority, Duration::from_nanos(now.saturating_sub(slot.time)));
         let payload = std::mem::take(&mut slot.payload);
         self.notify(|metrics| metrics.queue_duration(waited));
-        Some(Taken { ticket: Ticket { slot: id, place, priority }, key, payload, waited })
+        Some(Taken { ticket: Ticket { slot: id, place, priority }, key, payload, waited, at })
     }
 
     /// The key that [`get`](Self::get) hands out next.
@@ -629,17 +645,6 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
         waiting.truncate(limit);
         let waited = |slot: &Slot<T, P>| Duration::from_nanos(now.saturating_sub(slot.time));
         waiting.into_iter().map(|slot| (slot.key().clone(), waited(slot))).collect()
-    }
-
-    /// The delayed keys that become ready next, each with the time until then: at most `limit`, the
-    /// next first. Looks at every delayed key.
-    pub fn delays(&self, limit: usize, now: Instant) -> Vec<(T, Duration)> {
-        let now = self.origin.map_or(0, |origin| as_nanoseconds(now.saturating_duration_since(origin)));
-        let mut delayed: Vec<_> = self.slots.used().filter(|slot| slot.pending == Pending::Delayed).collect();
-        delayed.sort_by_key(|slot| slot.time);
-        delayed.truncate(limit);
-        let left = |slot: &Slot<T, P>| Duration::from_nanos(slot.time.saturating_sub(now));
-        delayed.into_iter().map(|slot| (slot.key().clone(), left(slot))).collect()
     }
 
     /// The time until `key` becomes ready. `None` if it is not delayed.

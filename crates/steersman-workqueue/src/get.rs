@@ -54,7 +54,7 @@ impl Waiting {
         let turn = std::task::ready!(poll_proceed(context));
         loop {
             let mut state = queue.lock();
-            let time = queue.time(&state.core);
+            let time = queue.time_if(state.core.needs_time_to_get());
             if let Some(id) = self.id {
                 let State { core, workers, .. } = &mut *state;
                 workers.look(id, time, || core.next_deadline());

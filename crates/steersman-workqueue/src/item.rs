@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 use std::ops::Deref;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::core::{Outcome, Taken, Ticket};
 use crate::payload::Payload;
@@ -18,6 +18,7 @@ pub struct Item<'q, T: Hash + Eq + Clone, P: Payload = ()> {
     key: T,
     payload: P,
     waited: Duration,
+    at: Instant,
     /// `None` once the outcome is reported.
     ticket: Option<Ticket>,
 }
@@ -29,8 +30,8 @@ pub(crate) enum Handle<'q, T: Hash + Eq + Clone, P: Payload> {
 }
 
 impl<'q, T: Hash + Eq + Clone, P: Payload> Item<'q, T, P> {
-    pub(crate) fn new(queue: Handle<'q, T, P>, Taken { ticket, key, payload, waited }: Taken<T, P>) -> Self {
-        Self { queue, key, payload, waited, ticket: Some(ticket) }
+    pub(crate) fn new(queue: Handle<'q, T, P>, Taken { ticket, key, payload, waited, at }: Taken<T, P>) -> Self {
+        Self { queue, key, payload, waited, at, ticket: Some(ticket) }
     }
 
     /// The key.
@@ -47,6 +48,11 @@ impl<'q, T: Hash + Eq + Clone, P: Payload> Item<'q, T, P> {
     /// time: see [`Core::needs_time`](crate::Core::needs_time).
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// When this worker got the key, if the queue [uses the time](crate::Core::needs_time).
+    pub fn taken_at(&self) -> Instant {
+        self.at
     }
 
     /// What the adds of this key carried. A second call returns an empty payload.
@@ -85,6 +91,13 @@ impl<'q, T: Hash + Eq + Clone, P: Payload> Item<'q, T, P> {
     /// for [`Outcome::Done`].
     pub fn finish_with(mut self, outcome: Outcome, payload: P) -> Option<Duration> {
         self.finish(outcome, Some(payload))
+    }
+
+    /// [`finish_with`](Self::finish_with) for a worker that has just read the clock of the queue,
+    /// which is tokio's: the queue does not read it again.
+    pub fn finish_at(mut self, outcome: Outcome, payload: P, now: Instant) -> Option<Duration> {
+        let ticket = self.ticket.take()?;
+        self.queue().finish_at(ticket, outcome, payload, now)
     }
 
     fn finish(&mut self, outcome: Outcome, payload: Option<P>) -> Option<Duration> {

@@ -85,7 +85,9 @@ impl<T: Hash + Eq + Clone> WorkQueue<T> {
 
 impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
     /// Creates a queue around a core that the caller has configured.
-    pub fn from_core(core: Core<T, P>) -> Self {
+    pub fn from_core(mut core: Core<T, P>) -> Self {
+        let created = now();
+        core.set_origin(created);
         let state = State {
             core,
             adds_come: false,
@@ -94,7 +96,7 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
             drainers: Vec::new(),
             draining: false,
         };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), created: now() }) }
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), created }) }
     }
 
     /// Reports to `metrics` from now on.
@@ -148,7 +150,7 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
 
     /// Adds `key` with a delay, a rate limit or a priority.
     pub fn add_with(&self, key: T, options: AddOptions) {
-        self.change(true, |core, now| core.add(key, options, now));
+        self.change(options.need_time(), |core, now| core.add(key, options, now));
     }
 
     /// Adds `key` with a payload, which is [merged](Payload::merge) into that of the earlier adds
@@ -163,15 +165,6 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
         self.change(true, |core, now| {
             core.advance(now);
             core.waiting(limit, now)
-        })
-    }
-
-    /// The delayed keys that become ready next, each with the time until then: at most `limit`.
-    /// Looks at every delayed key.
-    pub fn delays(&self, limit: usize) -> Vec<(T, Duration)> {
-        self.change(true, |core, now| {
-            core.advance(now);
-            core.delays(limit, now)
         })
     }
 
@@ -285,6 +278,14 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
         finished.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
+    /// The same at a time that the caller has read.
+    pub(crate) fn finish_at(&self, ticket: Ticket, outcome: Outcome, payload: P, at: Instant) -> Option<Duration> {
+        let mut state = self.lock();
+        let finished = state.core.try_finish(ticket, outcome, Some(payload), at);
+        release(state);
+        finished.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
     /// Takes a key back from a worker that has not worked on it.
     pub(crate) fn give_back(&self, ticket: Ticket, payload: P) {
         self.change(true, |core, now| core.give_back(ticket, payload, now));
@@ -307,7 +308,11 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
 
     /// The current time if the core uses it for operations without a delay or a priority.
     pub(crate) fn time(&self, core: &Core<T, P>) -> Instant {
-        if core.needs_time() { now() } else { self.shared.created }
+        self.time_if(core.needs_time())
+    }
+
+    pub(crate) fn time_if(&self, is_needed: bool) -> Instant {
+        if is_needed { now() } else { self.shared.created }
     }
 }
 

@@ -129,7 +129,10 @@ impl<T: Hash + Eq, P: Default> Slots<T, P> {
     /// The slot of `key`.
     pub(crate) fn find(&self, key: &T) -> Option<&Slot<T, P>> {
         let hash = self.hasher.hash_one(key) as u32;
-        let id = self.by_key.find(hash, |id| self.slots[id as usize].key() == key)?;
+        let id = self.by_key.find(hash, |id| {
+            count_look();
+            self.slots[id as usize].key() == key
+        })?;
         self.slots.get(id as usize)
     }
 
@@ -204,18 +207,15 @@ impl<T: Hash + Eq, P: Default> Slots<T, P> {
 
     /// The slots of `list`, in order.
     pub(crate) fn iter(&self, list: &List) -> impl Iterator<Item = &Slot<T, P>> {
-        std::iter::successors(self.slots.get(list.first as usize), |slot| self.slots.get(slot.next as usize))
-    }
-
-    /// The slots that are in use, in no order.
-    pub(crate) fn used(&self) -> impl Iterator<Item = &Slot<T, P>> {
-        self.slots.iter().filter(|slot| slot.key.is_some())
+        let get = |id: u32| self.slots.get(id as usize).inspect(|_| count_look());
+        std::iter::successors(get(list.first), move |slot| get(slot.next))
     }
 
     /// Calls `change` for each slot of `list`.
     pub(crate) fn for_each(&mut self, list: &List, mut change: impl FnMut(&mut Slot<T, P>)) {
         let mut next = list.first;
         while let Some(slot) = self.slots.get_mut(next as usize) {
+            count_look();
             change(slot);
             next = slot.next;
         }
@@ -224,5 +224,51 @@ impl<T: Hash + Eq, P: Default> Slots<T, P> {
     /// How many keys there are.
     pub(crate) fn len(&self) -> usize {
         self.by_key.len()
+    }
+}
+
+/// Tests count how many slots an operation looks at.
+#[inline]
+fn count_look() {
+    #[cfg(test)]
+    tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    #[cfg(not(steersman_loom))]
+    use std::time::{Duration, Instant};
+
+    #[cfg(not(steersman_loom))]
+    use crate::{AddOptions, Core};
+
+    thread_local! {
+        pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// A page shows this while workers wait for the lock of the queue.
+    #[cfg(not(steersman_loom))]
+    #[test]
+    fn what_a_page_shows_costs_the_same_with_any_number_of_keys() {
+        const SHOWN: usize = 20;
+        let looks = |keys: u64| {
+            let (mut core, now) = (Core::new(), Instant::now());
+            for key in 0..keys {
+                core.add(key, AddOptions::new().priority([0, 5, -100][key as usize % 3]), now);
+                core.add(keys + key, AddOptions::new().after(Duration::from_secs(60)), now);
+            }
+            LOOKS.set(0);
+            assert_eq!(core.waiting(SHOWN, now).len(), SHOWN);
+            for key in 0..SHOWN as u64 {
+                assert_eq!(core.delay_of(&(keys + key), now), Some(Duration::from_secs(60)));
+            }
+            LOOKS.get()
+        };
+        let most = 3 * (SHOWN + 1) + 2 * SHOWN;
+        for keys in [1_000, 100_000] {
+            let looks = looks(keys);
+            assert!(looks <= most, "{looks} slots for {keys} keys");
+        }
     }
 }
