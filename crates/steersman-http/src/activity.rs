@@ -1,13 +1,11 @@
 //! What a connection is doing, and how long it may go on without a request.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
+
+use crate::observed::Observer;
 
 /// The phases of a connection: waiting for a request, reading the head of one, answering.
 ///
@@ -79,59 +77,20 @@ impl Activity {
     }
 }
 
-/// A stream that reports when bytes arrive.
-pub(crate) struct Observed<S> {
-    pub(crate) stream: S,
-    pub(crate) activity: Arc<Activity>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before {
-            self.activity.received();
-        }
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+impl Observer for Arc<Activity> {
+    fn on_received(&mut self) {
+        self.received();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::{advance, sleep};
 
     use super::*;
+    use crate::observed::Observed;
 
     const HEADER: Duration = Duration::from_secs(32);
     const IDLE: Duration = Duration::from_secs(90);
@@ -169,6 +128,19 @@ mod tests {
             () = activity.expired() => assert_eq!(began.elapsed().as_secs(), 52),
             () = slow => {}
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_byte_that_arrives_in_the_stream_of_an_idle_connection_begins_a_head() {
+        let (activity, (ours, mut theirs)) = (Activity::new(HEADER, IDLE), tokio::io::duplex(1));
+        let mut stream = Observed { stream: ours, observer: Arc::clone(&activity) };
+        activity.begin_request();
+        activity.end_request();
+        theirs.write_all(b"G").await.unwrap();
+        stream.read_exact(&mut [0]).await.unwrap();
+        let began = Instant::now();
+        activity.expired().await;
+        assert_eq!(began.elapsed().as_secs(), 32);
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,11 +18,12 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::activity::{Activity, Observed};
+use crate::activity::Activity;
 use crate::connections::ConnectionSlot;
+use crate::observed::Observed;
 use crate::router::{Body, Router};
 use crate::server::Limits;
-use crate::{StallGuard, TimedBody};
+use crate::{TimedBody, stall_guard};
 
 /// A client over HTTP/2 that is gone without a word is asked this often whether it is there, and
 /// has this long to answer.
@@ -54,7 +55,7 @@ impl Shared {
     pub(crate) async fn run(self: Arc<Self>, stream: TcpStream, slot: ConnectionSlot, mut stopping: Stopping) {
         // Small responses go out at once. Where that cannot be had, they go out later.
         let _ = stream.set_nodelay(true);
-        let stream = StallGuard::new(stream, self.limits.write);
+        let stream = stall_guard(stream, self.limits.write);
         let Some(tls) = &self.tls else { return self.serve(stream, false, slot, stopping).await };
         let handshake = tokio::time::timeout(self.limits.handshake, tls.accept(stream));
         let stream = tokio::select! {
@@ -86,7 +87,7 @@ impl Shared {
                 Ok::<_, Infallible>(response.map(|body| WhileBusy { body, _in_request: in_request }))
             }
         });
-        let stream = TokioIo::new(Observed { stream, activity: Arc::clone(&activity) });
+        let stream = TokioIo::new(Observed { stream, observer: Arc::clone(&activity) });
         let builder = self.builder(http2);
         let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {

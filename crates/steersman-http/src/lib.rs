@@ -20,11 +20,12 @@
 //! are read again when they change, or one that is made in memory. A [`Guard`] decides who may read
 //! any of the routes, before a byte of a body is read.
 //!
-//! [`StallGuard`] and [`TimedBody`] are the parts that other servers on hyper can use as well.
+//! [`stall_guard`] and [`TimedBody`] are the parts that other servers on hyper can use as well.
 
 mod activity;
 mod connection;
 mod connections;
+mod observed;
 mod request_body;
 mod router;
 mod server;
@@ -34,5 +35,5 @@ mod tls;
 pub use request_body::{BodyTimeout, TimedBody};
 pub use router::{Body, Guard, Handler, Router, body, text};
 pub use server::{Bound, Listen, ServeError, Server};
-pub use stall::StallGuard;
+pub use stall::stall_guard;
 pub use tls::{CertificateMetrics, Tls};
