@@ -10,20 +10,21 @@ use hyper_util::client::legacy::connect::Connection;
 use kube_client::Config;
 use kube_client::client::Body;
 use steersman_world::World;
+use tower::Service;
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Service};
 
 use crate::config::file;
 use crate::layers::Transport;
 use crate::layers::gate::Gate;
 use crate::layers::gzip::Gzip;
 use crate::layers::headers::DefaultHeaders;
-use crate::layers::observe::{Observe, RequestMetrics};
+use crate::layers::observe::{Observe, Observers, RequestMetrics};
 use crate::layers::rate_limit::{RateLimit, TokenBucket};
 use crate::layers::retry::Retry;
 use crate::layers::timeouts::{Timeouts, WithTimeouts};
 use crate::layers::token_file::{TokenFile, WithTokenFile};
 use crate::layers::warning::{LogWarnings, WarningHandler};
+use crate::transport::Lookups;
 use crate::{Client, Error, transport};
 
 /// See [`ClientBuilder::retries`].
@@ -173,8 +174,10 @@ impl ClientBuilder {
     /// Builds the client. Sends nothing.
     pub fn build(mut self) -> Result<Client, Error> {
         let token_file = self.prepare_files()?;
-        let transport = transport::connect(&self.config, self.timeouts.connect)?;
-        self.over(with_token_file(transport, token_file))
+        let lookups = Lookups::default();
+        self.metrics.iter().for_each(|metrics| lookups.add(metrics));
+        let transport = transport::connect(&self.config, self.timeouts.connect, &lookups)?;
+        Ok(self.over(with_token_file(transport, token_file))?.with_lookups(lookups))
     }
 
     /// Builds the client over a connector. TLS is added unless the server's address begins with
@@ -197,9 +200,9 @@ impl ClientBuilder {
     where
         S: Service<Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
         S::Future: Send + 'static,
-        S::Error: Into<BoxError>,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.over(transport::boxed(service))
     }
@@ -243,9 +246,10 @@ impl ClientBuilder {
         let host: Arc<str> = self.config.cluster_url.authority().map_or("", |authority| authority.as_str()).into();
         let service = Gzip { inner: Gate { inner }, enabled: self.gzip };
         let service = WithTimeouts { inner: service, timeouts: self.timeouts };
-        let service = Observe { inner: service, metrics: self.metrics, warnings: self.warnings, host };
-        let service = RateLimit { inner: service, bucket };
-        let service = Retry { inner: service, retries: self.retries };
+        let observers = Observers { metrics: self.metrics, host };
+        let service = Observe { inner: service, observers: observers.clone(), warnings: self.warnings };
+        let service = RateLimit { inner: service, bucket, observers: observers.clone() };
+        let service = Retry { inner: service, retries: self.retries, observers };
         let service = DefaultHeaders { inner: service, user_agent };
         let server = self.config.cluster_url.to_string();
         let transport = BoxCloneSyncService::new(service);

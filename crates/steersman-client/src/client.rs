@@ -18,7 +18,7 @@ use crate::discovery::DiscoveryCache;
 use crate::error::{Error, RequestInfo, ResponseError};
 use crate::layers::gate::{Gate, GateClock, WriteGate};
 use crate::layers::headers::UserAgentSuffix;
-use crate::layers::observe::{Observe, ObservedBy, RequestMetrics};
+use crate::layers::observe::{Observe, ObservedBy, Observers, RequestMetrics};
 use crate::layers::rate_limit::Unlimited;
 use crate::layers::retry::SentOnce;
 use crate::layers::timeouts::Deadline;
@@ -26,7 +26,7 @@ use crate::layers::warning::NoWarnings;
 use crate::layers::{ResponseBody, Transport};
 use crate::response::{self, BodyLimit};
 use crate::trace::{self, TraceContext};
-use crate::transport;
+use crate::transport::{self, Lookups};
 
 /// A connection to an API server. Clones share it and are cheap.
 ///
@@ -66,6 +66,7 @@ pub struct Client {
     response_bytes_max: usize,
     pub(crate) protobuf: Arc<ProtobufSupport>,
     world: World,
+    lookups: Lookups,
     options: RequestOptions,
 }
 
@@ -142,8 +143,13 @@ impl Client {
             response_bytes_max,
             protobuf: Arc::new(ProtobufSupport::new(protobuf)),
             world: World::system(),
+            lookups: Lookups::default(),
             options: RequestOptions::default(),
         }
+    }
+
+    pub(crate) fn with_lookups(self, lookups: Lookups) -> Self {
+        Self { lookups, ..self }
     }
 
     /// The same client with other clocks and other randomness.
@@ -164,6 +170,7 @@ impl Client {
     /// of its [builder](ClientBuilder::metrics).
     #[must_use]
     pub fn with_request_metrics(mut self, metrics: Arc<dyn RequestMetrics>) -> Self {
+        self.lookups.add(&metrics);
         self.options.metrics = Some(ObservedBy(metrics));
         self
     }
@@ -292,7 +299,8 @@ impl From<kube_client::Client> for Client {
             async move { client.send(request).await }
         });
         let inner = Gate { inner: transport::boxed(service) };
-        let service = Observe { inner, metrics: None, warnings: Arc::new(NoWarnings), host: "".into() };
+        let observers = Observers { metrics: None, host: "".into() };
+        let service = Observe { inner, observers, warnings: Arc::new(NoWarnings) };
         Self::new(Transport::new(service), "", &namespace, true, RESPONSE_BYTES_MAX)
     }
 }

@@ -116,7 +116,7 @@ pub enum Error {
     InvalidRequest(String),
     /// The configuration of the client is invalid.
     #[error("cannot set up the client: {0}")]
-    Config(#[source] BoxError),
+    Config(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Discovery failed. All callers that waited for the same request share the error.
     #[error("discovery failed: {0}")]
     Discovery(#[source] Arc<Error>),

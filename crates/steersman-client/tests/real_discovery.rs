@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 async fn clients() -> [(&'static str, Client); 2] {
     let real = RealServer::shared().await.unwrap();
     let real = Client::builder(real.config().await.unwrap()).build().unwrap();
-    [("real", real), ("embedded", Embedded::start().client())]
+    [("real", real), ("embedded", Embedded::empty().client())]
 }
 
 #[tokio::test]

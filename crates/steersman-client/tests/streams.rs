@@ -104,7 +104,7 @@ async fn an_error_in_a_watch_is_its_last_item() {
 
 #[tokio::test]
 async fn an_expired_version_is_reported() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = server.client().namespaced::<ConfigMap>("default");
     let first = maps.create(&PostParams::default(), &config_map("first", "0")).await.unwrap();
     maps.create(&PostParams::default(), &config_map("second", "0")).await.unwrap();

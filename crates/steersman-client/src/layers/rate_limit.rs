@@ -8,6 +8,7 @@ use kube_client::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::observe::Observers;
 use super::timeouts::{Deadline, after};
 use super::{Purpose, ResponseBody, ResponseResult, service};
 use crate::error::TimeoutError;
@@ -88,6 +89,7 @@ pub(crate) struct Unlimited;
 pub(crate) struct RateLimit<S> {
     pub(crate) inner: S,
     pub(crate) bucket: Option<Arc<TokenBucket>>,
+    pub(crate) observers: Observers,
 }
 
 impl<S> RateLimit<S>
@@ -99,7 +101,10 @@ where
         let is_unlimited = request.extensions().get::<Unlimited>().is_some();
         let is_watch = matches!(Purpose::of(&request), Purpose::Watch { .. });
         if let Some(bucket) = self.bucket.filter(|_| !is_unlimited && !is_watch) {
+            let started = Instant::now();
             bucket.take(Deadline::of(&request)).await?;
+            let (method, host, waited) = (request.method(), &*self.observers.host, started.elapsed());
+            self.observers.of(&request).for_each(|metrics| metrics.rate_limited(method, host, waited));
         }
         self.inner.oneshot(request).await
     }

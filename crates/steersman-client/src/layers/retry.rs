@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use kube_client::client::Body;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::observe::Observers;
 use super::timeouts::{Deadline, after};
 use super::{Purpose, ResponseBody, ResponseResult, service};
 use crate::error::chain;
@@ -25,6 +26,7 @@ pub(crate) struct Retry<S> {
     pub(crate) inner: S,
     /// The largest number of retries.
     pub(crate) retries: u32,
+    pub(crate) observers: Observers,
 }
 
 /// A longer `Retry-After` is left to the caller, in the server's response.
@@ -51,14 +53,21 @@ where
             let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
             // The caller restarts a watch: it knows the version to continue from.
             let is_repeatable = is_read && Purpose::of(&request) == Purpose::Ordinary;
+            let repeats = |code: Option<u16>, next: &Option<Request<Body>>| {
+                let Some(next) = next else { return };
+                let (method, host) = (next.method(), &*self.observers.host);
+                self.observers.of(next).for_each(|metrics| metrics.retried(code, method, host));
+            };
             match self.inner.clone().oneshot(request).await {
                 Ok(response) => {
                     let delay = retry_after(&response).filter(|delay| *delay <= RETRY_AFTER_MAX);
                     let Some(until) = delay.map(after).filter(|until| fits(*until)) else { return Ok(response) };
+                    repeats(Some(response.status().as_u16()), &next);
                     discard(response, deadline).await;
                     tokio::time::sleep_until(until).await;
                 }
                 Err(error) if is_repeatable && is_connection_lost(&error) && fits(after(RECONNECT_DELAY)) => {
+                    repeats(None, &next);
                     tokio::time::sleep(RECONNECT_DELAY).await;
                 }
                 Err(error) => return Err(error),

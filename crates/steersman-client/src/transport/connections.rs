@@ -19,6 +19,7 @@ use kube_client::client::Body;
 use tower::{BoxError, Service};
 
 use super::driver::{DrivenBody, Driver};
+use super::gated::{GatedBody, GatedConnector};
 use crate::layers::{Purpose, ResponseBody, ResponseFuture};
 
 /// The largest read from a connection. hyper would read several times that at once and keep the
@@ -29,7 +30,7 @@ const READ_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Connections<C> {
     connector: C,
-    pooled: Client<C, Body>,
+    pooled: Client<GatedConnector<C>, GatedBody>,
 }
 
 impl<C> Connections<C>
@@ -40,7 +41,9 @@ where
     C::Error: Into<BoxError>,
 {
     pub(super) fn new(connector: C) -> Self {
-        let pooled = Client::builder(TokioExecutor::new()).http1_max_buf_size(READ_BYTES_MAX).build(connector.clone());
+        let pooled = Client::builder(TokioExecutor::new())
+            .http1_max_buf_size(READ_BYTES_MAX)
+            .build(GatedConnector(connector.clone()));
         Self { connector, pooled }
     }
 
@@ -76,7 +79,7 @@ where
         if let Purpose::Watch { .. } = Purpose::of(&request) {
             return Box::pin(Self::watch(self.connector.clone(), request));
         }
-        let response = self.pooled.request(request);
+        let response = self.pooled.request(GatedBody::wrap(request));
         Box::pin(async move { Ok(response.await?.map(|body| body.map_err(BoxError::from).boxed_unsync())) })
     }
 }

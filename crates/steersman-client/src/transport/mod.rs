@@ -18,16 +18,27 @@ use crate::layers::{ResponseBody, Transport};
 
 mod connections;
 mod driver;
+mod gated;
 mod proxy;
+mod resolver;
 
 use connections::Connections;
+
+pub(crate) use gated::Passage;
+pub(crate) use resolver::Lookups;
+
+use resolver::Resolver;
 
 /// After this time without traffic, TCP probes whether the server is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The transport to the server of `config`, through its proxy if it has one.
-pub(crate) fn connect(config: &Config, connect_timeout: Option<Duration>) -> Result<Transport, Error> {
-    let mut connector = HttpConnector::new();
+pub(crate) fn connect(
+    config: &Config,
+    connect_timeout: Option<Duration>,
+    lookups: &Lookups,
+) -> Result<Transport, Error> {
+    let mut connector = HttpConnector::new_with_resolver(Resolver::new(lookups));
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_keepalive(Some(KEEPALIVE));

@@ -17,7 +17,7 @@ fn map(name: &str) -> ConfigMap {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_gate_stops_writes_and_no_read() {
-    let network = FaultyNetwork::new(&Embedded::start());
+    let network = FaultyNetwork::new(&Embedded::empty());
     let open = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&open);
     let gate = WriteGate::new(move || state.load(Ordering::Relaxed).then_some(SECOND));
@@ -37,7 +37,7 @@ async fn a_closed_gate_stops_writes_and_no_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_cancelled_when_its_time_is_over() {
-    let network = FaultyNetwork::new(&Embedded::start());
+    let network = FaultyNetwork::new(&Embedded::empty());
     network.fail("POST", Fault::Silence);
     let gate = WriteGate::new(|| Some(3 * SECOND));
     let maps = network.client().with_write_gate(gate).namespaced::<ConfigMap>("default");
@@ -49,7 +49,7 @@ async fn a_write_is_cancelled_when_its_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn the_gate_is_asked_before_each_attempt() {
-    let network = FaultyNetwork::new(&Embedded::start());
+    let network = FaultyNetwork::new(&Embedded::empty());
     // Asks for a second attempt after a second, when the gate is closed.
     network.fail("POST", Fault::RetryAfter(1));
     let asked = Arc::new(AtomicUsize::new(0));
@@ -82,7 +82,7 @@ async fn after_a_pause_the_limit_wins_over_a_response_that_is_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_retries_sends_once_within_its_timeout() {
-    let network = FaultyNetwork::new(&Embedded::start());
+    let network = FaultyNetwork::new(&Embedded::empty());
     let client = network.client().without_retries().with_timeout(4 * SECOND);
     let maps = client.namespaced::<ConfigMap>("default");
     network.fail("configmaps/a", Fault::RetryAfter(1));

@@ -105,7 +105,7 @@ fn host_and_port(url: &str) -> (String, String) {
 
 #[tokio::test]
 async fn the_server_s_certificate_is_checked_against_the_file() {
-    let (embedded, stranger) = (Embedded::start(), Embedded::start());
+    let (embedded, stranger) = (Embedded::empty(), Embedded::start());
     let serving = embedded.server().serve().start().await.unwrap();
     let stranger = stranger.server().serve().start().await.unwrap();
     let (host, port) = host_and_port(serving.url());

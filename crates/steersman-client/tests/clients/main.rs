@@ -7,6 +7,7 @@ mod embedded;
 mod encoding;
 mod errors;
 mod gate;
+mod gated_connection;
 mod gzip;
 mod in_cluster;
 mod interop;

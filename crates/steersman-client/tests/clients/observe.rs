@@ -1,13 +1,15 @@
 //! Metrics, warnings, and the headers that describe the client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{
-    Client, Error, ListParams, LogWarnings, NoWarnings, RequestMetrics, RequestSample, Warning, WarningHandler,
+    Client, Config, Error, ListParams, LogWarnings, NoWarnings, RequestMetrics, RequestSample, Warning, WarningHandler,
 };
 
+use super::loopback::{Loopback, Then};
 use super::{MAP, Seen, answer, builder, server};
 
 impl RequestMetrics for Seen<(Method, Option<u16>, String, u64)> {
@@ -63,6 +65,80 @@ async fn requests_of_one_handle_are_counted_with_the_size_of_their_body() {
     counted.rest().post().abs_path(path).body("application/json", MAP).send().await.unwrap();
     let size = Some(MAP.len() as u64);
     assert_eq!((of_builder.all(), of_handle.all()), (vec![None, size], vec![size]));
+}
+
+/// One line for each call but `request`.
+impl RequestMetrics for Seen<String> {
+    fn request(&self, _: RequestSample<'_>) {}
+
+    fn rate_limited(&self, method: &Method, host: &str, waited: Duration) {
+        self.push(format!("{method} {host} waited {} s", waited.as_secs()));
+    }
+
+    fn retried(&self, code: Option<u16>, method: &Method, host: &str) {
+        self.push(format!("{method} {host} repeated after {code:?}"));
+    }
+
+    fn wants_response_bodies(&self) -> bool {
+        true
+    }
+
+    fn response_body(&self, method: &Method, host: &str, bytes: u64) {
+        self.push(format!("{method} {host} had {bytes} bytes"));
+    }
+
+    fn resolved(&self, host: &str, _: Duration) {
+        self.push(format!("{host} resolved"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_retries_and_responses_are_reported_by_verb_and_host() {
+    let (service, _) = server(|before, request| {
+        let mut response = answer(if before == 0 { 429 } else { 200 }, MAP);
+        if request.uri().query().is_some_and(|query| query.contains("watch")) {
+            response = answer(200, "{\"type\":\"BOOKMARK\"}\n");
+        }
+        response.headers_mut().insert("retry-after", "5".parse().unwrap());
+        response
+    });
+    let (of_builder, of_handle) = (Seen::<String>::default(), Seen::<String>::default());
+    let client = builder().rate_limit(0.1, 1).metrics(of_builder.clone()).build_over(service).unwrap();
+    let client = client.with_request_metrics(Arc::new(of_handle.clone()));
+    client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
+    // A watch has no end, and waits for no token.
+    let watch = client.rest().get().abs_path("/api/v1/configmaps?watch=true").stream().await.unwrap();
+    let host = "server.test:8080";
+    // The body of the first response is discarded: it was read to its end, too.
+    let wanted = [
+        format!("GET {host} waited 0 s"),
+        format!("GET {host} repeated after Some(429)"),
+        format!("GET {host} had {} bytes", MAP.len()),
+        format!("GET {host} waited 5 s"),
+        format!("GET {host} had {} bytes", MAP.len()),
+    ];
+    assert_eq!((of_builder.all(), of_handle.all()), (wanted.to_vec(), wanted.to_vec()));
+    drop(watch);
+}
+
+#[tokio::test]
+async fn a_read_that_lost_its_connection_is_reported_as_repeated() {
+    let loopback = Loopback::start([Then::Reset, Then::json(MAP)]).await;
+    let seen = Seen::<String>::default();
+    let config = Config::new(format!("http://localhost:{}", loopback.address.port()).parse().unwrap());
+    let client = Client::builder(config).build().unwrap().with_request_metrics(Arc::new(seen.clone()));
+    client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
+    let host = format!("localhost:{}", loopback.address.port());
+    // A name is looked up for each connection, an address never.
+    let size = MAP.len();
+    let wanted = ["localhost resolved", &format!("GET {host} repeated after None"), "localhost resolved"];
+    assert_eq!((seen.all()[..3].to_vec(), seen.len()), (wanted.map(ToOwned::to_owned).to_vec(), 4));
+    assert_eq!(seen.all()[3], format!("GET {host} had {size} bytes"));
+    let by_address = Seen::<String>::default();
+    let config = Config::new(format!("http://{}", loopback.address).parse().unwrap());
+    let client = Client::builder(config).metrics(by_address.clone()).build().unwrap();
+    client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
+    assert_eq!(by_address.all(), [format!("GET {} had {size} bytes", loopback.address)]);
 }
 
 #[tokio::test]
