@@ -32,7 +32,7 @@ async fn over_network(
 
 #[tokio::test(start_paused = true)]
 async fn contract_1_the_states_of_an_object_come_in_their_order() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = Maps::new(&client(&server));
     maps.create("a", "0").await;
     let (informer, _factory, network) = over_network(&server).await;
@@ -77,7 +77,7 @@ async fn contract_1_the_states_of_an_object_come_in_their_order() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_2_an_unseen_deletion_is_delivered_as_deleted() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = Maps::new(&client(&server));
     for name in ["changed", "gone", "same"] {
         maps.create(name, "old").await;
@@ -107,7 +107,7 @@ async fn contract_2_an_unseen_deletion_is_delivered_as_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_2_a_watch_that_resumes_delivers_everything_that_was_missed() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = Maps::new(&client(&server));
     maps.create("gone", "").await;
     let (informer, _factory, network) = over_network(&server).await;
@@ -132,7 +132,7 @@ async fn contract_2_a_watch_that_resumes_delivers_everything_that_was_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_2_another_object_of_the_same_name_is_a_delete_then_an_add() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = Maps::new(&client(&server));
     maps.create("a", "first").await;
     let (informer, _factory, network) = over_network(&server).await;
@@ -156,7 +156,7 @@ async fn contract_2_another_object_of_the_same_name_is_a_delete_then_an_add() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_3_a_late_joiner_first_gets_every_object() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let maps = Maps::new(&client);
     maps.create("a", "").await;
@@ -270,7 +270,7 @@ async fn contract_3_late_joiners_on_several_threads_first_get_every_object() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_4_the_cache_holds_the_state_of_an_event_or_a_later_one() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let (lister, checked) = (informer.lister(), Log::new());
     let note = checked.clone();
@@ -446,7 +446,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn contract_8_a_resync_delivers_all_objects_again_to_one_handler() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, _) = maps_informer(&server).await;
     let (plain, _) = listen(&informer);
@@ -471,7 +471,7 @@ async fn contract_8_a_resync_delivers_all_objects_again_to_one_handler() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_9_a_dead_connection_is_noticed_and_cached_reads_go_on() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = Maps::new(&client(&server));
     maps.create("a", "1").await;
     let (informer, _factory, network) = over_network(&server).await;
@@ -493,7 +493,7 @@ async fn contract_9_a_dead_connection_is_noticed_and_cached_reads_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_9_a_watch_that_fails_does_not_slow_another() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client_of_informers) = faulty_network(&server);
     network.fail("/secrets", Fault::Silence);
     let factory = SharedInformerFactory::new(client_of_informers);
@@ -515,7 +515,7 @@ async fn contract_9_a_watch_that_fails_does_not_slow_another() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_9_nothing_hangs_after_the_stop() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     network.fail("/configmaps", Fault::Silence);
     let factory = SharedInformerFactory::new(client);
@@ -553,7 +553,7 @@ async fn contract_9_nothing_hangs_after_the_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn contract_11_a_cached_read_never_starts_a_watch() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     let factory = SharedInformerFactory::new(client.clone());
     let error = factory.lister::<ConfigMap>().unwrap_err().to_string();

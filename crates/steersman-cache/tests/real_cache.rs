@@ -12,7 +12,6 @@ mod witness;
 
 use std::collections::BTreeMap;
 use std::future::ready;
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,10 +25,7 @@ use steersman_cache::{Lister, Phase, ReflectorOptions, SharedInformerFactory};
 use steersman_client::{
     Client, Config, DeleteParams, Error, ListParams, Patch, PatchParams, PostParams, TypedEvent, WatchParams,
 };
-use steersman_testing::{RealServer, eventually_within};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use steersman_testing::{FaultyProxy, RealServer, eventually_within};
 
 use history::{History, Key, Scope, State, version};
 use random::Random;
@@ -41,70 +37,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Polls until `found` returns a value.
 async fn eventually<T>(what: &str, mut found: impl FnMut() -> Result<T, String>) -> T {
     eventually_within(PATIENCE, what, || ready(found())).await
-}
-
-/// Forwards bytes between clients and a server until a cut.
-struct Proxy {
-    address: SocketAddr,
-    /// Number of cuts, and the bytes that each client still receives before the next one.
-    cut: watch::Sender<(u64, usize)>,
-    connections_cut: Arc<AtomicUsize>,
-}
-
-impl Proxy {
-    async fn start(server: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let cut = watch::Sender::new((0, 0));
-        let connections_cut = Arc::<AtomicUsize>::default();
-        let (cuts, counter) = (cut.clone(), Arc::clone(&connections_cut));
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let (server, mut cut, counter) = (server.clone(), cuts.subscribe(), Arc::clone(&counter));
-                tokio::spawn(async move {
-                    let Ok(server) = TcpStream::connect(server).await else { return };
-                    if pass_on(client, server, &mut cut).await {
-                        counter.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        Self { address, cut, connections_cut }
-    }
-
-    /// Cuts every connection after this number of further bytes to its client.
-    fn cut_after(&self, bytes: usize) {
-        self.cut.send_modify(|cut| *cut = (cut.0 + 1, bytes));
-    }
-}
-
-/// Forwards bytes. Returns whether it was cut.
-async fn pass_on(mut client: TcpStream, mut server: TcpStream, cut: &mut watch::Receiver<(u64, usize)>) -> bool {
-    let (mut up, mut down) = ([0; 4096], [0; 4096]);
-    let mut left = usize::MAX;
-    while left > 0 {
-        tokio::select! {
-            read = client.read(&mut up) => match read {
-                Ok(length) if length > 0 && server.write_all(&up[..length]).await.is_ok() => {}
-                _ => return false,
-            },
-            read = server.read(&mut down) => match read {
-                Ok(length) if length > 0 => {
-                    let length = length.min(left);
-                    left -= length;
-                    if client.write_all(&down[..length]).await.is_err() {
-                        return false;
-                    }
-                }
-                _ => return false,
-            },
-            changed = cut.changed() => match changed {
-                Ok(()) => left = left.min(cut.borrow_and_update().1),
-                Err(_) => return false,
-            },
-        }
-    }
-    true
 }
 
 fn config_map(name: &str, tier: Option<&str>, number: usize) -> ConfigMap {
@@ -205,10 +137,9 @@ async fn cut_again_and_again(seed: u64) {
     let server = RealServer::shared().await.unwrap();
     let namespaces = [server.namespace("cut").await.unwrap(), server.namespace("cut").await.unwrap()];
     let direct: Config = server.config().await.unwrap();
-    let host = server.url().trim_start_matches("https://").to_owned();
-    let proxy = Proxy::start(host).await;
+    let proxy = FaultyProxy::start(server.url().trim_start_matches("https://").parse().unwrap()).await.unwrap();
     let mut through = direct.clone();
-    through.cluster_url = format!("https://{}", proxy.address).parse().unwrap();
+    through.cluster_url = format!("https://{}", proxy.address()).parse().unwrap();
     let mut writer = Writer::new(Client::builder(direct).build().unwrap(), namespaces.clone(), seed).await;
 
     let factory = SharedInformerFactory::new(Client::builder(through).build().unwrap());
@@ -266,7 +197,7 @@ async fn cut_again_and_again(seed: u64) {
         cache.sample();
         cache.check(&writer.history).unwrap();
     }
-    let cut = proxy.connections_cut.load(Ordering::Relaxed);
+    let cut = proxy.connections_cut();
     assert!(cut >= 12, "only {cut} connections were cut");
     factory.shutdown().await.unwrap();
 }

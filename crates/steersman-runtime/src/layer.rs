@@ -143,9 +143,9 @@ impl<K: Object> DynReconciler<K> for Layered<K> {
 
 /// Runs each reconcile in a span `reconcile` and logs errors. Its fields are `controller` and
 /// `key`, with a [flight recorder](crate::FlightRecorder) also `reconcile_id`, `attempt`, `cause`
-/// and
-/// `queued`, and `trace_id` if [requests carry it](crate::ManagerBuilder::trace_requests). At the level
-/// `debug` it is inside a span `event`, which begins when the first event adds the key.
+/// and `queued`, and `trace_id` if
+/// [requests carry it](crate::ManagerBuilder::trace_requests). At the level `debug` it is inside a
+/// span `event`, which begins when the first event adds the key.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tracing;
 

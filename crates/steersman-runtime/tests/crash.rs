@@ -209,7 +209,7 @@ fn process<T>(life: impl Future<Output = T>) -> T {
 
 /// A server with two parents and a namespace for their records.
 fn server_with_parents() -> Embedded {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     process(async {
         let metadata = ObjectMeta { name: Some("records".to_owned()), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };

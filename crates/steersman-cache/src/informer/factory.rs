@@ -418,7 +418,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn informers_start_in_the_order_of_requests() {
-        let factory = SharedInformerFactory::new(Embedded::start().client());
+        let factory = SharedInformerFactory::new(Embedded::empty().client());
         let names: Vec<_> = (0..16).map(|number| format!("namespace-{number}")).collect();
         for name in &names {
             factory.informer::<ConfigMap>(InformerOptions::all().namespace(name)).expect("the options are valid");
@@ -429,7 +429,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failed_informer_is_visible_until_a_new_one_is_requested() {
-        let client = Embedded::start().client();
+        let client = Embedded::empty().client();
         let buggy = Buggy(ApiListerWatcher::new(client.all_namespaces::<ConfigMap>()));
         let factory = SharedInformerFactory::new(client);
         factory.informer::<ConfigMap>(InformerOptions::all()).expect("the options are valid");

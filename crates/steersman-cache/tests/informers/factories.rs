@@ -17,7 +17,7 @@ fn node_index() -> Index<ConfigMap> {
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_twice_gets_the_same_informer() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     let factory = SharedInformerFactory::new(client);
     let first = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
@@ -31,7 +31,7 @@ async fn who_asks_twice_gets_the_same_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn another_choice_of_objects_is_another_informer() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (factory, _) = factory(&server);
     let all = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
     let of = |options| factory.informer::<ConfigMap>(options).unwrap();
@@ -47,7 +47,7 @@ async fn another_choice_of_objects_is_another_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn two_factories_share_nothing() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, one, _) = maps_informer(&server).await;
     let (other, two, _) = maps_informer(&server).await;
     one.shutdown().await.unwrap();
@@ -57,7 +57,7 @@ async fn two_factories_share_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_objects_kept_in_another_way_are_an_error() {
-    let (factory, _) = factory(&Embedded::start());
+    let (factory, _) = factory(&Embedded::empty());
     let transform = |storage: StorageOptions<ConfigMap>| storage.transform(|map: &mut ConfigMap| map.data = None);
     let options = transform(stored(StorageMode::Decoded));
     let with = |storage: &StorageOptions<ConfigMap>| InformerOptions::all().storage(storage.clone());
@@ -77,7 +77,7 @@ async fn the_same_objects_kept_in_another_way_are_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn two_who_want_the_same_index_both_get_it() {
-    let (factory, _) = factory(&Embedded::start());
+    let (factory, _) = factory(&Embedded::empty());
     let with = |index| factory.informer::<ConfigMap>(InformerOptions::all().index("node", index));
     let informer = with(node_index()).unwrap();
     with(node_index()).unwrap();
@@ -95,7 +95,7 @@ async fn two_who_want_the_same_index_both_get_it() {
 
 #[tokio::test(start_paused = true)]
 async fn options_that_make_no_sense_declare_nothing() {
-    let (factory, _) = factory(&Embedded::start());
+    let (factory, _) = factory(&Embedded::empty());
     let twice = InformerOptions::all().index("node", node_index()).index("node", Index::label("node"));
     for options in [InformerOptions::all().labels("app in (a"), InformerOptions::all().namespace(""), twice] {
         assert!(factory.informer::<ConfigMap>(options).is_err());
@@ -106,7 +106,7 @@ async fn options_that_make_no_sense_declare_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn start_starts_those_that_were_asked_for_since() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (maps, factory, _) = maps_informer(&server).await;
     let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
     let error = factory.wait_for_cache_sync(Duration::from_secs(1)).await.unwrap_err().to_string();
@@ -119,7 +119,7 @@ async fn start_starts_those_that_were_asked_for_since() {
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_sync_is_named_with_the_reason() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     network.fail("/secrets", Fault::Status(403));
     let factory = SharedInformerFactory::new(client);
@@ -141,7 +141,7 @@ async fn what_does_not_sync_is_named_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn of_several_namespaces_those_that_do_not_sync_are_named() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     network.fail("/namespaces/kube-system/", Fault::Status(403));
     let factory = SharedInformerFactory::new(client);
@@ -156,13 +156,13 @@ async fn of_several_namespaces_those_that_do_not_sync_are_named() {
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_wait_there_is_does_not_panic() {
-    let (_informer, factory, _) = maps_informer(&Embedded::start()).await;
+    let (_informer, factory, _) = maps_informer(&Embedded::empty()).await;
     factory.wait_for_cache_sync(Duration::MAX).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_stops_all_and_waits_for_their_handlers() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (maps, factory, _) = maps_informer(&server).await;
     let secrets = factory.informer::<Secret>(InformerOptions::all()).unwrap();
@@ -177,7 +177,7 @@ async fn shutdown_stops_all_and_waits_for_their_handlers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_was_stopped_is_not_waited_for_and_frees_its_objects() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     for remove in [false, true] {
         let (network, client) = faulty_network(&server);
@@ -212,7 +212,7 @@ async fn an_informer_that_was_stopped_is_not_waited_for_and_frees_its_objects() 
 
 #[tokio::test(start_paused = true)]
 async fn the_figures_of_all_informers_can_be_seen() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (maps, factory, _) = maps_informer(&server).await;
     let options =
@@ -230,7 +230,7 @@ async fn the_figures_of_all_informers_can_be_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn one_informer_is_removed_and_others_stay() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (maps, factory, _) = maps_informer(&server).await;
     let labelled = factory.informer::<ConfigMap>(InformerOptions::all().labels("app=web")).unwrap();
     let other = labelled.clone();
@@ -245,7 +245,7 @@ async fn one_informer_is_removed_and_others_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_is_stopped_at_run_time_and_another_started_for_the_kind() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (old, factory, client) = maps_informer(&server).await;
     old.stop().await.unwrap();
     assert!(factory.lister::<ConfigMap>().is_err(), "what is stopped is not kept any more");
@@ -261,7 +261,7 @@ async fn an_informer_is_stopped_at_run_time_and_another_started_for_the_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_names_the_informer_and_what_panicked() {
-    let (network, client) = faulty_network(&Embedded::start());
+    let (network, client) = faulty_network(&Embedded::empty());
     network.fail("configmaps", Fault::Panic);
     let factory = SharedInformerFactory::new(client);
     let informer = factory.informer::<ConfigMap>(InformerOptions::all().namespace("a")).unwrap();
@@ -278,7 +278,7 @@ async fn a_failure_names_the_informer_and_what_panicked() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_is_forgotten_is_not_handed_out_again() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (old, factory, _) = maps_informer(&server).await;
     factory.forget(&old);
     let new = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
@@ -291,7 +291,7 @@ async fn an_informer_that_is_forgotten_is_not_handed_out_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_settled_and_one_that_is_forbidden_is_not() {
-    let (network, client) = faulty_network(&Embedded::start());
+    let (network, client) = faulty_network(&Embedded::empty());
     network.fail("secrets", Fault::Status(403));
     let factory = SharedInformerFactory::new(client);
     factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
@@ -314,7 +314,7 @@ async fn a_kind_that_is_not_served_is_settled_and_one_that_is_forbidden_is_not()
 #[tokio::test(start_paused = true)]
 async fn back_offs_are_shortened_in_a_fixed_order() {
     let run = || async {
-        let server = Embedded::start();
+        let server = Embedded::empty();
         let network = FaultyNetwork::new(&server);
         network.fail("/configmaps", Fault::Refused);
         let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());

@@ -30,7 +30,7 @@ impl EventHandler<ConfigMap> for Values {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_gets_adds_updates_and_deletes_with_old_and_new() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = Maps::new(&client(&server));
     maps.create("a", "0").await;
     let (informer, _factory, _) = maps_informer(&server).await;
@@ -48,7 +48,7 @@ async fn a_handler_gets_adds_updates_and_deletes_with_old_and_new() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_there_from_the_start_is_marked_initial_for_early_handlers_too() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (factory, client) = factory(&server);
     let maps = Maps::new(&client);
     maps.create("a", "").await;
@@ -103,7 +103,7 @@ async fn each_handler_has_a_buffer_of_its_own_whose_length_can_be_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resync_comes_at_most_once_a_second() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let version = Maps::new(&client).create("a", "").await;
     informer.lister().wait_for_version(&version, LONG).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_resync_comes_at_most_once_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_not_through_with_a_resync_is_spared_the_next() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, _) = maps_informer(&server).await;
     let (go, wait) = std::sync::mpsc::channel::<()>();
@@ -225,7 +225,7 @@ async fn a_handle_has_synced_when_its_initial_objects_were_delivered_and_not_bef
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_removed_once_and_the_removal_can_be_waited_for() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let (log, handle) = listen(&informer);
     let (other, _) = listen(&informer);
@@ -244,7 +244,7 @@ async fn a_handler_is_removed_once_and_the_removal_can_be_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_removed_handler_gets_no_events_that_were_sent_before() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, _) = maps_informer(&server).await;
     let (log, handle) = listen(&informer);
@@ -256,7 +256,7 @@ async fn a_removed_handler_gets_no_events_that_were_sent_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_a_handler_is_contained_and_counted() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let log = Log::new();
     let received = log.clone();
@@ -278,7 +278,7 @@ async fn a_panic_of_a_handler_is_contained_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn leaving_the_filter_is_a_delete_and_entering_it_an_add() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let log = Log::new();
     let filter = |object: &Cached<ConfigMap>| object.meta().label("app").is_some();
@@ -318,7 +318,7 @@ impl EventHandler<ConfigMap> for Busy {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_use_its_informer() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let (own, log) = (Log::new(), Log::new());
     let busy = Busy { informer: informer.clone(), own: own.clone(), log: log.clone() };

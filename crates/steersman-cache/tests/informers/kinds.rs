@@ -14,7 +14,7 @@ use crate::common::*;
 
 #[tokio::test(start_paused = true)]
 async fn objects_of_several_namespaces_are_kept_and_no_others() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (factory, client) = factory(&server);
     for name in ["a", "b", "c"] {
         create_namespace(&client, name).await;
@@ -43,7 +43,7 @@ async fn objects_of_several_namespaces_are_kept_and_no_others() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_enter_and_leave_a_label_selector() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (factory, client) = factory(&server);
     let maps = Maps::new(&client);
     maps.create("a", "").await;
@@ -65,7 +65,7 @@ async fn objects_enter_and_leave_a_label_selector() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_are_chosen_by_a_field_selector() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (factory, client) = factory(&server);
     let informer = factory.informer::<ConfigMap>(InformerOptions::all().fields("metadata.name=a")).unwrap();
     let (log, handle) = listen(&informer);
@@ -100,7 +100,7 @@ async fn is_kept<K: Object>(informer: Informer<K>, maps: &Maps) {
 
 #[tokio::test(start_paused = true)]
 async fn typed_dynamic_and_metadata_only_objects_are_kept_by_the_same_code() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (factory, client) = factory(&server);
     let maps = Maps::new(&client);
     maps.create("a", "secret").await;
@@ -116,7 +116,7 @@ async fn typed_dynamic_and_metadata_only_objects_are_kept_by_the_same_code() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_installed_later_syncs_then() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (factory, client) = factory(&server);
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("samplecrd.example.com", "v1", "Network"));
     let informer = factory.dynamic_informer(&resource, InformerOptions::all()).unwrap();

@@ -130,7 +130,7 @@ async fn a_burst_of_events_does_not_pile_up_in_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_after_a_cut_shares_the_states_that_are_the_same() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = Maps::new(&client(&server));
     for number in 0..50 {
         maps.create(&format!("map-{number}"), "").await;

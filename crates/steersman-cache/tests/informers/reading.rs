@@ -13,7 +13,7 @@ use crate::common::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_lister_finds_by_namespace_key_index_and_selector() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     create_namespace(&client, "shop").await;
     let (here, shop) = (Maps::new(&client), Maps::of(&client, "shop"));
@@ -72,7 +72,7 @@ fn a_condition_that_is_waited_for_may_use_its_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn an_index_that_is_added_later_finds_what_is_there_and_what_comes() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "1").await;
     let (informer, _factory, client) = maps_informer(&server).await;
     informer.add_index("path", Index::path("data.value".parse().unwrap())).unwrap();
@@ -96,7 +96,7 @@ async fn an_index_that_is_added_later_finds_what_is_there_and_what_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_gets_the_newest_set_and_never_a_backlog() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let mut subscription = informer.subscribe();
     assert!(subscription.changed().await.unwrap().is_empty());
@@ -138,7 +138,7 @@ async fn a_subscriber_is_not_woken_by_bookmarks_nor_by_what_is_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_version_that_fails_names_the_version() {
-    let (informer, _factory, client) = maps_informer(&Embedded::start()).await;
+    let (informer, _factory, client) = maps_informer(&Embedded::empty()).await;
     let lister = informer.lister();
     let version = Maps::new(&client).create("a", "").await;
     lister.wait_for_version(&version, Duration::from_secs(1)).await.unwrap();

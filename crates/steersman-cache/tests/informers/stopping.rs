@@ -14,7 +14,7 @@ use crate::common::*;
 
 #[tokio::test(start_paused = true)]
 async fn stopped_is_final() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, client) = maps_informer(&server).await;
     informer.stop().await.unwrap();
@@ -33,7 +33,7 @@ async fn stopped_is_final() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_never_started_can_be_stopped() {
-    let (factory, _) = factory(&Embedded::start());
+    let (factory, _) = factory(&Embedded::empty());
     let informer = factory.informer::<ConfigMap>(InformerOptions::all()).unwrap();
     let (_, handle) = listen(&informer);
     informer.stop().await.unwrap();
@@ -43,7 +43,7 @@ async fn an_informer_that_never_started_can_be_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn handlers_still_get_their_pending_events_and_the_stop_waits_for_it() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, _factory, client) = maps_informer(&server).await;
     let maps = Maps::new(&client);
     maps.create("a", "").await;
@@ -57,7 +57,7 @@ async fn handlers_still_get_their_pending_events_and_the_stop_waits_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_blocks_delays_only_the_waiting() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, factory, client) = maps_informer(&server).await;
     let ((entered, is_in), (go, wait)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
     let blocking = handler(move |_: &Event<ConfigMap>| {
@@ -86,7 +86,7 @@ async fn a_handler_that_blocks_delays_only_the_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_stuck_handler_ends_with_an_error_that_names_it() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, factory, _) = maps_informer(&server).await;
     let ((entered, is_in), (go, wait)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
@@ -125,7 +125,7 @@ async fn a_wait_for_a_stuck_handler_ends_with_an_error_that_names_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_removes_itself_holds_up_no_stop() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a", "").await;
     let (informer, _factory, _) = maps_informer(&server).await;
     let (own, started) = (Log::new(), tokio::time::Instant::now());
@@ -141,7 +141,7 @@ async fn a_handler_that_removes_itself_holds_up_no_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_clone_ends_the_tasks_and_lets_go_of_the_handlers() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (informer, factory, client) = maps_informer(&server).await;
     let held = Arc::new(());
     let (weak, lister) = (Arc::downgrade(&held), informer.lister());
@@ -291,7 +291,7 @@ async fn each_call_of_stop_waits_for_a_task_that_is_stuck() {
 #[test]
 fn an_informer_ends_with_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let informer = runtime.block_on(async { maps_informer(&Embedded::start()).await.0 });
+    let informer = runtime.block_on(async { maps_informer(&Embedded::empty()).await.0 });
     drop(runtime);
     assert!(informer.is_stopped() && !informer.has_failed());
 }
@@ -300,7 +300,7 @@ fn an_informer_ends_with_its_runtime() {
 fn an_informer_cannot_start_on_a_runtime_that_has_ended() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let informer = runtime.block_on(async {
-        let (factory, _) = factory(&Embedded::start());
+        let (factory, _) = factory(&Embedded::empty());
         factory.informer::<ConfigMap>(InformerOptions::all()).unwrap()
     });
     let handle = runtime.handle().clone();
@@ -319,7 +319,7 @@ fn an_informer_cannot_start_on_a_runtime_that_has_ended() {
 fn without_a_runtime_there_is_an_error_and_no_panic() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let informer = runtime.block_on(async {
-        let (factory, _) = factory(&Embedded::start());
+        let (factory, _) = factory(&Embedded::empty());
         factory.informer::<ConfigMap>(InformerOptions::all()).unwrap()
     });
     let error = informer.start().unwrap_err().to_string();

@@ -14,7 +14,7 @@ use crate::world::client;
 /// One of two namespaces cannot be listed, so no version is reached.
 #[tokio::test(start_paused = true)]
 async fn no_version_is_reached_before_every_namespace_is_listed() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let answer = move |request: Request<Body>| {
         let server = server.server().clone();
         async move {

@@ -58,7 +58,7 @@ where
 impl World {
     pub(crate) async fn new(seed: u64, script: Script) -> Self {
         let mut random = Random::new(seed);
-        let server = Embedded::start();
+        let server = Embedded::empty();
         let writer = client(server.server().clone());
         for namespace in NAMESPACES {
             let object = json!({"metadata": {"name": namespace}});

@@ -95,7 +95,7 @@ impl Setup {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_installed_is_reported_and_syncs_when_it_is() {
-    let setup = Setup::start(Embedded::start(), false);
+    let setup = Setup::start(Embedded::empty(), false);
     let requests = setup.requests_in_an_hour().await;
     assert!((1200..2500).contains(&requests), "{requests} requests in an hour");
     let (reason, words) = setup.complaint();
@@ -115,7 +115,7 @@ async fn a_kind_that_is_not_installed_is_reported_and_syncs_when_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_kind_is_reported_and_syncs_when_it_is_allowed() {
-    let setup = Setup::start(Embedded::start(), true);
+    let setup = Setup::start(Embedded::empty(), true);
     setup.install().await;
     setup.create("blue").await;
     let requests = setup.requests_in_an_hour().await;
@@ -130,7 +130,7 @@ async fn a_forbidden_kind_is_reported_and_syncs_when_it_is_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_deleted_while_it_is_watched_is_reported_and_syncs_when_it_is_back() {
-    let setup = Setup::start(Embedded::start(), false);
+    let setup = Setup::start(Embedded::empty(), false);
     setup.install().await;
     setup.create("blue").await;
     sleep(Duration::from_secs(65)).await;

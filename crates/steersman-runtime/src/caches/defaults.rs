@@ -50,8 +50,8 @@ impl CacheDefaults {
         self
     }
 
-    /// Caches only objects whose labels match. A kind overrides it with [`labels`](Kind::labels); an
-    /// empty selector matches everything.
+    /// Caches only objects whose labels match. A kind overrides it with [`labels`](Kind::labels).
+    /// An empty selector matches everything.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.labels = Some(selector.into());
         self

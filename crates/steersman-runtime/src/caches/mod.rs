@@ -445,7 +445,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_kind_that_is_declared_before_its_old_cache_has_stopped_gets_a_new_cache() {
-        let server = Embedded::start();
+        let server = Embedded::empty();
         let manager = Manager::new(server.client());
         let running = manager.clone();
         tokio::spawn(async move { running.start(std::future::pending()).await });

@@ -11,6 +11,7 @@ use steersman_workqueue::{Core, RateLimiter, WorkQueue};
 
 use super::async_map::AsyncMap;
 use super::enqueue::{EnqueueFor, Panics, owners};
+use super::failing::FailingKeys;
 use super::sources::{Channel, Custom, KeySender, WatchSource, Watched};
 use super::worker::Run;
 use super::{Controller, Shared};
@@ -279,17 +280,23 @@ impl<K: Object> ControllerBuilder<K> {
 
         let limiter = self.limiter.unwrap_or_else(|| Box::new(steersman_workqueue::controller_runtime_default()));
         let mut core = Core::with_payloads(limiter);
-        core.set_timed();
         let ended = Stopper::new();
-        let figures = ControllerFigures::new(&name, self.max_concurrent);
-        core.set_metrics(CountQueue(Arc::clone(&figures)));
+        let (recorder, is_counted) = (self.manager.flight_hub().controller(&name), self.manager.counts_controllers());
+        let figures = ControllerFigures::new(&name, self.max_concurrent, is_counted);
+        if recorder.is_some() {
+            core.set_timed();
+        }
+        if is_counted {
+            core.set_metrics(CountQueue(Arc::clone(&figures)));
+        }
         let shared = Arc::new(Shared {
             name: name.clone(),
             kind: self.primary.identity.kind.clone(),
             queue: WorkQueue::from_core(core),
-            recorder: self.manager.flight_hub().controller(&name),
+            is_timed: is_counted || recorder.is_some(),
+            recorder,
             traces: self.manager.traces_requests(),
-            failing: Mutex::default(),
+            failing: FailingKeys::default(),
             figures: Arc::clone(&figures),
             predicates: self.predicates,
             panics: Arc::new(Panics { controller: name.clone(), total: AtomicU64::new(0) }),

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use steersman_cache::ObjectKey;
-
 use super::Shared;
-use crate::ReconcileError;
+use super::failing::Failing;
 use crate::flight_recorder::{
     ControllerRecorder, ControllerState, DebugClock, DebugQuery, FailingKey, WaitingKey, error_text,
 };
@@ -59,18 +57,12 @@ impl Shared {
     }
 
     fn failing_keys(&self, clock: DebugClock) -> Vec<FailingKey> {
-        let failing = self.failing();
-        if failing.is_empty() {
-            return Vec::new();
-        }
-        let mut worst: Vec<_> =
-            failing.iter().map(|(key, failing)| (key.clone(), failing.times, Arc::clone(&failing.last))).collect();
-        drop(failing);
-        worst.sort_by(|(key, times, _), (other, others, _)| {
-            others.cmp(times).then_with(|| key.as_str().cmp(other.as_str()))
+        let mut worst = self.failing.all();
+        worst.sort_by(|(key, failing), (other, others)| {
+            others.times.cmp(&failing.times).then_with(|| key.as_str().cmp(other.as_str()))
         });
         worst.truncate(SHOWN);
-        let state = |(key, failures, last): (ObjectKey, u32, Arc<ReconcileError>)| FailingKey {
+        let state = |(key, Failing { times: failures, last })| FailingKey {
             // The lock of the queue is held for one key at a time.
             next_retry: self
                 .queue

@@ -4,13 +4,13 @@ mod async_map;
 mod builder;
 mod debug;
 mod enqueue;
+mod failing;
 mod sources;
 mod worker;
 
-use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steersman_cache::{Cached, HandlerHandle, Object, ObjectKey};
 use steersman_workqueue::{AddOptions, WorkQueue};
@@ -29,6 +29,7 @@ pub use enqueue::LOW_PRIORITY;
 pub use sources::KeySender;
 
 use enqueue::{EnqueueFor, Panics};
+use failing::FailingKeys;
 use sources::Watched;
 
 pub(crate) use enqueue::OwnerMatch;
@@ -61,12 +62,14 @@ pub(crate) struct Shared {
     /// The kind that it reconciles.
     kind: String,
     pub(crate) queue: WorkQueue<ObjectKey, Causes>,
+    /// Whether the times of reconciles are wanted.
+    is_timed: bool,
     /// `None` if nothing is recorded.
     pub(crate) recorder: Option<ControllerRecorder>,
     /// Whether requests carry the trace of their reconcile.
     traces: bool,
     /// The keys that failed and have not succeeded since.
-    failing: Mutex<HashMap<ObjectKey, Failing>>,
+    failing: FailingKeys,
     figures: Arc<ControllerFigures>,
     pub(crate) predicates: Vec<Arc<dyn Predicate>>,
     pub(crate) panics: Arc<Panics>,
@@ -77,12 +80,6 @@ pub(crate) struct Shared {
     /// Shows that all tasks of the controller have ended.
     pub(crate) ended: StopSignal,
     manager: WeakManager,
-}
-
-/// The state of a key that fails.
-struct Failing {
-    times: u32,
-    last: Arc<ReconcileError>,
 }
 
 /// The metrics of a controller.
@@ -120,12 +117,12 @@ impl Controller {
     /// How often a key has failed since it last succeeded.
     /// [`Action::requeue_after`](crate::Action::requeue_after) is a success.
     pub fn failures(&self, key: &ObjectKey) -> u32 {
-        self.shared.failing().get(key).map_or(0, |failing| failing.times)
+        self.shared.failing.get(key, |failing| failing.times).unwrap_or(0)
     }
 
     /// The last error of a key. `None` once it has succeeded.
     pub fn last_error(&self, key: &ObjectKey) -> Option<Arc<ReconcileError>> {
-        self.shared.failing().get(key).map(|failing| Arc::clone(&failing.last))
+        self.shared.failing.get(key, |failing| Arc::clone(&failing.last))
     }
 
     /// Reconciles a key now.
@@ -173,16 +170,12 @@ impl Shared {
     /// Adds a key that does not come from a watch.
     pub(crate) fn add(&self, key: ObjectKey, options: AddOptions, source: Source) {
         match &self.recorder {
-            Some(recorder) => self.queue.add_with_payload(key, options, recorder.cause(source)),
+            Some(_) => self.queue.add_with_payload(key, options, Causes::Call(source, None)),
             None => self.queue.add_with(key, options),
         }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-
-    fn failing(&self) -> MutexGuard<'_, HashMap<ObjectKey, Failing>> {
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use futures::TryFutureExt;
 use futures::future::try_join_all;
@@ -12,11 +12,11 @@ use steersman_workqueue::{AddOptions, Item, Outcome};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
+use super::Shared;
 use super::enqueue::LOW_PRIORITY;
 use super::sources::{Attached, WatchSource};
-use super::{Failing, Shared};
 use crate::caches::{CacheHandle, FOREVER};
-use crate::flight_recorder::{Causes, Ending, Source, Started, error_text, log};
+use crate::flight_recorder::{Causes, Ending, Source, error_text, log};
 use crate::layer::{Next, guarded};
 use crate::leader_election::Leadership;
 use crate::manager::{Launch, wait_with_reminders};
@@ -196,7 +196,7 @@ impl<K: Object> Run<K> {
                 stop: stop.clone(),
                 wake,
             };
-            workers.spawn(worker.work());
+            workers.spawn(worker.run());
         }
         tracing::info!(controller = self.shared.name, workers = self.workers, "controller started");
         workers
@@ -244,32 +244,40 @@ impl Drop for Active<'_> {
 }
 
 impl<K: Object> Worker<K> {
+    async fn run(self) {
+        match &self.shared.recorder {
+            Some(recorder) => log::logged(recorder, self.work()).await,
+            None => self.work().await,
+        }
+    }
+
     /// Reconciles keys one after another. On shutdown, the running reconcile finishes. Queued keys
     /// are dropped; the next start lists them again.
-    async fn work(self) {
+    async fn work(&self) {
         while let Some(mut item) = self.next().await {
             if self.stop.is_stopped() || self.shared.ending.load(Ordering::Acquire) {
                 self.leave(item);
                 continue;
             }
-            let (active, began) = (Active::new(&self.shared.figures.active), Instant::now());
-            let started = self.start_record(&mut item);
+            // The clock is read twice: by the queue before the reconcile, and after it.
+            let (active, began) = (Active::new(&self.shared.figures.active), item.taken_at());
+            self.begin_record(&mut item);
             // Layers of the user are outside the innermost guard.
             let reconcile = guarded(Next::new(&*self.reconciler, &self.context, &item));
-            let reconcile = self.traced(reconcile);
-            let (result, recorded) = match (&self.shared.recorder, started) {
-                (Some(recorder), Some(started)) => log::logged(recorder, item.key(), started, reconcile).await,
-                _ => (reconcile.await, None),
-            };
+            let result = self.traced(reconcile).await;
             drop(active);
-            self.shared.figures.ended(&result, began.elapsed());
-            let key = item.key().clone();
+            // Without a clock, a key that is done is done at any time. A delay begins now.
+            let is_done = result.as_ref().is_ok_and(|action| action.after().is_none());
+            let needs_time = self.shared.is_timed || !is_done;
+            let now = if needs_time { Instant::now().into_std() } else { began };
+            let took = if self.shared.is_timed { now.saturating_duration_since(began) } else { Duration::ZERO };
+            self.shared.figures.ended(&result, took);
             let ending = match result {
-                Ok(action) => self.succeeded(item, action.after()),
-                Err(failure) => self.failed(item, failure),
+                Ok(action) => self.succeeded(item, action.after(), now),
+                Err(failure) => self.failed(item, failure, now),
             };
-            if let (Some(recorder), Some((started, actions))) = (&self.shared.recorder, recorded) {
-                recorder.end(started, key, ending, actions, Instant::now().into_std());
+            if let Some(recorder) = &self.shared.recorder {
+                recorder.end(ending, took, now);
             }
         }
     }
@@ -289,18 +297,16 @@ impl<K: Object> Worker<K> {
     }
 
     /// Begins the record of a reconcile, if there is a recorder.
-    fn start_record(&self, item: &mut Item<'_, ObjectKey, Causes>) -> Option<Started> {
-        let recorder = self.shared.recorder.as_ref()?;
-        let failing = self.shared.failing();
-        let failures = if failing.is_empty() { 0 } else { failing.get(item.key()).map_or(0, |failing| failing.times) };
-        drop(failing);
+    fn begin_record(&self, item: &mut Item<'_, ObjectKey, Causes>) {
+        let Some(recorder) = &self.shared.recorder else { return };
+        let failures = self.shared.failing.get(item.key(), |failing| failing.times).unwrap_or(0);
         let (causes, attempt) = (item.take_payload(), failures.saturating_add(1));
-        let started = recorder.start(causes, attempt, item.waited(), Instant::now().into_std());
+        let record = recorder.start(item.key().clone(), causes, attempt, item.waited(), item.taken_at());
         // An event that has overtaken a requeue is the first cause now.
-        if let Some(source) = started.causes.source() {
+        if let Some(source) = record.causes.source() {
             self.shared.figures.triggered(source);
         }
-        Some(started)
+        log::begin(record);
     }
 
     async fn next(&self) -> Option<Item<'_, ObjectKey, Causes>> {
@@ -314,43 +320,31 @@ impl<K: Object> Worker<K> {
         }
     }
 
-    fn succeeded(&self, item: Item<'_, ObjectKey, Causes>, after: Option<Duration>) -> Ending {
-        {
-            let mut failing = self.shared.failing();
-            if !failing.is_empty() {
-                failing.remove(&*item);
-            }
-        }
+    fn succeeded(&self, item: Item<'_, ObjectKey, Causes>, after: Option<Duration>, now: StdInstant) -> Ending {
+        self.shared.failing.remove(&item);
         match after {
             None => {
-                item.done();
+                item.finish_at(Outcome::Done, Causes::None, now);
                 Ending::Done
             }
             Some(delay) => {
-                item.finish_with(Outcome::RequeueAfter(delay), self.cause(Source::RequeueAfter));
+                item.finish_at(Outcome::RequeueAfter(delay), self.cause(Source::RequeueAfter), now);
                 Ending::RequeueAfter(delay)
             }
         }
     }
 
     fn cause(&self, source: Source) -> Causes {
-        self.shared.recorder.as_ref().map_or(Causes::None, |recorder| recorder.cause(source))
+        if self.shared.recorder.is_some() { Causes::Call(source, None) } else { Causes::None }
     }
 
-    fn failed(&self, item: Item<'_, ObjectKey, Causes>, failure: ReconcileError) -> Ending {
+    fn failed(&self, item: Item<'_, ObjectKey, Causes>, failure: ReconcileError, now: StdInstant) -> Ending {
         let terminal = failure.is_terminal();
         let last = Arc::new(failure);
         let error = if self.shared.recorder.is_some() { error_text(&last) } else { Box::default() };
-        self.shared
-            .failing()
-            .entry(item.key().clone())
-            .and_modify(|failing| {
-                failing.times = failing.times.saturating_add(1);
-                failing.last = Arc::clone(&last);
-            })
-            .or_insert(Failing { times: 1, last });
+        self.shared.failing.failed(item.key(), last);
         let outcome = if terminal { Outcome::Done } else { Outcome::Retry };
-        Ending::Failed { error, retry_after: item.finish_with(outcome, self.cause(Source::Retry)) }
+        Ending::Failed { error, retry_after: item.finish_at(outcome, self.cause(Source::Retry), now) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why a key is reconciled.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use steersman_cache::{Cached, Event, Object, ObjectKey};
@@ -108,6 +108,13 @@ impl SourceInfo {
     pub(crate) fn new(source: Source, kind: &str) -> Arc<Self> {
         Arc::new(Self { source, kind: kind.to_owned() })
     }
+
+    /// A source that watches nothing.
+    fn without_kind(source: Source) -> &'static Arc<Self> {
+        static INFOS: LazyLock<[Arc<SourceInfo>; Source::ALL.len()]> =
+            LazyLock::new(|| Source::ALL.map(|source| SourceInfo::new(source, "")));
+        &INFOS[source as usize]
+    }
 }
 
 /// One reason to reconcile a key.
@@ -127,6 +134,11 @@ impl Cause {
     /// The queue adds the time.
     pub(crate) fn new(source: &Arc<SourceInfo>) -> Self {
         Self { source: Arc::clone(source), event: EventType::None, object: None, version: 0, at: None }
+    }
+
+    /// A call, a timer or another source that watches nothing.
+    pub(crate) fn of_call(source: Source, at: Option<Instant>) -> Self {
+        Self { at, ..Self::new(SourceInfo::without_kind(source)) }
     }
 
     /// An event of an object, which is about another key if `is_other`.
@@ -180,13 +192,15 @@ pub(crate) fn version_number(version: &str) -> u64 {
 /// The causes of a key: the first few, and how many came after them.
 ///
 /// A queue holds one for each of its keys. For a key that was there from the start, which may be
-/// one of a million, it needs no memory of its own.
+/// one of a million, and for one that no watch has added, it needs no memory of its own.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Causes {
     #[default]
     None,
-    /// A list, a resync or a new term: the object itself, at the time when the key became ready.
+    /// A list or a resync: the object itself, at the time when the key became ready.
     Bulk(Arc<SourceInfo>, EventType),
+    /// One source that watches nothing. The queue adds the time.
+    Call(Source, Option<Instant>),
     Some(Box<SomeCauses>),
 }
 
@@ -232,11 +246,12 @@ impl Causes {
         match self {
             Self::None => None,
             Self::Bulk(source, _) => Some(source.source),
+            Self::Call(source, _) => Some(*source),
             Self::Some(some) => Some(some.first.source.source),
         }
     }
 
-    /// The causes that are kept.
+    /// The causes that are kept, but [`Bulk`](Self::Bulk) and [`Call`](Self::Call).
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Cause> {
         let some = if let Self::Some(some) = self { Some(&**some) } else { None };
         some.into_iter().flat_map(|some| std::iter::once(&some.first).chain(&some.others))
@@ -252,6 +267,7 @@ impl Causes {
         match self {
             Self::None => None,
             Self::Bulk(source, event) => Some(Cause { event: *event, ..Cause::new(source) }.to_string()),
+            Self::Call(source, _) => Some(source.as_str().to_owned()),
             Self::Some(some) => Some(some.first.to_string()),
         }
     }
@@ -273,7 +289,7 @@ impl Causes {
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::None | Self::Bulk(..) => 0,
+            Self::None | Self::Bulk(..) | Self::Call(..) => 0,
             Self::Some(some) => {
                 let unused = (some.others.capacity() - some.others.len()) * size_of::<Cause>();
                 size_of::<SomeCauses>() + unused + self.iter().map(Cause::bytes).sum::<usize>()
@@ -286,6 +302,10 @@ impl Causes {
             Self::None => *self = Self::one(cause),
             Self::Bulk(source, event) => {
                 let first = Cause { event: *event, ..Cause::new(source) };
+                *self = Self::Some(Box::new(SomeCauses { first, others: vec![cause], more: 0, span: None }));
+            }
+            Self::Call(source, at) => {
+                let first = Cause::of_call(*source, *at);
                 *self = Self::Some(Box::new(SomeCauses { first, others: vec![cause], more: 0, span: None }));
             }
             Self::Some(some) if some.others.len() + 1 < CAUSES_MAX => some.others.push(cause),
@@ -301,6 +321,14 @@ impl Payload for Causes {
             Self::Bulk(..) if matches!(self, Self::None) => *self = added,
             Self::Bulk(source, event) => {
                 self.push(Cause { event, at: Some(now), ..Cause::new(&source) });
+            }
+            Self::Call(source, _) => {
+                let at = Some(until.unwrap_or(now));
+                if matches!(self, Self::None) {
+                    *self = Self::Call(source, at);
+                } else {
+                    self.push(Cause::of_call(source, at));
+                }
             }
             Self::Some(mut some) => {
                 some.first.at = Some(until.unwrap_or(now));
@@ -352,7 +380,7 @@ mod tests {
         let source = SourceInfo::new(Source::Primary, "ConfigMap");
         let mut causes = Causes::default();
         causes.merge(Causes::Bulk(Arc::clone(&source), EventType::Initial), now, None);
-        assert_eq!((causes.bytes(), size_of::<Causes>()), (0, 16));
+        assert_eq!((causes.bytes(), size_of::<Causes>()), (0, 24));
         causes.merge(cause(Source::Mapped), now, None);
         assert_eq!(sources(&causes), [Source::Primary, Source::Mapped]);
         assert_eq!(causes.iter().next().unwrap().event, EventType::Initial);
@@ -361,11 +389,34 @@ mod tests {
     }
 
     #[test]
+    fn a_call_needs_no_memory_until_something_else_comes() {
+        let now = Instant::now();
+        for other_first in [false, true] {
+            let mut causes = Causes::default();
+            causes.merge(Causes::Call(Source::Manual, None), now, None);
+            assert_eq!((causes.bytes(), causes.first().as_deref()), (0, Some("enqueue")));
+            if other_first {
+                causes = cause(Source::Mapped);
+                causes.merge(Causes::Call(Source::Manual, None), now, None);
+            } else {
+                causes.merge(cause(Source::Mapped), now, None);
+            }
+            let mut wanted = vec![Source::Manual, Source::Mapped];
+            if other_first {
+                wanted.reverse();
+            }
+            assert_eq!(sources(&causes), wanted);
+            let manual = causes.iter().find(|cause| cause.source.source == Source::Manual).unwrap();
+            assert_eq!((manual.at, &*manual.source.kind), (Some(now), ""));
+        }
+    }
+
+    #[test]
     fn a_request_to_come_back_that_an_event_overtakes_is_no_cause() {
         let now = Instant::now();
         let due = now + Duration::from_secs(60);
         let mut causes = Causes::default();
-        causes.merge(cause(Source::RequeueAfter), now, Some(due));
+        causes.merge(Causes::Call(Source::RequeueAfter, None), now, Some(due));
         causes.merge(cause(Source::Primary), now, None);
         let mut at_the_time = causes.clone();
         causes.settle(now);
@@ -375,12 +426,12 @@ mod tests {
         // The event came while the key was reconciled.
         let mut event_first = Causes::default();
         event_first.merge(cause(Source::Primary), now, None);
-        event_first.merge(cause(Source::RequeueAfter), now, Some(due));
+        event_first.merge(Causes::Call(Source::RequeueAfter, None), now, Some(due));
         event_first.settle(now);
         assert_eq!(sources(&event_first), [Source::Primary]);
         let mut alone = Causes::default();
-        alone.merge(cause(Source::Retry), now, Some(due));
+        alone.merge(Causes::Call(Source::Retry, None), now, Some(due));
         alone.settle(now);
-        assert_eq!(sources(&alone), [Source::Retry], "a timer may be early");
+        assert_eq!(alone.source(), Some(Source::Retry), "a timer may be early");
     }
 }

@@ -11,74 +11,82 @@ use steersman_cache::ObjectKey;
 use steersman_client::ObjectMeta;
 
 use super::cause::version_number;
-use super::record::{Actions, WaitedRead, Write};
-use super::{ControllerRecorder, Hub, Started, Turn};
+use super::record::{Record, WaitedRead, Write};
+use super::{ControllerRecorder, Hub, Turn};
 
 tokio::task_local! {
-    static LOG: ReconcileLog;
+    /// In a box, because each poll of the worker moves it in and out.
+    static LOG: Box<WorkerLog>;
 }
 
-/// The writes and the waiting reads of a reconcile. The client finds it in the task, so that it
-/// sees the writes of every clone. Tasks that a reconciler spawns have none.
-pub(crate) struct ReconcileLog {
+/// What the reconcile of a worker does. The client finds it in the task, so that it sees the writes
+/// of every clone. Tasks that a reconciler spawns have none.
+struct WorkerLog {
     hub: Arc<Hub>,
     controller: Arc<str>,
-    key: ObjectKey,
-    started: Started,
-    /// Empty for most reconciles.
-    actions: RefCell<Option<Box<Actions>>>,
+    /// The reconcile that runs.
+    current: RefCell<Option<Record>>,
 }
 
-/// Runs a reconcile, and returns what it did.
-pub(crate) async fn logged<F: Future>(
-    recorder: &ControllerRecorder,
-    key: &ObjectKey,
-    started: Started,
-    reconcile: F,
-) -> (F::Output, Option<(Started, Option<Box<Actions>>)>) {
+/// Runs a worker whose reconciles are recorded.
+pub(crate) async fn logged<F: Future>(recorder: &ControllerRecorder, work: F) -> F::Output {
     let (hub, controller) = (Arc::clone(&recorder.hub), Arc::clone(&recorder.name));
-    let log = ReconcileLog { hub, controller, key: key.clone(), started, actions: RefCell::default() };
-    let mut scoped = std::pin::pin!(LOG.scope(log, reconcile));
-    let result = scoped.as_mut().await;
-    let recorded = scoped.take_value().map(|log| (log.started, log.actions.into_inner()));
-    (result, recorded)
+    LOG.scope(Box::new(WorkerLog { hub, controller, current: RefCell::default() }), work).await
+}
+
+/// A reconcile of the worker of this task begins.
+pub(crate) fn begin(record: Record) {
+    let _ = LOG.try_with(|log| *log.current.borrow_mut() = Some(record));
+}
+
+/// The reconcile has ended.
+pub(super) fn end() -> Option<Record> {
+    LOG.try_with(|log| log.current.take()).ok().flatten()
 }
 
 /// The beginning of the reconcile of this task.
-pub(crate) fn with_started<T>(read: impl FnOnce(&Started) -> T) -> Option<T> {
-    LOG.try_with(|log| read(&log.started)).ok()
+pub(crate) fn with_started<T>(read: impl FnOnce(&Record) -> T) -> Option<T> {
+    LOG.try_with(|log| log.current.try_borrow().ok()?.as_ref().map(read)).ok().flatten()
 }
 
-fn with_actions(act: impl FnOnce(&ReconcileLog, &mut Actions)) {
+fn with_current(act: impl FnOnce(&WorkerLog, &mut Record)) {
     // Without a reconcile there is nothing to record.
     let _ = LOG.try_with(|log| {
-        if let Ok(mut actions) = log.actions.try_borrow_mut() {
-            act(log, actions.get_or_insert_default());
+        if let Ok(mut current) = log.current.try_borrow_mut()
+            && let Some(record) = &mut *current
+        {
+            act(log, record);
         }
     });
 }
 
 /// A read has waited for an earlier write.
 pub(crate) fn waited(kind: &str, waited: Duration) {
-    with_actions(|_, actions| actions.waited(WaitedRead { kind: kind.into(), waited }));
+    with_current(|_, current| current.actions.get_or_insert_default().waited(WaitedRead { kind: kind.into(), waited }));
 }
 
 /// A write was successful. The server has returned `meta`, and `object` if it is whole.
 pub(crate) fn wrote<T: Serialize>(verb: &'static str, kind: &str, key: &ObjectKey, meta: &ObjectMeta, object: &T) {
-    with_actions(|ReconcileLog { hub, controller, key: reconciled, started, .. }, actions| {
+    with_current(|WorkerLog { hub, controller, .. }, current| {
         let version = meta.resource_version.as_deref().map_or(0, version_number);
         let content = hub.is_suspected(kind, key).then(|| content_hash(object));
         let write = Write { verb, kind: kind.into(), key: key.clone(), version, content };
         let writes = std::slice::from_ref(&write);
-        hub.wrote(Turn { controller, key: reconciled, causes: &started.causes, writes, writes_total: 1 });
-        actions.wrote(write);
+        hub.wrote(Turn { controller, key: &current.key, causes: &current.causes, writes, writes_total: 1 });
+        current.actions.get_or_insert_default().wrote(write);
     });
 }
 
 /// An object was deleted.
 pub(crate) fn deleted(kind: &str, key: &ObjectKey) {
-    with_actions(|_, actions| {
-        actions.wrote(Write { verb: "delete", kind: kind.into(), key: key.clone(), version: 0, content: None });
+    with_current(|_, current| {
+        current.actions.get_or_insert_default().wrote(Write {
+            verb: "delete",
+            kind: kind.into(),
+            key: key.clone(),
+            version: 0,
+            content: None,
+        });
     });
 }
 

@@ -23,7 +23,7 @@ use steersman_cache::ObjectKey;
 
 use hot_loop::{Finding, HotLoop, HotLoops, Turn, WINDOW};
 use log::Manager as FieldManager;
-use record::{Actions, ERROR_MAX, Record, truncated};
+use record::{ERROR_MAX, Record, truncated};
 use ring::Ring;
 
 pub(crate) use cause::{Cause, Causes, EventType, Source, SourceInfo};
@@ -125,18 +125,12 @@ impl Hub {
     /// The recorder of one controller. `None` if nothing is recorded.
     pub(crate) fn controller(self: &Arc<Self>, name: &str) -> Option<ControllerRecorder> {
         let FlightRecorder { records_max, bytes_max } = self.settings;
-        let source = |source| SourceInfo::new(source, "");
         self.settings.is_on().then(|| ControllerRecorder {
             hub: Arc::clone(self),
             name: name.into(),
             ring: Mutex::new(Ring::new(records_max, bytes_max)),
             reconciles: AtomicU64::new(0),
             hot_loops: AtomicU64::new(0),
-            custom: source(Source::Custom),
-            requeue_after: source(Source::RequeueAfter),
-            retry: source(Source::Retry),
-            manual: source(Source::Manual),
-            new_term: source(Source::NewTerm),
         })
     }
 
@@ -232,20 +226,6 @@ pub(crate) struct ControllerRecorder {
     /// The number of the last reconcile.
     reconciles: AtomicU64,
     hot_loops: AtomicU64,
-    custom: Arc<SourceInfo>,
-    requeue_after: Arc<SourceInfo>,
-    retry: Arc<SourceInfo>,
-    manual: Arc<SourceInfo>,
-    new_term: Arc<SourceInfo>,
-}
-
-/// A reconcile that runs.
-pub(crate) struct Started {
-    pub(crate) id: u64,
-    pub(crate) attempt: u32,
-    pub(crate) causes: Causes,
-    pub(crate) queued: Duration,
-    at: Instant,
 }
 
 impl ControllerRecorder {
@@ -254,37 +234,26 @@ impl ControllerRecorder {
         self.hot_loops.load(Ordering::Relaxed)
     }
 
-    /// What a key carries that does not come from a watch.
-    pub(crate) fn cause(&self, source: Source) -> Causes {
-        let source = match source {
-            Source::RequeueAfter => &self.requeue_after,
-            Source::Retry => &self.retry,
-            Source::Manual => &self.manual,
-            Source::NewTerm => return Causes::Bulk(Arc::clone(&self.new_term), EventType::None),
-            _ => &self.custom,
-        };
-        Causes::one(Cause::new(source))
-    }
-
-    /// Begins the record of a reconcile.
-    pub(crate) fn start(&self, mut causes: Causes, attempt: u32, queued: Duration, now: Instant) -> Started {
-        causes.settle(now);
-        Started { id: self.reconciles.fetch_add(1, Ordering::Relaxed) + 1, attempt, causes, queued, at: now }
-    }
-
-    /// Ends the record of a reconcile.
-    pub(crate) fn end(
+    /// The record of a reconcile that begins.
+    pub(crate) fn start(
         &self,
-        started: Started,
         key: ObjectKey,
-        ending: Ending,
-        actions: Option<Box<Actions>>,
+        mut causes: Causes,
+        attempt: u32,
+        queued: Duration,
         now: Instant,
-    ) {
-        let Started { id, attempt, mut causes, queued, at } = started;
-        causes.end_span();
-        let took = now.saturating_duration_since(at);
-        let record = Record { id, key, attempt, causes, queued, started: at, took, actions, ending };
+    ) -> Record {
+        causes.settle(now);
+        let id = self.reconciles.fetch_add(1, Ordering::Relaxed) + 1;
+        let (took, ending) = (Duration::ZERO, Ending::Done);
+        Record { id, key, attempt, causes, queued, started: now, took, actions: None, ending }
+    }
+
+    /// Ends the record of the reconcile that runs in this task.
+    pub(crate) fn end(&self, ending: Ending, took: Duration, now: Instant) {
+        let Some(mut record) = log::end() else { return };
+        record.causes.end_span();
+        (record.ending, record.took) = (ending, took);
         if !record.writes().is_empty() {
             self.look_for_loop(&record, now);
         }

@@ -10,47 +10,86 @@ const BUSY: [usize; 3] = [12, 24, 36];
 
 /// Keeps the newest records, within a number and a size. In a full ring, a busy key replaces its
 /// own records: a hot loop does not push out what led to it.
+///
+/// A record stays in its slot, and only the order of the slots changes: a record is some 200 bytes,
+/// its place in the order is 8.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    records: VecDeque<Record>,
+    slots: Vec<Option<Record>>,
+    /// The used slots, the oldest record first.
+    order: VecDeque<Place>,
+    unused: Vec<u32>,
     records_max: usize,
     bytes: usize,
     bytes_max: usize,
 }
 
+/// A record of the ring.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    slot: u32,
+    bytes: u32,
+}
+
 impl Ring {
     pub(crate) fn new(records_max: usize, bytes_max: usize) -> Self {
-        Self { records: VecDeque::new(), records_max, bytes: 0, bytes_max }
+        let (slots, order, unused) = (Vec::new(), VecDeque::new(), Vec::new());
+        Self { slots, order, unused, records_max: records_max.min(u32::MAX as usize), bytes: 0, bytes_max }
     }
 
     pub(crate) fn push(&mut self, record: Record) {
         let bytes = record.bytes();
+        let Ok(bytes_kept) = u32::try_from(bytes) else { return };
         if self.records_max == 0 || bytes > self.bytes_max {
             return;
         }
-        let is_full = self.records.len() >= self.records_max || self.bytes + bytes > self.bytes_max;
-        if is_full && let Some(place) = self.busy(&record) {
-            let replaced = self.records.remove(place);
-            self.bytes -= replaced.map_or(0, |replaced| replaced.bytes());
+        if self.is_full(bytes)
+            && let Some(place) = self.busy(&record).and_then(|place| self.order.remove(place))
+        {
+            self.remove(place);
         }
-        while self.records.len() >= self.records_max || self.bytes + bytes > self.bytes_max {
-            let Some(oldest) = self.records.pop_front() else { break };
-            self.bytes -= oldest.bytes();
+        while self.is_full(bytes) {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.remove(oldest);
         }
         self.bytes += bytes;
-        self.records.push_back(record);
+        let slot = match self.unused.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = Some(record);
+                slot
+            }
+            None => {
+                self.slots.push(Some(record));
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.order.push_back(Place { slot, bytes: bytes_kept });
     }
 
-    /// The record that a busy key replaces.
+    fn is_full(&self, bytes: usize) -> bool {
+        self.order.len() >= self.records_max || self.bytes + bytes > self.bytes_max
+    }
+
+    /// Empties the slot of a record that has left the order.
+    fn remove(&mut self, Place { slot, bytes }: Place) {
+        self.bytes -= bytes as usize;
+        self.slots[slot as usize] = None;
+        self.unused.push(slot);
+    }
+
+    /// The place of the record that a busy key replaces.
     fn busy(&self, record: &Record) -> Option<usize> {
-        let place = |distance: usize| self.records.len().checked_sub(distance);
-        let is_same = |distance: &usize| place(*distance).is_some_and(|place| self.records[place].key == record.key);
+        let place = |distance: usize| self.order.len().checked_sub(distance);
+        let is_same = |distance: &usize| {
+            let other = place(*distance).and_then(|place| self.slots[self.order[place].slot as usize].as_ref());
+            other.is_some_and(|other| other.key == record.key)
+        };
         if BUSY.iter().all(is_same) { place(BUSY[2]) } else { None }
     }
 
     /// The records, oldest first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Record> {
-        self.records.iter()
+        self.order.iter().filter_map(|place| self.slots[place.slot as usize].as_ref())
     }
 
     /// The memory of all records.

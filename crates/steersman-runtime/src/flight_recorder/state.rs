@@ -374,6 +374,9 @@ impl Causes {
             let cause = Cause { event: *event, ..Cause::new(source) };
             return vec![cause.state(primary, key, clock)];
         }
+        if let Self::Call(source, at) = self {
+            return vec![Cause::of_call(*source, *at).state(primary, key, clock)];
+        }
         self.iter().map(|cause| cause.state(primary, key, clock)).collect()
     }
 }

@@ -36,6 +36,7 @@ pub struct ManagerBuilder {
     trace_requests: bool,
     metrics: Metrics,
     detailed_request_metrics: bool,
+    controller_metrics: bool,
     endpoints: Endpoints,
 }
 
@@ -59,6 +60,7 @@ impl ManagerBuilder {
             trace_requests: false,
             metrics: Metrics::new(),
             detailed_request_metrics: false,
+            controller_metrics: true,
             endpoints: Endpoints::default(),
         }
     }
@@ -108,8 +110,8 @@ impl ManagerBuilder {
     }
 
     /// Lets one replica of the program act at a time: controllers run on the replica that holds the
-    /// Lease, unless they [need no leader](crate::ControllerBuilder::on_every_replica). Durations that
-    /// allow two leaders are an error.
+    /// Lease, unless they [need no leader](crate::ControllerBuilder::on_every_replica). Durations
+    /// that allow two leaders are an error.
     pub fn leader_election(mut self, election: LeaderElection) -> Result<Self, Error> {
         self.election = Some(election.prepare(&self.client)?);
         Ok(self)
@@ -129,16 +131,24 @@ impl ManagerBuilder {
         self
     }
 
-    /// Serves the [metrics](crate::metrics). An address that cannot be listened on, or a certificate
-    /// that cannot be used, is an error.
+    /// Serves the [metrics](crate::metrics). An address that cannot be listened on, or a
+    /// certificate that cannot be used, is an error.
     pub fn metrics(mut self, server: MetricsServer) -> Result<Self, Error> {
         self.endpoints.metrics = Some(server.bind(self.metrics.certificates())?);
         Ok(self)
     }
 
-    /// Adds histograms of the duration and the size of requests to the metrics, by verb and host.
+    /// Adds `rest_client_*` metrics of the duration and the sizes of requests, of waits for the
+    /// rate limit, of lookups of the server's name, and of retries.
     pub fn detailed_request_metrics(mut self) -> Self {
         self.detailed_request_metrics = true;
+        self
+    }
+
+    /// Measures no times of reconciles and counts nothing in queues: the histograms of controllers
+    /// and the metrics `workqueue_*` stay 0. The benches measure by it what these metrics cost.
+    pub fn without_controller_metrics(mut self) -> Self {
+        self.controller_metrics = false;
         self
     }
 
@@ -203,6 +213,7 @@ impl ManagerBuilder {
                 events,
                 flight,
                 trace_requests: self.trace_requests,
+                controller_metrics: self.controller_metrics,
                 controllers,
                 metrics,
                 metrics_address,

@@ -45,6 +45,10 @@ impl Manager {
         self.inner.trace_requests
     }
 
+    pub(crate) fn counts_controllers(&self) -> bool {
+        self.inner.controller_metrics
+    }
+
     /// Shows a controller on `/debug`.
     pub(crate) fn show_controller(&self, shared: &Arc<controller::Shared>) {
         let mut controllers = self.inner.controllers.lock().unwrap_or_else(PoisonError::into_inner);

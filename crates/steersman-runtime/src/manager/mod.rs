@@ -98,6 +98,7 @@ struct Inner {
     events: Events,
     flight: Arc<Hub>,
     trace_requests: bool,
+    controller_metrics: bool,
     /// The controllers, for `/debug`.
     controllers: Mutex<Vec<Weak<crate::controller::Shared>>>,
     metrics: Metrics,

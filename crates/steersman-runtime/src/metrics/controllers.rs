@@ -26,6 +26,8 @@ const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
 pub(crate) struct ControllerFigures {
     name: String,
     max_concurrent: usize,
+    /// Whether times are observed.
+    is_measured: bool,
     pub(crate) active: AtomicUsize,
     results: [AtomicU64; 4],
     terminal_errors: AtomicU64,
@@ -56,7 +58,7 @@ struct Depth {
 }
 
 impl ControllerFigures {
-    pub(crate) fn new(name: &str, max_concurrent: usize) -> Arc<Self> {
+    pub(crate) fn new(name: &str, max_concurrent: usize, is_measured: bool) -> Arc<Self> {
         let queue = QueueFigures {
             adds: AtomicU64::new(0),
             retries: AtomicU64::new(0),
@@ -69,6 +71,7 @@ impl ControllerFigures {
         Arc::new(Self {
             name: name.to_owned(),
             max_concurrent,
+            is_measured,
             active: AtomicUsize::new(0),
             results: Default::default(),
             terminal_errors: AtomicU64::new(0),
@@ -87,7 +90,9 @@ impl ControllerFigures {
 
     /// A reconcile has ended.
     pub(crate) fn ended(&self, result: &Result<Action, ReconcileError>, took: Duration) {
-        self.time.observe(took);
+        if self.is_measured {
+            self.time.observe(took);
+        }
         let place = match result {
             Ok(action) => match action.after() {
                 None => 0,
@@ -348,7 +353,7 @@ mod tests {
 
     #[test]
     fn further_priorities_are_counted_together() {
-        let figures = ControllerFigures::new("pod", 1);
+        let figures = ControllerFigures::new("pod", 1, true);
         let mut queue = CountQueue(Arc::clone(&figures));
         for priority in [i8::MIN, -100, i8::MAX] {
             queue.depth(priority, 2);

@@ -99,11 +99,15 @@ impl Histogram {
 
     /// Counts a duration, if the units are nanoseconds.
     pub(crate) fn observe(&self, duration: Duration) {
-        self.observe_units(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+        let nanoseconds = duration.as_secs().saturating_mul(S).saturating_add(duration.subsec_nanos().into());
+        self.observe_units(nanoseconds);
     }
 
     pub(crate) fn observe_units(&self, value: u64) {
-        let place = self.buckets.bounds.partition_point(|bound| *bound < value);
+        let bounds = self.buckets.bounds;
+        // Most reconciles are in the first bucket.
+        let is_first = bounds.first().is_some_and(|first| value <= *first);
+        let place = if is_first { 0 } else { bounds.partition_point(|bound| *bound < value) };
         self.counts[place].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(value, Ordering::Relaxed);
     }

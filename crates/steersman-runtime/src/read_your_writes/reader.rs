@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_stays_older_than_what_was_written_is_an_error() {
-        let server = Embedded::start();
+        let server = Embedded::empty();
         let manager = Manager::new(server.client());
         manager.declare(kind::<ConfigMap>()).unwrap();
         let running = manager.clone();
@@ -157,7 +157,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_deletion_that_another_read_settles_is_still_checked() {
-        let server = Embedded::start();
+        let server = Embedded::empty();
         let manager = Manager::new(server.client());
         manager.declare(kind::<ConfigMap>()).unwrap();
         let running = manager.clone();

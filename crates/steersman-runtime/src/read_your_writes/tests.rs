@@ -16,7 +16,7 @@ fn map(name: &str) -> ConfigMap {
 
 /// A client whose manager runs with this cache, in which there are a hundred objects.
 async fn with_a_hundred(maps: Kind<ConfigMap>) -> CachedClient {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let other = server.client();
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some("idle".to_owned());

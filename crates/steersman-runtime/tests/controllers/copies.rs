@@ -36,7 +36,7 @@ async fn copy(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Reconci
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_makes_what_its_objects_want_and_repairs_it() {
-    let embedded = Embedded::start();
+    let embedded = Embedded::empty();
     let client = embedded.client();
     let manager = Manager::new(client.clone());
     let controller = manager

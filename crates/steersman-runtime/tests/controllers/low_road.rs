@@ -76,7 +76,7 @@ impl Controller {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_made_of_its_parts_needs_no_manager() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let client = client(&server);
     let maps = Maps::new(&client);
     maps.create("a").await;

@@ -1,5 +1,6 @@
 //! What controllers do, on the embedded server in process.
 
+mod applies;
 mod contexts;
 mod copies;
 mod custom_sources;

@@ -5,7 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_runtime::{Action, Context, Controller, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
+use steersman_client::Client;
+use steersman_runtime::{
+    Action, Context, Controller, FlightRecorder, Manager, ObjectKey, ReconcileError, kind, reconcile_fn,
+};
+use steersman_testing::Embedded;
 use steersman_workqueue::ItemFastSlowRateLimiter;
 use tokio::time::{Instant, sleep};
 
@@ -35,6 +39,10 @@ struct Scripted {
 
 fn scripted(script: impl IntoIterator<Item = Do>) -> Scripted {
     let (manager, client) = manager();
+    scripted_in(manager, &client, script)
+}
+
+fn scripted_in(manager: Manager, client: &Client, script: impl IntoIterator<Item = Do>) -> Scripted {
     let log = Log::new();
     let (notes, script, began) = (log.clone(), Script::new(Mutex::new(script.into_iter().collect())), Instant::now());
     let reconciler = reconcile_fn(move |_: Context<ConfigMap>, key: ObjectKey| {
@@ -56,7 +64,7 @@ fn scripted(script: impl IntoIterator<Item = Do>) -> Scripted {
         .reconcile_timeout(Duration::from_secs(40))
         .complete(reconciler)
         .unwrap();
-    Scripted { manager, maps: Maps::new(&client), controller, log }
+    Scripted { manager, maps: Maps::new(client), controller, log }
 }
 
 /// The time since the previous reconcile, in milliseconds.
@@ -137,6 +145,24 @@ async fn a_change_is_looked_at_before_the_back_off_is_over() {
     test.maps.set("a", "2").await;
     sleep(Duration::from_millis(500)).await;
     assert_eq!(test.log.len(), 15);
+    running.stop().await.unwrap();
+}
+
+/// Then no clock is read for a key that is done.
+#[tokio::test(start_paused = true)]
+async fn requeue_after_counts_from_now_without_metrics_and_recorder() {
+    let server = Embedded::empty();
+    let client = client(&server);
+    let manager = Manager::builder(client.clone()).without_controller_metrics();
+    let manager = manager.flight_recorder(FlightRecorder::off()).build();
+    let test = scripted_in(manager, &client, [Do::Again(100), Do::Done]);
+    let running = run(&test.manager).await;
+    // The queue is older than the delay.
+    sleep(LONG).await;
+    test.maps.create("a").await;
+    sleep(LONG).await;
+    let gaps = gaps(&test.log);
+    assert!(matches!(gaps[..], [100_000..=100_010]), "{gaps:?}");
     running.stop().await.unwrap();
 }
 

@@ -102,7 +102,7 @@ async fn an_object_that_changes_hands_has_both_owners_reconciled() {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_reconciled_for_an_owned_object_that_was_deleted_unseen() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let client = client(&server);
     let owner = Maps::new(&client).create("a").await;
     create_secret(&client, "s", &[&owner]).await;
@@ -210,7 +210,7 @@ async fn a_dynamic_owner_in_a_namespace_is_reconciled() {
 async fn without_discovery_a_dynamic_owner_is_taken_to_be_in_a_namespace_unless_it_is_stated() {
     let nodes = ApiResource::erase::<Node>(&());
     let undiscovered = || {
-        let server = Embedded::start();
+        let server = Embedded::empty();
         let (network, through) = faulty_network(&server);
         for path in ["/api", "/apis", "/api/v1"] {
             network.fail_path(path, Fault::Status(403));
@@ -231,7 +231,7 @@ async fn without_discovery_a_dynamic_owner_is_taken_to_be_in_a_namespace_unless_
 
 #[tokio::test(start_paused = true)]
 async fn discovery_that_answers_late_is_waited_for() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, through) = faulty_network(&server);
     for path in ["/api", "/apis", "/api/v1"] {
         network.fail_path(path, Fault::Status(503));

@@ -43,7 +43,7 @@ async fn maps(manager: &Manager) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn the_defaults_of_the_manager_are_for_every_kind_that_says_nothing() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     fill(&server.client()).await;
     let defaults = CacheDefaults::new().namespace("shop").labels("app=web");
     let manager = Manager::builder(server.client()).cache_defaults(defaults).build();
@@ -65,7 +65,7 @@ async fn the_defaults_of_the_manager_are_for_every_kind_that_says_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn kinds_with_the_defaults_are_shared_and_others_are_refused() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let defaults = CacheDefaults::new()
         .namespace("shop")
         .reflector(ReflectorOptions { page_size: 7, ..ReflectorOptions::default() });
@@ -86,7 +86,7 @@ async fn kinds_with_the_defaults_are_shared_and_others_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn the_storage_options_of_the_manager_are_for_every_kind_that_says_nothing() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&server.client()).create("a").await;
     let strip = Strip::default().and(&"data".parse().unwrap());
     let defaults = CacheDefaults::new().storage_mode(StorageMode::Decoded).strip(strip.clone());
@@ -105,7 +105,7 @@ async fn the_storage_options_of_the_manager_are_for_every_kind_that_says_nothing
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_has_selectors_of_its_own() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     fill(&server.client()).await;
     let manager = Manager::new(server.client());
     let web = NamespaceOptions::new().labels("app=web");
@@ -131,7 +131,7 @@ async fn a_namespace_has_selectors_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn the_reflector_of_a_kind_has_its_options() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     fill(&server.client()).await;
     let (network, through) = faulty_network(&server);
     let manager = Manager::new(through);
@@ -167,7 +167,7 @@ async fn the_reflector_of_a_kind_has_its_options() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_error_handler_gets_the_kind_and_the_error() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, through) = faulty_network(&server);
     let log = Log::<String>::new();
     let notes = log.clone();

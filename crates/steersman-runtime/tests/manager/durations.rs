@@ -11,7 +11,7 @@ use crate::support::*;
 /// A manager with all durations set to `time`, and a controller whose reconciles log that they ran
 /// and are requeued after `time`.
 fn with_times(time: Duration) -> (Manager, Log<String>) {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let manager = Manager::builder(client(&server))
         .grace_period(time)
         .cache_sync_timeout(time.max(Duration::from_secs(10)))
@@ -54,7 +54,7 @@ async fn the_shortest_times_are_no_reason_to_panic() {
     let read = manager.client().objects::<ConfigMap>().list(&ListQuery::all()).await;
     assert!(read.is_ok_and(|maps| maps.len() == 1), "it has been seen, so there is nothing to wait for");
     running.stop().await.unwrap();
-    let late = Manager::builder(client(&Embedded::start())).cache_sync_timeout(Duration::ZERO).build();
+    let late = Manager::builder(client(&Embedded::empty())).cache_sync_timeout(Duration::ZERO).build();
     late.declare(kind::<ConfigMap>()).unwrap();
     let error = late.start(std::future::pending()).await.unwrap_err().to_string();
     assert!(error.contains("/api/v1/configmaps"), "{error}");

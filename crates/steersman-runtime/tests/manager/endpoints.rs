@@ -19,7 +19,7 @@ use crate::support::{Maps, eventually, map, start};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The status, the head and the body of a response.
-async fn get(port: u16, path: &str) -> (u16, String, String) {
+pub(crate) async fn get(port: u16, path: &str) -> (u16, String, String) {
     get_with(port, path, "Host: localhost\r\n").await
 }
 
@@ -44,7 +44,7 @@ async fn nothing(_: Context<ConfigMap>, _: ObjectKey) -> Result<Action, steersma
 
 #[tokio::test]
 async fn metrics_are_served_on_loopback_while_the_manager_runs() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap());
     let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
     manager.controller(kind::<ConfigMap>()).complete(reconcile_fn(nothing)).unwrap();
@@ -63,7 +63,7 @@ async fn metrics_are_served_on_loopback_while_the_manager_runs() {
 
 #[tokio::test]
 async fn debug_pages_are_served_beside_the_metrics_if_asked_for() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap()).debug_pages();
     let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
     let port = manager.metrics_address().unwrap().port();
@@ -78,7 +78,7 @@ async fn debug_pages_are_served_beside_the_metrics_if_asked_for() {
 
 #[tokio::test]
 async fn pages_of_other_sites_read_nothing_from_a_plain_server_on_loopback() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap()).debug_pages();
     let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
     let port = manager.metrics_address().unwrap().port();
@@ -108,7 +108,7 @@ async fn pages_of_other_sites_read_nothing_from_a_plain_server_on_loopback() {
 
 #[tokio::test]
 async fn a_plain_server_on_all_interfaces_answers_by_any_name() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let metrics = MetricsServer::new().listen(":0".parse().unwrap());
     let manager = Manager::builder(server.client()).metrics(metrics).unwrap().build();
     let port = manager.metrics_address().unwrap().port();
@@ -119,7 +119,7 @@ async fn a_plain_server_on_all_interfaces_answers_by_any_name() {
 
 #[tokio::test]
 async fn an_address_in_use_is_an_error_of_the_builder() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let first = Manager::builder(server.client()).probes(on_free_port()).unwrap().build();
     let taken = SocketAddr::from((Ipv4Addr::LOCALHOST, first.probes_address().unwrap().port()));
     let error = Manager::builder(server.client()).metrics(MetricsServer::new().listen(taken.into())).unwrap_err();
@@ -129,7 +129,7 @@ async fn an_address_in_use_is_an_error_of_the_builder() {
 
 #[tokio::test]
 async fn a_held_lease_that_is_not_renewed_is_unhealthy() {
-    let (server, seconds) = (Embedded::start(), Duration::from_secs);
+    let (server, seconds) = (Embedded::empty(), Duration::from_secs);
     let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
     // The election does not wake during the test.
     let (lease_duration, renew_deadline, retry_period) = (seconds(600), seconds(400), seconds(300));
@@ -159,7 +159,7 @@ async fn a_held_lease_that_is_not_renewed_is_unhealthy() {
 
 #[tokio::test]
 async fn readiness_follows_the_caches_once_and_the_stop() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let network = FaultyNetwork::new(&server);
     network.fail("", Fault::Refused);
     let probes = on_free_port().ready_check("neutron", async || Ok::<_, std::io::Error>(()));
@@ -207,7 +207,7 @@ async fn readiness_follows_the_caches_once_and_the_stop() {
 
 #[tokio::test]
 async fn probes_take_small_heads_and_no_bodies() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let manager = Manager::builder(server.client()).probes(on_free_port()).unwrap().build();
     let port = manager.probes_address().unwrap().port();
     let running = start(&manager);
@@ -229,7 +229,7 @@ async fn probes_take_small_heads_and_no_bodies() {
 
 #[tokio::test]
 async fn a_slow_client_is_cut_off_and_the_stop_is_in_order() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (asked, mut is_asked) = tokio::sync::mpsc::unbounded_channel();
     let probes = on_free_port().ready_check("slow", move || {
         let _ = asked.send(());
@@ -248,7 +248,7 @@ async fn a_slow_client_is_cut_off_and_the_stop_is_in_order() {
 
 #[tokio::test]
 async fn events_are_written_while_servers_stop() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let manager = Manager::new(server.client());
     let recorder = manager.events("test").unwrap();
     let handle = manager.clone();
@@ -273,7 +273,7 @@ async fn events_are_written_while_servers_stop() {
 
 #[tokio::test]
 async fn probes_keep_answering_beside_a_thousand_idle_connections() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap());
     let manager = Manager::builder(server.client()).probes(on_free_port()).unwrap().metrics(metrics).unwrap().build();
     let (probes, metrics) = (manager.probes_address().unwrap().port(), manager.metrics_address().unwrap().port());

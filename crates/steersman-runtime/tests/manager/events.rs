@@ -26,7 +26,7 @@ fn world() -> World {
 }
 
 fn setup() -> Setup {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let network = FaultyNetwork::new(&server);
     let manager = Manager::builder(network.client()).world(world()).build();
     Setup { server, network, manager }
@@ -187,7 +187,7 @@ async fn ten_thousand_events_stay_within_the_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_flushed_when_the_manager_stops() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let network = FaultyNetwork::new(&server);
     let election = LeaderElection::new("operator").identity("one");
     let manager = Manager::builder(network.client()).world(world()).leader_election(election).unwrap().build();
@@ -237,7 +237,7 @@ async fn a_flush_ends_when_the_server_is_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flush_takes_no_longer_than_the_grace_period() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let network = FaultyNetwork::new(&server);
     let manager = Manager::builder(network.client()).grace_period(3 * SECOND).build();
     let running = run(&manager).await;

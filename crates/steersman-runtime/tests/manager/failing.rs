@@ -141,7 +141,7 @@ async fn a_part_that_fails_while_others_overstay_is_the_one_that_is_named() {
 
 /// A manager whose requests can be made to panic, on a server that has the ConfigMap `a`.
 async fn fragile() -> (Manager, FaultyNetwork, Embedded) {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a").await;
     let (network, through) = faulty_network(&server);
     (Manager::new(through), network, server)

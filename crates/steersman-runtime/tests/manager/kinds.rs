@@ -117,7 +117,7 @@ async fn a_controller_that_is_added_while_the_manager_runs_waits_for_its_kind_al
 
 #[tokio::test(start_paused = true)]
 async fn with_a_limit_a_kind_that_is_not_installed_is_an_error_with_its_name() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let manager = Manager::builder(client(&server)).cache_sync_timeout(Duration::from_secs(120)).build();
     manager.declare(dynamic(&boats())).unwrap();
     manager.declare(kind::<ConfigMap>()).unwrap();
@@ -228,7 +228,7 @@ async fn the_figures_of_each_informer_are_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undeclaring_a_cache_whose_code_is_stuck_ends_with_an_error() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a").await;
     let manager = Manager::builder(client(&server)).grace_period(Duration::from_millis(100)).build();
     let running = run(&manager).await;

@@ -89,7 +89,7 @@ async fn holder(server: &Embedded) -> (String, i32) {
 
 #[tokio::test(start_paused = true)]
 async fn one_replica_acts_and_the_other_is_ready() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     Maps::new(&client(&server)).create("x").await;
     let one = replica(&server, election("one"), "one", &log);
     one.is_elected().await;
@@ -104,7 +104,7 @@ async fn one_replica_acts_and_the_other_is_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn an_orderly_stop_hands_over_at_once() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one"), "one", &log);
     one.is_elected().await;
     let two = replica(&server, election("two"), "two", &log);
@@ -122,7 +122,7 @@ async fn an_orderly_stop_hands_over_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_vanishes_is_followed_when_its_lease_is_over() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one"), "one", &log);
     one.is_elected().await;
     let two = replica(&server, election("two"), "two", &log);
@@ -136,7 +136,7 @@ async fn a_replica_that_vanishes_is_followed_when_its_lease_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_without_a_server_stops_before_another_may_lead() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one"), "one", &log);
     one.is_elected().await;
     let cut = Instant::now();
@@ -150,7 +150,7 @@ async fn a_leader_without_a_server_stops_before_another_may_lead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_does_not_delay_the_loss() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one"), "one", &log);
     one.is_elected().await;
     let silent = Instant::now();
@@ -164,7 +164,7 @@ async fn a_silent_server_does_not_delay_the_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_between_two_calls_is_not_missed() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one").step_down(), "one", &log);
     let leadership = one.manager.leadership().unwrap();
     let mut changes = leadership.changes();
@@ -187,7 +187,7 @@ async fn a_change_between_two_calls_is_not_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_after_a_long_pause_is_not_sent() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one").step_down(), "one", &log);
     one.is_elected().await;
     // The machine sleeps past the renew deadline. A reconcile that begins before the election has
@@ -206,7 +206,7 @@ async fn a_write_after_a_long_pause_is_not_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_steps_down_contends_again() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     Maps::new(&client(&server)).create("x").await;
     let one = replica(&server, election("one").step_down(), "one", &log);
     one.is_elected().await;
@@ -230,7 +230,7 @@ async fn a_replica_that_steps_down_contends_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_overruns_the_grace_period_keeps_the_lease() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("x").await;
     let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
     let builder = Manager::builder(client(&server)).world(world).grace_period(5 * SECOND);
@@ -255,7 +255,7 @@ async fn a_reconcile_that_overruns_the_grace_period_keeps_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_after_a_pause_does_not_touch_the_new_holder() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one"), "one", &log);
     one.is_elected().await;
     one.network.fail("leases", Fault::Refused);
@@ -268,7 +268,7 @@ async fn a_stop_after_a_pause_does_not_touch_the_new_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn controllers_that_need_no_leader_and_runnables_run_on_every_replica() {
-    let (server, log) = (Embedded::start(), Log::new());
+    let (server, log) = (Embedded::empty(), Log::new());
     Maps::new(&client(&server)).create("x").await;
     let one = replica(&server, election("one"), "one", &Log::new());
     one.is_elected().await;
@@ -327,14 +327,14 @@ fn durations_that_allow_two_leaders_are_refused() {
     let _guard = runtime.enter();
     for (timing, problem) in cases {
         let election = LeaderElection::new("operator").timing(timing);
-        let error = Manager::builder(Embedded::start().client()).leader_election(election).unwrap_err();
+        let error = Manager::builder(Embedded::empty().client()).leader_election(election).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
 }
 
 #[tokio::test]
 async fn a_lease_has_the_name_of_an_object() {
-    let build = |name: &str| Manager::builder(Embedded::start().client()).leader_election(LeaderElection::new(name));
+    let build = |name: &str| Manager::builder(Embedded::empty().client()).leader_election(LeaderElection::new(name));
     for valid in ["operator", "operator.example.com", "0a1b2c3d.example.com"] {
         assert!(build(valid).is_ok(), "{valid}");
     }

@@ -85,6 +85,7 @@ const LABELS: &[(&str, &str, &[&str])] = &[
     ("rest_client_requests_total", "counter", &["code", "host", "method"]),
     ("rest_client_request_duration_seconds", "histogram", &["host", "verb"]),
     ("rest_client_request_size_bytes", "histogram", &["host", "verb"]),
+    ("rest_client_response_size_bytes", "histogram", &["host", "verb"]),
     ("certwatcher_read_certificate_total", "counter", &[]),
     ("certwatcher_read_certificate_errors_total", "counter", &[]),
     ("leader_election_master_status", "gauge", &["name"]),
@@ -114,7 +115,7 @@ const LABELS: &[(&str, &str, &[&str])] = &[
 
 #[tokio::test(start_paused = true)]
 async fn every_name_type_label_and_value_is_right_after_a_known_workload() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let election = LeaderElection::new("operator").namespace("default");
     let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
     let builder = Manager::builder(server.client()).world(world).detailed_request_metrics();
@@ -213,7 +214,7 @@ async fn every_name_type_label_and_value_is_right_after_a_known_workload() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_stuck_shows_in_the_queue() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let manager = Manager::new(server.client());
     let controller = manager
         .controller(kind::<ConfigMap>().namespace("default"))

@@ -36,7 +36,7 @@ async fn a_declared_namespace_that_does_not_exist_is_logged_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_look_for_missing_namespaces_leaves_the_back_off_as_it_is() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     network.fail("configmaps", Fault::Refused);
     let manager = Manager::new(client);

@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_millis(2_100);
 
 /// A running manager with ConfigMaps in its cache, and the network to its server.
 async fn running() -> (Manager, Running, FaultyNetwork) {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     let manager = Manager::new(client);
     manager.declare(kind::<ConfigMap>()).unwrap();
@@ -121,7 +121,7 @@ async fn a_read_that_waits_for_the_first_list_shortens_the_back_off() {
 /// Contract 9, for the client and for a reconciler.
 #[tokio::test(start_paused = true)]
 async fn cached_reads_go_on_while_the_server_is_away() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     let manager = Manager::new(client);
     let log = Log::new();

@@ -73,7 +73,7 @@ async fn a_controller_that_is_removed_before_the_start_never_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_waits_for_its_caches_is_removed_and_the_manager_gets_ready() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (network, through) = faulty_network(&server);
     network.fail("/secrets", Fault::Status(403));
     let manager = Manager::new(through);
@@ -89,7 +89,7 @@ async fn a_controller_that_waits_for_its_caches_is_removed_and_the_manager_gets_
 
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_does_not_end_is_an_error_of_the_removal() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let manager = Manager::builder(client(&server)).grace_period(Duration::from_secs(7)).build();
     let log = Log::new();
     let controller = add(&manager, &log, LONG).unwrap();

@@ -20,7 +20,7 @@ async fn the_program_that_is_sent_signals() {
     // Without the variable it is a test like any other.
     let Some(takes) = std::env::var(TAKES).ok().and_then(|text| text.parse().ok()) else { return };
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
-    let manager = Manager::new(Embedded::start().client());
+    let manager = Manager::new(Embedded::empty().client());
     let runnable = move |stop: StopSignal| async move {
         println!("program: runs");
         stop.stopped().await;

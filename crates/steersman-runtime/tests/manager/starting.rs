@@ -9,7 +9,7 @@ use crate::support::{Fault, faulty_network};
 
 #[tokio::test(start_paused = true)]
 async fn runnables_and_controllers_start_when_the_caches_have_synced() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a").await;
     let (network, client) = faulty_network(&server);
     network.fail("configmaps", Fault::Refused);

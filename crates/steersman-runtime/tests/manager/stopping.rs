@@ -109,7 +109,7 @@ async fn what_overstays_the_grace_period_is_cut_off_and_named() {
             self.0.note("cut off");
         }
     }
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a").await;
     let manager = Manager::builder(client(&server)).grace_period(Duration::from_secs(7)).build();
     let log = Log::new();
@@ -174,7 +174,7 @@ async fn no_reconcile_begins_after_the_word_to_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_start_future_ends_everything() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a").await;
     let (network, through) = faulty_network(&server);
     let manager = Manager::new(through);
@@ -215,7 +215,7 @@ async fn dropping_the_start_future_ends_everything() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_does_not_end_in_time_is_named() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (_network, client) = faulty_network(&server);
     Maps::new(&client).create("a").await;
     let manager = Manager::builder(client).grace_period(Duration::from_millis(200)).build();

@@ -66,7 +66,7 @@ async fn a_kind_that_is_not_installed_holds_up_its_own_controllers_only() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_forbidden_holds_up_its_own_controllers_and_the_runnables() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a").await;
     let (network, through) = faulty_network(&server);
     network.fail("secrets", Fault::Status(403));
@@ -141,7 +141,7 @@ async fn what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten(
 
 /// The first line that names what the manager waits for, if requests fail like this.
 async fn first_warning(fault: Fault) -> String {
-    let (network, through) = faulty_network(&Embedded::start());
+    let (network, through) = faulty_network(&Embedded::empty());
     network.fail("", fault);
     let manager = Manager::new(through);
     for watched in ["a", "b", "c", "d", "e"] {
@@ -173,7 +173,7 @@ async fn the_log_shows_why_a_cache_is_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_falls_silent_after_it_has_refused_is_logged_as_silent() {
-    let (network, through) = faulty_network(&Embedded::start());
+    let (network, through) = faulty_network(&Embedded::empty());
     network.fail("", Fault::Refused);
     let manager = Manager::new(through);
     manager.declare(kind::<Secret>()).unwrap();
@@ -192,7 +192,7 @@ async fn a_server_that_falls_silent_after_it_has_refused_is_logged_as_silent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_runs_while_caches_wait_and_stops_last() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     Maps::new(&client(&server)).create("a").await;
     let (network, through) = faulty_network(&server);
     network.fail("configmaps", Fault::Refused);

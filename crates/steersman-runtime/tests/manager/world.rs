@@ -46,7 +46,7 @@ async fn a_seeded_server_gives_the_same_uids_names_and_times() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_sees_the_time_of_the_managers_world() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let world = seeded();
     let manager = Manager::builder(server.client()).world(world.clone()).build();
     let (times, maps) = (Log::new(), Maps::new(&server.client()));
@@ -68,7 +68,7 @@ async fn a_reconcile_sees_the_time_of_the_managers_world() {
 
 /// The delays between attempts that all end in a conflict.
 async fn delays(world: World) -> Vec<Duration> {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let (manager, maps) = (Manager::new(client(&server, world)), Maps::new(&server.client()));
     let outdated = maps.create("a").await;
     maps.set("a", "2").await;

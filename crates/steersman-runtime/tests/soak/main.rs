@@ -8,7 +8,6 @@
 
 mod figures;
 mod load;
-mod proxy;
 mod target;
 
 use std::collections::BTreeMap;
@@ -19,11 +18,10 @@ use steersman_apiserver::ApiServer;
 use steersman_client::{Client, ObjectMeta, Patch, PatchParams, PostParams};
 use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
-use steersman_testing::eventually_within;
+use steersman_testing::{FaultyProxy, eventually_within};
 use tokio::sync::oneshot;
 
 use figures::Figures;
-use proxy::Proxy;
 use target::Target;
 
 /// How long the load lasts, in minutes.
@@ -34,6 +32,8 @@ const ROUNDS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a client may keep the server waiting. It is short, so that a round ends soon.
 const LIMIT: Duration = Duration::from_secs(1);
+/// How many bytes connections carry in each direction before they are cut, in turn. None: all.
+const CUT_AFTER: [Option<usize>; 5] = [None, Some(300_000), Some(20_000), None, Some(5_000)];
 
 #[test]
 fn mixed_load_with_faults_leaves_nothing_behind() {
@@ -48,7 +48,7 @@ async fn soak(time: Option<Duration>) {
     let serve = server.serve().handshake_timeout(LIMIT).header_timeout(LIMIT).body_timeout(LIMIT).write_timeout(LIMIT);
     let serving = serve.unauthenticated_max(load::SILENT / 2).start().await.unwrap();
     let target = Target::new(&serving);
-    let proxy = Proxy::start(target.address).await;
+    let proxy = FaultyProxy::with_limits(target.address, CUT_AFTER).await.unwrap();
     let (direct, faulty) = (target.client().await, target.through(proxy.address()).client().await);
 
     let manager = Manager::new(faulty.clone());
@@ -80,7 +80,7 @@ async fn soak(time: Option<Duration>) {
     stop.send(()).unwrap();
     running.await.unwrap().unwrap();
     drop((direct, faulty));
-    proxy.stop().await;
+    proxy.close().await;
     serving.stop().await;
     eventually_within(PATIENCE, "no task is left", async || (figures::tasks() == 0).then_some(())).await;
     eprintln!("{}", figures.summary());

@@ -185,7 +185,7 @@ impl World {
 
     /// With another limit for reads.
     pub(crate) async fn with<T>(limit: Option<Duration>, declare: impl FnOnce(&Manager) -> T) -> Self {
-        let server = Embedded::start();
+        let server = Embedded::empty();
         let other = server.client();
         for name in ["a", "b"] {
             let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };

@@ -11,6 +11,8 @@ use tokio::time::advance;
 
 use super::*;
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// An API server that knows two tokens and notes what it is asked.
 #[derive(Clone, Default)]
 struct Reviewer {
@@ -102,16 +104,20 @@ async fn results_are_remembered_for_their_time() {
         assert_eq!(reviewer.asked(), expected);
     };
     reader(2).await;
+    // The times are those of controller-runtime: a token counts for a minute, a permission for five
+    // minutes, a refusal for 30 s.
+    advance(59 * SECOND).await;
     reader(2).await;
-    advance(TOKEN_TTL).await;
-    // The permission still counts.
+    advance(SECOND).await;
     reader(3).await;
-    advance(ALLOWED_TTL).await;
+    advance(239 * SECOND).await;
+    reader(4).await;
+    advance(SECOND).await;
     reader(5).await;
     assert_eq!(status(&authorization, Some("Bearer stranger")).await, 403);
-    advance(DENIED_TTL - Duration::from_secs(1)).await;
+    advance(29 * SECOND).await;
     assert_eq!((status(&authorization, Some("Bearer stranger")).await, reviewer.asked()), (403, 7));
-    advance(Duration::from_secs(1)).await;
+    advance(SECOND).await;
     assert_eq!((status(&authorization, Some("Bearer stranger")).await, reviewer.asked()), (403, 8));
 }
 
@@ -176,4 +182,32 @@ async fn a_permission_for_a_long_path_is_not_remembered() {
         assert!(authorization.check(&parts).await.is_ok());
         assert_eq!(authorization.permissions.entries().len(), remembered);
     }
+}
+
+#[tokio::test]
+async fn the_embedded_server_reviews_real_tokens() {
+    let server = steersman_testing::Embedded::start().with_rbac();
+    let client = server.kube_client();
+    let post = async |path: &str, body: Value| -> Value {
+        let request = Request::post(path).header("content-type", "application/json");
+        client.request(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap()
+    };
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let rules = json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);
+    post(&format!("{rbac}/clusterroles"), json!({"metadata": {"name": "metrics"}, "rules": rules})).await;
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "metrics"});
+    let subjects = json!([{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}]);
+    let binding = json!({"metadata": {"name": "metrics"}, "roleRef": role, "subjects": subjects});
+    post(&format!("{rbac}/clusterrolebindings"), binding).await;
+    let authorization = Authorization::new(server.client());
+    let mut found = Vec::new();
+    for account in ["reader", "stranger"] {
+        post(accounts, json!({"metadata": {"name": account}})).await;
+        let token = post(&format!("{accounts}/{account}/token"), json!({})).await;
+        let token = token["status"]["token"].as_str().unwrap();
+        found.push(status(&authorization, Some(&format!("Bearer {token}"))).await);
+        found.push(status(&authorization, Some(&format!("Bearer {token}0"))).await);
+    }
+    assert_eq!(found, [200, 401, 403, 401]);
 }
