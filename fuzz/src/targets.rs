@@ -75,6 +75,54 @@ pub(crate) fn merge_patch(data: &[u8]) {
     with_server(|server| expect_json(send(server, "PATCH", MAP, b"application/merge-patch+json", data)));
 }
 
+/// A strategic merge patch, of a Pod with several merged lists.
+pub(crate) fn strategic_merge(data: &[u8]) {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    with_server(|server| {
+        let container = r#"{"name":"a","image":"i","args":["x","y"],"env":[{"name":"A","value":"1"},{"name":"B"}]}"#;
+        let volumes = r#"[{"name":"v","emptyDir":{}},{"name":"w","emptyDir":{}}]"#;
+        let spec = format!(r#"{{"containers":[{container},{{"name":"b","image":"i"}}],"volumes":{volumes}}}"#);
+        let pod = format!(r#"{{"metadata":{{"name":"one","finalizers":["a/b","a/c"]}},"spec":{spec}}}"#);
+        let created = send(server, "POST", PODS, b"application/json", pod.as_bytes());
+        assert!(created.is_some_and(|(status, _)| status == 201));
+        let media_type = b"application/strategic-merge-patch+json";
+        for path in [format!("{PODS}/one?dryRun=All"), format!("{PODS}/one/status"), MAP.to_owned()] {
+            expect_json(send(server, "PATCH", &path, media_type, data));
+        }
+    });
+}
+
+/// Configurations to apply, one a line, in turns by two managers: to a ConfigMap, to its managed
+/// fields, and to a custom resource with each kind of list.
+pub(crate) fn apply(data: &[u8]) {
+    const SCHEMA: &str = r#"{"type":"object","properties":{
+        "keyed":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],"items":
+            {"type":"object","required":["name"],"properties":{"name":{"type":"string"},"v":{"type":"integer"}}}},
+        "set":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
+        "list":{"type":"array","items":{"type":"string"}},
+        "whole":{"type":"object","x-kubernetes-map-type":"atomic","additionalProperties":{"type":"string"}},
+        "any":{"x-kubernetes-preserve-unknown-fields":true}}}"#;
+    with_server(|server| {
+        define(server, SCHEMA);
+        for (place, line) in data.split(|byte| *byte == b'\n').take(8).enumerate() {
+            let options = ["fieldManager=a", "fieldManager=b&force=1"][place % 2];
+            let managed = [&br#"{"metadata":{"managedFields":"#[..], line, b"}}"].concat();
+            expect_json(send(server, "PATCH", MAP, b"application/merge-patch+json", &managed));
+            let thing = [&b"apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: "[..], line].concat();
+            for (path, body) in [(MAP, line), (&format!("{THINGS}/a"), &thing)] {
+                let uri = format!("{path}?{options}");
+                let applied = send(server, "PATCH", &uri, b"application/apply-patch+yaml", body);
+                // The same again changes nothing.
+                if let Some((200 | 201, first)) = &applied {
+                    let again = send(server, "PATCH", &uri, b"application/apply-patch+yaml", body);
+                    assert!(again.is_some_and(|(status, second)| status == 200 && second == *first), "{body:?}");
+                }
+                expect_json(applied);
+            }
+        }
+    });
+}
+
 /// Label and field selectors: a parsed selector can be written and parsed again, and means the
 /// same.
 pub(crate) fn selectors(data: &[u8]) {

@@ -24,6 +24,7 @@
 //! each verb. `store` keeps the objects and the changes that led to them, `lifecycle` does what
 //! follows from a write, and `response` encodes the result. `serve` is the server on a socket.
 
+mod access;
 mod clock;
 mod lifecycle;
 mod request;
@@ -34,8 +35,9 @@ mod server;
 mod store;
 mod verbs;
 
+pub use access::record::{RecordedRequest, RequestRecord};
 pub use request::budget::Cost;
 pub use request::identity::Identity;
 pub use response::ServerBody;
 pub use serve::{KubeconfigFile, ListenError, Serve, Serving};
-pub use server::ApiServer;
+pub use server::{ApiServer, ApiServerBuilder};

@@ -10,7 +10,7 @@ mod bounded;
 use bounded::{REFUSED, Sent, within_memory};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use steersman_apiserver::ApiServer;
+use steersman_apiserver::{ApiServer, Identity};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -60,6 +60,78 @@ fn a_protobuf_pod_of_empty_containers_is_refused() {
         let sent = post(&ApiServer::new(), PODS, "application/vnd.kubernetes.protobuf", body);
         assert!(REFUSED.contains(&sent.status), "{}: {}", sent.status, message(&sent));
         assert!(message(&sent).len() < 2_000_000, "{} bytes of message", message(&sent).len());
+    });
+}
+
+#[test]
+fn a_strategic_merge_patch_of_long_lists_is_bounded() {
+    const MANY: usize = 15_000;
+    within_memory("a_strategic_merge_patch_of_long_lists_is_bounded", 700, || {
+        let server = ApiServer::new();
+        let container = |name: String| json!({"name": name, "image": "i"});
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [container("c".to_owned())]}});
+        assert_eq!(post(&server, PODS, "application/json", pod.to_string()).status, 201);
+        let many: Vec<Value> = (0..MANY).map(|at| container(format!("c{at}"))).collect();
+        let same: Vec<Value> = (0..MANY).map(|_| container("c".to_owned())).collect();
+        let names: Vec<Value> = (0..MANY).rev().map(|at| json!({"name": format!("c{at}")})).collect();
+        let deletions: Vec<Value> = (0..MANY).map(|at| json!({"name": format!("c{at}"), "$patch": "delete"})).collect();
+        for (containers, order, codes) in [
+            // The containers of a Pod cannot be changed.
+            (many.clone(), None, &[413, 422][..]),
+            // Items that are not in the order are moved to the front one by one.
+            (many.clone(), Some(Vec::new()), &[413]),
+            (many, Some(names.clone()), &[413, 500]),
+            (same, None, &[200]),
+            (deletions, Some(names), &[200]),
+        ] {
+            let mut spec = json!({"containers": containers});
+            if let Some(order) = order {
+                spec["$setElementOrder/containers"] = order.into();
+            }
+            let patch = json!({"spec": spec}).to_string();
+            let media_type = "application/strategic-merge-patch+json";
+            let sent = Sent::send(&server, "PATCH", &format!("{PODS}/a"), media_type, patch.into());
+            assert!(codes.contains(&sent.status), "{} instead of {codes:?}: {}", sent.status, message(&sent));
+            assert!(sent.cost.steps < 22_000_000, "{:?}", sent.cost);
+        }
+    });
+}
+
+#[test]
+fn printer_columns_of_many_objects_are_bounded() {
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    const THINGS: &str = "/apis/example.com/v1/things";
+    within_memory("printer_columns_of_many_objects_are_bounded", 700, || {
+        let server = ApiServer::new();
+        let object = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let mut definition = definition(&json!({"type": "object", "properties": {"spec": object}}));
+        // Each step visits every value below every value that the steps before it found.
+        let column =
+            |at: usize| json!({"name": format!("c{at}"), "type": "string", "jsonPath": ".spec..a..a..a..a..none"});
+        definition["spec"]["versions"][0]["additionalPrinterColumns"] = (0..1_000).map(column).collect();
+        let created = post(&server, DEFINITIONS, "application/json", definition.to_string());
+        assert_eq!(created.status, 201, "{}", message(&created));
+        let deep = (0..200).fold(json!(1), |inner, _| json!({"a": inner, "b": [1]}));
+        for name in 0..20 {
+            let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": format!("t{name}")}, "spec": deep});
+            let sent = post(&server, THINGS, "application/json", thing.to_string());
+            assert_eq!(sent.status, 201, "{}", message(&sent));
+        }
+        assert_eq!(Sent::accept(&server, THINGS, "").status, 200);
+        let table = Sent::accept(&server, THINGS, TABLE);
+        assert!(table.cost.steps < 22_000_000, "{:?}", table.cost);
+        assert_eq!(table.status, 413, "{}", message(&table));
+        // An event is not refused: it has no cells that take too long.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let request = http::Request::get(format!("{THINGS}?watch=1&timeoutSeconds=1&includeObject=None"));
+            let request = request.header("accept", TABLE);
+            let request = request.body(http_body_util::Full::<Bytes>::default()).unwrap();
+            let Ok(mut answer) = tower::Service::call(&mut server.clone(), request).await;
+            let first = http_body_util::BodyExt::frame(answer.body_mut()).await.unwrap().unwrap();
+            let event: Value = serde_json::from_slice(first.data_ref().unwrap()).unwrap();
+            assert_eq!((&event["type"], &event["object"]["rows"][0]["cells"][1]), (&json!("ADDED"), &Value::Null));
+        });
     });
 }
 
@@ -135,6 +207,23 @@ fn names_of_a_definition_are_not_multiplied_by_its_versions() {
     });
 }
 
+/// Each version of a definition takes 25 KB in the OpenAPI document of version 2.
+#[test]
+fn an_openapi_document_of_many_versions_is_refused() {
+    within_memory("an_openapi_document_of_many_versions_is_refused", 400, || {
+        let server = ApiServer::new();
+        let sent = post(&server, DEFINITIONS, "application/json", gadgets(3_000, 0).to_string());
+        assert_eq!(sent.status, 201, "{}", message(&sent));
+        let sent = Sent::accept(&server, "/openapi/v2", "");
+        assert_eq!(sent.status, 413);
+        assert!(message(&sent).contains("the OpenAPI document v2 takes too many steps"), "{}", message(&sent));
+        // The documents of single versions are small, and the index has only their hashes.
+        let index = Sent::accept(&server, "/openapi/v3", "");
+        let document = &index.body["paths"]["apis/example.com/v3000"]["serverRelativeURL"];
+        assert_eq!(Sent::accept(&server, document.as_str().unwrap(), "").status, 200);
+    });
+}
+
 #[test]
 fn node_ports_of_a_refused_service_are_given_back() {
     let server = ApiServer::new();
@@ -159,6 +248,62 @@ fn a_watch_of_the_longest_time_does_not_panic() {
             assert_eq!(answer.status(), 200);
         }
     });
+}
+
+/// An entry of managed fields.
+fn entry(manager: &str, fields: &Value) -> Value {
+    json!({"manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
+}
+
+/// Managers and fields are the client's to send, and each later write has to look at them.
+#[test]
+fn managed_fields_of_a_request_are_bounded() {
+    within_memory("managed_fields_of_a_request_are_bounded", 900, || {
+        let server = ApiServer::new();
+        let path = format!("{MAPS}/a");
+        let patch = |media_type: &str, uri: &str, body: &Value| {
+            Sent::send(&server, "PATCH", uri, &format!("application/{media_type}"), body.to_string().into())
+        };
+        let map =
+            |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+        assert_eq!(post(&server, MAPS, "application/json", map(json!({"k": "v"})).to_string()).status, 201);
+        let many = |count: usize| (0..count).map(|at| entry(&format!("m{at}"), &json!({"f:data": {"f:k": {}}})));
+        let wide: serde_json::Map<String, Value> = (0..150_000).map(|at| (format!("f:k{at}"), json!({}))).collect();
+        let deep = (0..490).fold(json!({}), |inner, _| json!({"f:a": inner}));
+        let update = |name: &str, fields: Value| {
+            let mut entry = entry(name, &fields);
+            entry["operation"] = "Update".into();
+            entry
+        };
+        let half: serde_json::Map<String, Value> = (0..40_000).map(|at| (format!("f:k{at}"), json!({}))).collect();
+        // Each of them is merged with the first one.
+        let merged = (0..8_000).map(|at| update(&format!("m{at}"), json!({"f:b": {}})));
+        let merged = std::iter::once(update("0", json!({"f:a": half}))).chain(merged);
+        let hostile = [
+            merged.collect::<Value>(),
+            many(20_000).collect::<Value>(),
+            json!([entry("wide", &json!({"f:data": wide}))]),
+            json!([entry("deep", &deep)]),
+            json!([entry("k", &json!({"k:[[[[[[[": {}})), entry("v", &json!({"v:": {}}))]),
+        ];
+        for managed in hostile {
+            let sent = patch("merge-patch+json", &path, &json!({"metadata": {"managedFields": managed}}));
+            assert!([200, 413, 422].contains(&sent.status), "{}: {}", sent.status, message(&sent));
+            // What was accepted does not make later writes cost without end.
+            for uri in [format!("{path}?fieldManager=x"), format!("{path}?fieldManager=x&force=1")] {
+                let sent =
+                    patch("apply-patch+yaml", &uri, &map(json!({"k": format!("{}", managed_at(&server, &path))})));
+                assert!([200, 409, 413].contains(&sent.status), "{}: {}", sent.status, message(&sent));
+                assert!(sent.cost.steps <= 22_000_000, "{:?}", sent.cost);
+            }
+        }
+    });
+}
+
+/// The number of managers.
+fn managed_at(server: &ApiServer, path: &str) -> usize {
+    let found = Sent::send(server, "GET", path, "", Bytes::new());
+    found.body["metadata"]["managedFields"].as_array().map_or(0, Vec::len)
 }
 
 /// A definition of `things.example.com` with that schema.
@@ -244,6 +389,11 @@ fn without_type(mut schema: Value) -> Value {
 fn the_deepest_requests_do_not_overflow_the_stack() {
     const THINGS: &str = "/apis/example.com/v1/things";
     const JSON: &str = "application/json";
+    const OPENAPI: [(&str, &str); 3] = [
+        ("/openapi/v3/apis/example.com/v1", JSON),
+        ("/openapi/v3/apis/example.com/v1", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"),
+        ("/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+    ];
     // The deepest schema below `spec`, with the structs that it is in, and the deepest body.
     const SCHEMAS: usize = 64 - 6;
     const LEVELS: usize = 512;
@@ -257,6 +407,9 @@ fn the_deepest_requests_do_not_overflow_the_stack() {
                 let sent = post(&server, DEFINITIONS, JSON, definition.to_string());
                 let expected: &[u16] = if depth == SCHEMAS { &[201] } else { &[400, 413] };
                 assert!(expected.contains(&sent.status), "{depth} of {}: {}", schema(json!({})), message(&sent));
+            }
+            for (path, media_type) in OPENAPI {
+                assert_eq!(Sent::accept(&server, path, media_type).status, 200, "{path}");
             }
             let spec = nested(SCHEMAS, json!("x"), object);
             let thing =
@@ -273,6 +426,9 @@ fn the_deepest_requests_do_not_overflow_the_stack() {
         let deepest = nested(LEVELS - 2, json!("x"), |inner| json!({"a": inner}));
         let thing =
             json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": deepest});
+        for (path, media_type) in OPENAPI {
+            assert_eq!(Sent::accept(&server, path, media_type).status, 200, "{path}");
+        }
         for (media_type, code) in [(JSON, 201), ("application/yaml", 409)] {
             let sent = post(&server, THINGS, media_type, thing.to_string());
             assert_eq!(sent.status, code, "{}", message(&sent));
@@ -281,10 +437,27 @@ fn the_deepest_requests_do_not_overflow_the_stack() {
         let patch = json!({"spec": {"b": nested(LEVELS - 3, json!("x"), |inner| json!([inner]))}});
         let copy =
             json!([{"op": "copy", "from": "/spec/a", "path": "/more/b"}, {"op": "test", "path": "/spec", "value": {}}]);
+        let revision = json!({"metadata": {"name": "b"}, "revision": 1, "data": {"a": "b"}});
+        let revisions = "/apis/apps/v1/namespaces/default/controllerrevisions";
+        assert_eq!(post(&server, revisions, JSON, revision.to_string()).status, 201);
+        let strategic =
+            json!({"data": {"c": nested(LEVELS - 3, json!({"$patch": "x"}), |inner| json!([inner, null]))}});
+        let media_type = "application/strategic-merge-patch+json";
+        let sent = Sent::send(&server, "PATCH", &format!("{revisions}/b"), media_type, strategic.to_string().into());
+        assert!([200, 422].contains(&sent.status), "{} {}", sent.status, message(&sent));
         for (kind, patch) in [("merge-patch", patch), ("json-patch", copy)] {
             let sent =
                 Sent::send(&server, "PATCH", &path, &format!("application/{kind}+json"), patch.to_string().into());
             assert!([200, 422].contains(&sent.status), "{kind}: {} {}", sent.status, message(&sent));
+        }
+        let applied = json!({
+            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"},
+            "spec": nested(LEVELS - 2, json!("y"), |inner| json!({"a": inner})),
+        });
+        for force in ["", "&force=1"] {
+            let uri = format!("{path}?fieldManager=m{force}");
+            let sent = Sent::send(&server, "PATCH", &uri, "application/apply-patch+yaml", applied.to_string().into());
+            assert!([200, 409].contains(&sent.status), "{} {}", sent.status, message(&sent));
         }
         for accept in ["", "application/yaml", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"] {
             assert_eq!(Sent::accept(&server, THINGS, accept).status, 200, "{accept}");
@@ -299,5 +472,88 @@ fn the_deepest_requests_do_not_overflow_the_stack() {
     };
     within_memory("the_deepest_requests_do_not_overflow_the_stack", 700, move || {
         std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn a_role_with_a_huge_product_of_rights_is_refused() {
+    within_memory("a_role_with_a_huge_product_of_rights_is_refused", 700, || {
+        const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+        const CLUSTER: &str = "/apis/rbac.authorization.k8s.io/v1";
+        let server = ApiServer::new().with_rbac();
+        let send = |path: &str, body: Value| post(&server, path, "application/json", body.to_string());
+        let rules = json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]}]);
+        send(&format!("{CLUSTER}/clusterroles"), json!({"metadata": {"name": "writer"}, "rules": rules}));
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "writer"});
+        let jane = json!([{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}]);
+        let binding = json!({"metadata": {"name": "writer"}, "roleRef": role, "subjects": jane});
+        assert_eq!(send(&format!("{CLUSTER}/clusterrolebindings"), binding).status, 201);
+        let many: Vec<String> = (0..20_000).map(|at| at.to_string()).collect();
+        let rule = json!({"apiGroups": many, "resources": many, "verbs": many, "resourceNames": many});
+        let role = json!({"metadata": {"name": "huge"}, "rules": [rule]});
+        // An administrator may create it; for others each right would have to be compared.
+        let sent = send(ROLES, role.clone());
+        assert_eq!(sent.status, 201, "{}", message(&sent));
+        let jane = server.acting_as(Identity::new("jane", ["a"]));
+        let sent = post(&jane, ROLES, "application/json", role.to_string());
+        assert_eq!(sent.status, 413, "{}", message(&sent));
+        assert!(message(&sent).len() < 1_000);
+    });
+}
+
+#[test]
+fn a_decision_reads_no_binding_of_another_user() {
+    within_memory("a_decision_reads_no_binding_of_another_user", 700, || {
+        const MANY: usize = 3_000;
+        let server = ApiServer::new().with_rbac();
+        let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "none"});
+        for at in 0..MANY {
+            let name = format!("user-{at}");
+            let user = json!([{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]);
+            let body = json!({"metadata": {"name": name}, "roleRef": role, "subjects": user});
+            let sent = post(&server, path, "application/json", body.to_string());
+            assert_eq!(sent.status, 201, "{}", message(&sent));
+        }
+        // The first decision reads all of them.
+        Sent::accept(&server.acting_as(Identity::new("first", ["a"])), MAPS, "");
+        for (user, missing) in [("user-7", true), ("stranger", false)] {
+            let sent = Sent::accept(&server.acting_as(Identity::new(user, ["a"])), MAPS, "");
+            assert_eq!((sent.status, message(&sent).contains("RBAC: role")), (403, missing), "{}", message(&sent));
+            assert!(sent.cost.steps + sent.cost.follow_up_steps < 100, "{:?}", sent.cost);
+        }
+    });
+}
+
+#[test]
+fn a_review_of_many_bindings_to_a_huge_role_is_refused() {
+    within_memory("a_review_of_many_bindings_to_a_huge_role_is_refused", 900, || {
+        let server = ApiServer::new().with_rbac();
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let send = |path: &str, body: Value| {
+            let sent = post(&server, &format!("{rbac}/{path}"), "application/json", body.to_string());
+            assert_eq!(sent.status, 201, "{}", message(&sent));
+        };
+        let own = json!({"apiGroups": ["authorization.k8s.io"], "resources": ["*"], "verbs": ["create"]});
+        let mut rules = vec![json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}); 20_000];
+        rules.push(own);
+        send("clusterroles", json!({"metadata": {"name": "huge"}, "rules": rules}));
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "huge"});
+        let group = json!([{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "g"}]);
+        for at in 0..200 {
+            let body = json!({"metadata": {"name": format!("b{at}")}, "roleRef": role, "subjects": group});
+            send("clusterrolebindings", body);
+        }
+        let jane = server.acting_as(Identity::new("jane", ["g"]));
+        let reviews = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+        let body = json!({"spec": {"namespace": "default"}}).to_string();
+        let sent = post(&jane, reviews, "application/json", body);
+        assert_eq!(sent.status, 413, "{}", message(&sent));
+        // A decision reads the rules of the role once, however often it is bound and named.
+        let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let spec =
+            json!({"user": "x", "groups": vec!["g"; 100_000], "resourceAttributes": {"verb": "x", "resource": "y"}});
+        let sent = post(&server, reviews, "application/json", json!({"spec": spec}).to_string());
+        assert_eq!((sent.status, &sent.body["status"]["allowed"]), (201, &false.into()), "{}", message(&sent));
     });
 }

@@ -120,6 +120,37 @@ fn merge_patches() {
 }
 
 #[test]
+fn strategic_merge_patches() {
+    let seeds = [
+        r#"{"spec":{"containers":[{"name":"b","image":"j"},{"$patch":"delete","name":"a"},{"name":"c","image":"k"}]}}"#,
+        r#"{"spec":{"$setElementOrder/containers":[{"name":"b"},{"name":"a"}],"containers":[{"name":"a","env":[{"name":"C"}]}]}}"#,
+        r#"{"spec":{"containers":[{"name":"a","$deleteFromPrimitiveList/args":["x"],"$setElementOrder/env":[{"name":"B"}]}]}}"#,
+        r#"{"spec":{"volumes":[{"name":"v","$retainKeys":["name","secret"],"secret":{"secretName":"s"}},{"$patch":"replace"}]}}"#,
+        r#"{"metadata":{"labels":{"$patch":"replace","a":null},"$setElementOrder/finalizers":["a/c","a/d"],"finalizers":["a/d"]}}"#,
+        r#"{"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":1}],"phase":7.5},"$patch":"merge"}"#,
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+    within_memory("strategic_merge_patches", 600, || feed_with(&seeds, targets::strategic_merge, 1_000));
+}
+
+#[test]
+fn applies() {
+    let seeds = [
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","labels":{"a":"c"},"finalizers":["a/b","c/d"]},"data":{"k":"w","x":null}}
+{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"},"data":{"k":"x"}}"#,
+        r#"{keyed: [{name: a, v: 1}, {name: b}], set: [x, y], list: [x], whole: {a: b}, any: {a: [1, {b: null}]}}
+{keyed: [{name: b, v: 2}, {name: c}], set: [y, z], any: {a: {c: 1}}}
+{keyed: [{name: c}], set: [], whole: {c: d}, any: []}"#,
+        r#"[{"manager":"a","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:k":{}},"f:metadata":{"f:finalizers":{"v:\"a/b\"":{}}}}}]
+[{}]
+[{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"k:{\"name\":1}":{},"i:0":{"x:y":{}}}}]"#,
+        "{keyed: [{name: a}, {name: a}], set: [x, x]}\n{keyed: [{v: 1}], set: [[x]], any: text}\n",
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+    within_memory("applies", 600, || feed_with(&seeds, targets::apply, 600));
+}
+
+#[test]
 fn selectors() {
     feed(targets::selectors, 20_000);
 }
@@ -188,6 +219,7 @@ fn accept_headers() {
         "application/json, application/yaml;q=0.9, */*;q=0.1",
         "application/json;as=Table;g=meta.k8s.io;v=v1,application/json",
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        "application/yaml;as=Table;g=meta.k8s.io;v=v1beta1",
         "application/vnd.kubernetes.protobuf;stream=watch,application/json;stream=watch",
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         "*;q=1e999,a/b;q=NaN,text/*;pretty=1;sv=1;;=;q",

@@ -40,6 +40,11 @@ async fn revision(server: &ApiServer) -> String {
     list["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
+/// A server without a ConfigMap in the namespace `default`.
+fn empty() -> ApiServer {
+    ApiServer::builder().bootstrap(false).build()
+}
+
 /// The available parts of a watch.
 fn frames(body: &mut ServerBody) -> Vec<Bytes> {
     let mut frames = Vec::new();
@@ -61,7 +66,7 @@ fn types(events: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_unread_watch_keeps_no_object_of_its_initial_list() {
-    let server = ApiServer::new();
+    let server = empty();
     for index in 0..50 {
         put(&server, &format!("m-{index}"), 1000).await;
     }
@@ -79,7 +84,7 @@ async fn an_unread_watch_keeps_no_object_of_its_initial_list() {
 
 #[tokio::test]
 async fn the_initial_list_is_that_of_the_beginning_as_long_as_the_log_has_it() {
-    let server = ApiServer::new();
+    let server = empty();
     for index in 0..50 {
         put(&server, &format!("m-{index:02}"), 1000).await;
     }
@@ -97,7 +102,7 @@ async fn the_initial_list_is_that_of_the_beginning_as_long_as_the_log_has_it() {
 #[tokio::test]
 async fn changes_are_taken_from_the_log_a_few_bytes_at_a_time() {
     const SIZE: usize = 10_000;
-    let server = ApiServer::new();
+    let server = empty();
     let start = revision(&server).await;
     let mut watch = watch(&server, &start).await;
     for index in 0..100 {
@@ -115,7 +120,7 @@ async fn changes_are_taken_from_the_log_a_few_bytes_at_a_time() {
 #[tokio::test]
 async fn the_bytes_of_a_large_object_are_shared_by_all_watches() {
     const SIZE: usize = 500_000;
-    let server = ApiServer::new();
+    let server = empty();
     let start = revision(&server).await;
     put(&server, "large", SIZE).await;
     for from in ["0", &start] {

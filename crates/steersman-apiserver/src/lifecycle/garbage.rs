@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::lifecycle::dependents::is_collected;
-use crate::lifecycle::protection;
+use crate::lifecycle::{aggregation, protection, provision};
 use crate::request::budget;
 use crate::request::delete_options::{DeleteOptions, ORPHAN, Propagation};
 use crate::response::status::Status;
@@ -21,6 +21,11 @@ use crate::server::Shared;
 use crate::store::object::{FOREGROUND, Object};
 use crate::store::{Key, ResourceId};
 use crate::verbs::delete::{finalizers, set_finalizers};
+use crate::verbs::managed::Controller;
+
+/// The limit of aggregations that follow from one write: roles that aggregate each other might
+/// never agree on an order.
+const AGGREGATIONS_MAX: usize = 16;
 
 /// The work that writes have caused.
 #[derive(Default)]
@@ -43,6 +48,8 @@ pub(crate) struct Work {
     definitions: BTreeSet<String>,
     /// Groups in which the names of a definition have become free. Handled last, all at once.
     groups: BTreeSet<String>,
+    /// How often roles were aggregated.
+    aggregations: usize,
 }
 
 /// A task that is the same however often it is queued.
@@ -52,6 +59,8 @@ enum Repeatable {
     Unprotect(Box<str>),
     EmptyNamespace(Arc<str>),
     FinalizeNamespace(Arc<str>),
+    ProvideNamespace(Arc<str>),
+    AggregateRoles,
 }
 
 enum Task {
@@ -79,6 +88,10 @@ enum Task {
     FinalizeDefinition(String),
     /// In these groups, names of definitions have become free.
     RecheckNames(BTreeSet<String>),
+    /// A namespace may lack an object that each has.
+    ProvideNamespace(Arc<str>),
+    /// A ClusterRole was written or deleted: others may take their rules from it.
+    AggregateRoles,
 }
 
 impl Task {
@@ -88,8 +101,15 @@ impl Task {
             Self::Unprotect(subject) => Some(Repeatable::Unprotect(subject.uid.clone())),
             Self::EmptyNamespace(name) => Some(Repeatable::EmptyNamespace(Arc::clone(name))),
             Self::FinalizeNamespace(name) => Some(Repeatable::FinalizeNamespace(Arc::clone(name))),
+            Self::ProvideNamespace(name) => Some(Repeatable::ProvideNamespace(Arc::clone(name))),
+            Self::AggregateRoles => Some(Repeatable::AggregateRoles),
             _ => None,
         }
+    }
+
+    /// Whether kube-controller-manager does this in a cluster. The rest is part of kube-apiserver.
+    fn is_of_controllers(&self) -> bool {
+        !matches!(self, Self::FinalizeDefinition(_) | Self::RecheckNames(_))
     }
 }
 
@@ -145,6 +165,7 @@ impl Work {
         if !is_collected(&resource) {
             return;
         }
+        self.provide_and_aggregate(kind, after);
         let subject = || ObjectRef::new(resource.clone(), after);
         if before.map_or(&[][..], Object::owners) != after.owners() {
             if !after.owners().is_empty() {
@@ -170,8 +191,20 @@ impl Work {
         }
     }
 
+    /// Adds the work that a write or a removal causes for namespaces and roles.
+    fn provide_and_aggregate(&mut self, kind: &Kind, object: &Object) {
+        if kind.is_namespace() {
+            self.push(Task::ProvideNamespace(Arc::clone(&object.key().name)));
+        } else if provision::is_provided(kind, object.key()) {
+            self.push(Task::ProvideNamespace(Arc::clone(&object.key().namespace)));
+        } else if aggregation::is_cluster_role(kind) && self.aggregations < AGGREGATIONS_MAX {
+            self.push(Task::AggregateRoles);
+        }
+    }
+
     /// Adds the work that a removal causes.
     pub(crate) fn removed(&mut self, kind: &Kind, gone: &Object) {
+        self.provide_and_aggregate(kind, gone);
         self.push(Task::OwnerGone(gone.uid().into()));
         self.wake_owners(gone, |_| true);
         if !kind.is_built_in() {
@@ -252,6 +285,9 @@ impl Shared {
     fn collect_all(&self, mut work: Work) {
         while let Some(task) = work.next() {
             budget::step(1);
+            if !self.controllers && task.is_of_controllers() {
+                continue;
+            }
             match task {
                 Task::CheckOwners(subject) => self.with_current(&subject, |kind, object| {
                     let dangles = self
@@ -299,6 +335,11 @@ impl Shared {
                 Task::FinalizeNamespace(name) => self.finalize_namespace(&name, &mut work),
                 Task::FinalizeDefinition(name) => self.finalize_definition(&name, &mut work),
                 Task::RecheckNames(groups) => self.reconsider_names(&groups),
+                Task::ProvideNamespace(name) => self.provide(&name, &mut work),
+                Task::AggregateRoles => {
+                    work.aggregations += 1;
+                    self.aggregate_roles(&mut work);
+                }
             }
         }
     }
@@ -395,7 +436,7 @@ impl Shared {
         let mut value = object.value();
         let left = finalizers(&value).iter().filter(|name| *name != done).cloned().collect();
         set_finalizers(&mut value, left);
-        self.put_or_remove(kind, object, &value, work)
+        self.put_or_remove(kind, object, (&value, Controller::MANAGER), work)
     }
 
     fn drop_owners(&self, kind: &Kind, object: &Arc<Object>, uids: &[&str], work: &mut Work) -> Result<(), Status> {
@@ -408,7 +449,7 @@ impl Shared {
                 meta.remove("ownerReferences");
             }
         }
-        self.put_or_remove(kind, object, &value, work)
+        self.put_or_remove(kind, object, (&value, Controller::MANAGER), work)
     }
 
     /// No owner waits for this object any longer.
@@ -419,7 +460,7 @@ impl Shared {
                 owner["blockOwnerDeletion"] = false.into();
             }
         }
-        self.put_or_remove(kind, object, &value, work)
+        self.put_or_remove(kind, object, (&value, Controller::MANAGER), work)
     }
 
     /// The owners that an object names, each with its state.

@@ -15,6 +15,7 @@ use crate::server::Shared;
 use crate::store::object::Object;
 use crate::store::{Key, ResourceId};
 use crate::verbs::delete::{Deleted, finalizers, set_finalizers};
+use crate::verbs::managed::Controller;
 
 /// The finalizer in the spec of a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
@@ -69,7 +70,12 @@ impl Shared {
             set_finalizers(&mut value, wanted);
         }
         if options.dry_run {
-            return Ok(Deleted::Pending(Arc::new(Object::new(&value, current.revision(), Vec::new()))));
+            return Ok(Deleted::Pending(Arc::new(Object::managed_by(
+                &value,
+                current.managed(),
+                current.revision(),
+                Vec::new(),
+            ))));
         }
         let marked = self.put(kind, current, &value, work)?;
         work.namespace_deleted(&current.key().name);
@@ -115,7 +121,7 @@ impl Shared {
             return;
         }
         self.write_conditions(name, &Remaining::default(), work);
-        self.change_namespace(name, work, |value| {
+        self.change_namespace(name, Controller::NAMESPACE_END, work, |value| {
             let left: Vec<Value> = spec_finalizers(value).iter().filter(|one| *one != FINALIZER).cloned().collect();
             match value["spec"].as_object_mut() {
                 Some(spec) if left.is_empty() => drop(spec.remove("finalizers")),
@@ -126,15 +132,15 @@ impl Shared {
 
     fn write_conditions(&self, name: &str, remaining: &Remaining, work: &mut Work) {
         let now = self.now();
-        self.change_namespace(name, work, |value| set_conditions(value, remaining, &now));
+        self.change_namespace(name, Controller::NAMESPACE_STATUS, work, |value| set_conditions(value, remaining, &now));
     }
 
     /// Changes a namespace that is being deleted. It is removed when it has no finalizers any more.
-    fn change_namespace(&self, name: &str, work: &mut Work, change: impl Fn(&mut Value)) {
+    fn change_namespace(&self, name: &str, by: Controller, work: &mut Work, change: impl Fn(&mut Value)) {
         while let Some(namespace) = self.namespace(name).filter(|namespace| namespace.is_deleting()) {
             let mut value = namespace.value();
             change(&mut value);
-            match self.put_or_remove(namespaces(), &namespace, &value, work) {
+            match self.put_or_remove(namespaces(), &namespace, (&value, by), work) {
                 // Another client wrote it: the change is applied to the new state.
                 Err(status) if status.code == 409 => {}
                 _ => return,

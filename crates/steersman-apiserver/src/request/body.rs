@@ -7,14 +7,13 @@ use http::header::CONTENT_TYPE;
 use crate::request::RequestContext;
 use crate::request::budget;
 use crate::request::negotiation::MEDIA_TYPES;
-use crate::request::patch_request::PatchRequest;
+use crate::request::patch_request::{PatchRequest, Patched};
 use crate::request::yaml;
 use crate::response::status::Status;
 use crate::rules::kinds::{self, Kind};
 use crate::rules::metadata;
 use crate::rules::schema::{DecodeError, Decoded, FieldValidation, RequestBody, summary, with_earlier};
 use crate::server::Shared;
-use serde_json::Value;
 
 impl Shared {
     /// Reads the body of a create or an update.
@@ -36,12 +35,12 @@ impl Shared {
         &self,
         kind: &Kind,
         patch: &PatchRequest,
-        value: Value,
+        patched: Patched,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
         match kind.fields {
-            Some(fields) => patch.decode(kind, fields, value, validation),
-            None => self.decode_patched_custom(kind, patch, value, validation),
+            Some(fields) => patch.decode(kind, fields, patched, validation),
+            None => self.decode_patched_custom(kind, patch, patched.value, validation),
         }
     }
 }

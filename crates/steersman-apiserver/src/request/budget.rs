@@ -106,6 +106,11 @@ pub(crate) fn unmetered<R>(run: impl FnOnce() -> R) -> R {
     run()
 }
 
+/// Whether this is the work of a request.
+pub(crate) fn is_metered() -> bool {
+    METER.get().is_some()
+}
+
 /// Runs work on one stored object that is not charged to the request: a list may have many of them.
 /// The work has limits of its own, those of a request. Returns nothing if it exceeds them.
 pub(crate) fn apart<R>(run: impl FnOnce() -> R) -> Option<R> {

@@ -15,5 +15,5 @@ pub(crate) mod write_options;
 pub(crate) mod yaml;
 
 pub(crate) use self::context::{HttpRequest, RequestContext};
-pub(crate) use self::route::{Query, ResourceRequest, Route, Verb};
+pub(crate) use self::route::{Query, ResourceRequest, Route, Verb, decode_path};
 pub(crate) use self::selection::Selection;

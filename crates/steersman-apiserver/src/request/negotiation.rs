@@ -125,6 +125,11 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
     sorted
 }
 
+/// The media types that the client accepts, the best first. `*` stands for any part.
+pub(crate) fn media_types(header: &str) -> Vec<(&str, &str)> {
+    clauses(header).into_iter().map(|clause| (clause.kind, clause.subtype)).collect()
+}
+
 /// The best type that the client accepts and `allows` permits. A client without a header gets JSON.
 pub(crate) fn negotiate(header: Option<&str>, allows: impl Fn(Option<&Conversion>) -> bool) -> Option<Negotiated> {
     let Some(header) = header.filter(|header| !header.is_empty()) else {

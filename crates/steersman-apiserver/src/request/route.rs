@@ -173,8 +173,8 @@ impl Route {
     }
 }
 
-/// In a path, `+` is a plus.
-fn decode_path(segment: &str) -> String {
+/// Decodes percent encoding in a path, where `+` is a plus.
+pub(crate) fn decode_path(segment: &str) -> String {
     decode(&segment.replace('+', "%2B")).into_owned()
 }
 

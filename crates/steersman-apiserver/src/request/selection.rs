@@ -40,14 +40,7 @@ impl Selection {
                 || (field == "metadata.namespace" && kind.namespaced)
                 || kind.selectable.iter().any(|selectable| **selectable == *field);
             if !known {
-                // Kinds with fields of their own have a list of their own, with another message.
-                let text = if !kind.selectable.is_empty() || !kind.is_built_in() {
-                    format!("field label not supported: {field}")
-                } else {
-                    let quoted = steersman_wire::quote(field);
-                    format!("{quoted} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
-                };
-                return Err(Status::bad_request(text));
+                return Err(Status::bad_request(kind.not_selectable(field)));
             }
         }
         Ok(())

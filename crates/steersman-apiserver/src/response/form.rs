@@ -8,10 +8,13 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
+use crate::request::Query;
 use crate::request::negotiation::{self, Conversion, Encoding, MEDIA_TYPES};
 use crate::response::list_body::{self, ListBody};
 use crate::response::status::Status;
-use crate::response::{Body, json, with_json};
+use crate::response::table::age::Now;
+use crate::response::table::{Include, TableForm};
+use crate::response::{self, Body, json, with_json};
 use crate::rules::convert;
 use crate::rules::kinds::Kind;
 use crate::store::object::Object;
@@ -29,6 +32,8 @@ pub(crate) enum Form {
     /// Its metadata alone, with this apiVersion. A write has another kind than the stored one, if
     /// there is one.
     Metadata(&'static str, Option<&'static Kind>),
+    /// As rows of cells.
+    Table(TableForm),
 }
 
 /// The `Accept` header of a request for objects.
@@ -56,6 +61,9 @@ impl Accepted {
             None => Self { form: Form::Whole, list: None },
             Some(conversion) => {
                 let version = if conversion.version == "v1" { "meta.k8s.io/v1" } else { "meta.k8s.io/v1beta1" };
+                if conversion.kind == "Table" {
+                    return Ok(Self { form: Form::Table(TableForm::new(version)), list: None });
+                }
                 Self { form: Form::Metadata(version, None), list: Some(conversion.kind == "PartialObjectMetadataList") }
             }
         })
@@ -82,7 +90,7 @@ pub(crate) fn is_served(conversion: Option<&Conversion>) -> bool {
     conversion.is_none_or(|conversion| {
         conversion.group == META
             && matches!(conversion.version.as_str(), "v1" | "v1beta1")
-            && matches!(conversion.kind.as_str(), "PartialObjectMetadata" | "PartialObjectMetadataList")
+            && matches!(conversion.kind.as_str(), "PartialObjectMetadata" | "PartialObjectMetadataList" | "Table")
     })
 }
 
@@ -104,6 +112,7 @@ impl Form {
         match self {
             Self::As(view) => Some(view),
             Self::Metadata(_, view) => view,
+            Self::Table(table) => table.view,
             Self::Whole => None,
         }
     }
@@ -112,7 +121,35 @@ impl Form {
     pub(crate) fn of_view(self, view: &'static Kind) -> Self {
         match self {
             Self::Metadata(version, _) => Self::Metadata(version, Some(view)),
+            Self::Table(table) => Self::Table(TableForm { view: Some(view), ..table }),
             Self::Whole | Self::As(_) => Self::As(view),
+        }
+    }
+
+    /// The same form, with ages of this time.
+    pub(crate) fn at(self, now: Now) -> Self {
+        match self {
+            Self::Table(table) => Self::Table(TableForm { now, ..table }),
+            form => form,
+        }
+    }
+
+    /// The same form for the next event of a watch.
+    pub(crate) fn without_headers(self) -> Self {
+        match self {
+            Self::Table(table) => Self::Table(TableForm { has_headers: false, ..table }),
+            form => form,
+        }
+    }
+
+    /// The same form, as the query asks for it.
+    pub(crate) fn with_query(self, query: &Query) -> Result<Self, Status> {
+        match self {
+            Self::Table(table) => {
+                let include = Include::parse(query.get("includeObject").unwrap_or_default())?;
+                Ok(Self::Table(TableForm { include, ..table }))
+            }
+            form => Ok(form),
         }
     }
 
@@ -122,21 +159,25 @@ impl Form {
             Self::Whole => format!(r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version()),
             Self::As(view) => format!(r#"{{"kind":"{}","apiVersion":"{}","#, view.kind, view.api_version()),
             Self::Metadata(version, _) => format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{version}","#),
+            // A Table is written as a whole.
+            Self::Table(_) => String::new(),
         }
     }
 
-    fn write(self, to: &mut Vec<u8>, head: &str, object: &Object) {
+    fn write(self, to: &mut Vec<u8>, kind: &Kind, head: &str, object: &Object) {
         to.extend_from_slice(head.as_bytes());
         match self {
             Self::Whole => to.extend_from_slice(object.body()),
             Self::As(view) => {
                 let value = convert::from_stored(view, object.value());
-                to.extend_from_slice(Object::new(&value, object.revision(), Vec::new()).body());
+                let object = Object::managed_by(&value, object.managed(), object.revision(), Vec::new());
+                to.extend_from_slice(object.body());
             }
             Self::Metadata(..) => {
                 to.extend_from_slice(&object.metadata());
                 to.push(b'}');
             }
+            Self::Table(table) => table.write_object(to, kind, object),
         }
     }
 
@@ -144,7 +185,7 @@ impl Form {
     pub(crate) fn object(self, kind: &Kind, object: &Object) -> Bytes {
         let head = self.head(kind);
         let mut text = Vec::with_capacity(head.len() + object.body().len() + 1);
-        self.write(&mut text, &head, object);
+        self.write(&mut text, kind, &head, object);
         text.into()
     }
 
@@ -160,7 +201,7 @@ impl Form {
             text.extend_from_slice(head.as_bytes());
             parts.extend([text.into(), object.body().clone(), Bytes::from_static(b"}\n")]);
         } else {
-            self.write(&mut text, &head, object);
+            self.write(&mut text, kind, &head, object);
             text.extend_from_slice(b"}\n");
             parts.push_back(text.into());
         }
@@ -168,10 +209,17 @@ impl Form {
 
     /// A list of objects. Items of built-in kinds carry no kind and no version of their own.
     pub(crate) fn list(self, kind: &Kind, metadata: &Value, objects: Vec<Arc<Object>>) -> Response<Body> {
+        if let Self::Table(table) = self {
+            return match table.list(kind, metadata, objects) {
+                Ok(text) => json(StatusCode::OK, text),
+                Err(status) => response::error(&status),
+            };
+        }
         let (list_kind, version) = match self {
             Self::Whole => (kind.list_kind.clone(), kind.api_version()),
             Self::As(view) => (view.list_kind.clone(), view.api_version()),
             Self::Metadata(version, _) => ("PartialObjectMetadataList".to_owned(), version.to_owned()),
+            Self::Table(_) => return response::error(&Status::unprocessable()),
         };
         let head = format!(r#"{{"kind":"{list_kind}","apiVersion":"{version}","metadata":{metadata},"items":["#);
         let item_head = match self {
@@ -188,7 +236,7 @@ impl Form {
             if place > 0 {
                 text.push(b',');
             }
-            self.write(&mut text, &item_head, object);
+            self.write(&mut text, kind, &item_head, object);
         }
         text.extend_from_slice(b"]}");
         json(StatusCode::OK, text)

@@ -4,7 +4,9 @@
 pub(crate) mod discovery;
 pub(crate) mod form;
 mod list_body;
+pub(crate) mod openapi;
 pub(crate) mod status;
+pub(crate) mod table;
 pub(crate) mod version;
 pub(crate) mod warnings;
 pub(crate) mod yaml;

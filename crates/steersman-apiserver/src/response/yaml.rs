@@ -16,7 +16,7 @@ pub(crate) fn write(value: &Value) -> String {
 }
 
 /// Characters beyond the first plane are escaped. The text around them is quoted, see [`string`].
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     if !text.contains(is_astral) {
         return text.to_owned();
     }
@@ -72,12 +72,12 @@ fn emit_value(value: &Value, emitter: &mut Emitter<'_>) -> libyaml_safer::Result
     }
 }
 
-fn plain(text: &str) -> Event {
+pub(super) fn plain(text: &str) -> Event {
     Event::scalar(None, None, text, true, true, ScalarStyle::Plain)
 }
 
 /// Text is quoted if it would be parsed as another type.
-fn string(text: &str) -> Event {
+pub(super) fn string(text: &str) -> Event {
     let is_text = matches!(resolve(text), Scalar::String(_)) && !is_sexagesimal(text);
     let style = match text {
         _ if text.contains(is_astral) => ScalarStyle::DoubleQuoted,

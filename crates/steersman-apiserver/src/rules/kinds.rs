@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use crate::response::table::PrinterColumn;
 use crate::rules::resource::selectable;
 use crate::rules::schema::{StructId, Types};
 
@@ -74,6 +75,8 @@ pub(crate) struct Kind {
     pub(crate) fields: Option<StructId>,
     /// The selectable fields besides name and namespace: `spec.nodeName`.
     pub(crate) selectable: Vec<Arc<str>>,
+    /// The columns of a custom kind. Those of built-in kinds are data.
+    pub(crate) printer_columns: Arc<[PrinterColumn]>,
 }
 
 /// A part of a resource with a path of its own: `status`, `scale`.
@@ -198,6 +201,7 @@ impl Kind {
             subresources: subresources.collect::<Result<_, String>>()?,
             fields: fields(resource, types)?,
             selectable: selectable(group, &string(resource, "plural")?),
+            printer_columns: Arc::default(),
         })
     }
 }
@@ -293,11 +297,11 @@ mod tests {
         let field = |of: &str, name: &str| types.get(types.find(of).unwrap()).field(name).unwrap();
         let ports = field("core.v1.Container", "ports");
         assert_eq!(ports.list, Some(ListType::Map(vec!["containerPort".to_owned(), "protocol".to_owned()])));
-        let patch = Patch { merge: true, retain_keys: false, merge_key: Some("containerPort".to_owned()) };
+        let patch = Patch { merge: true, merge_key: Some("containerPort".to_owned()), ..Patch::default() };
         assert_eq!(ports.patch, patch);
         assert_eq!(field("meta.v1.ObjectMeta", "finalizers").list, Some(ListType::Set));
         assert!(field("apps.v1.DeploymentSpec", "strategy").patch.retain_keys);
-        assert!(field("core.v1.PodSpec", "nodeSelector").atomic);
+        assert_eq!(field("core.v1.PodSpec", "nodeSelector").atomic, Some(true));
         assert!(types.get(types.find("meta.v1.LabelSelector").unwrap()).atomic);
         assert_eq!(field("core.v1.ServicePort", "protocol").default, Some("TCP".into()));
         assert!(field("apps.v1.DeploymentSpec", "selector").required);

@@ -15,6 +15,7 @@ use steersman_world::World;
 /// The number of these characters at the end of a generated name.
 const SUFFIX_LENGTH: usize = 5;
 const SUFFIX_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// The prefix of a generated name is cut to leave room for the suffix.
 const PREFIX_MAX: usize = 63 - SUFFIX_LENGTH;
 
@@ -63,7 +64,7 @@ pub(crate) fn generate_name(meta: &mut Map<String, Value>, world: &World) {
 
 /// The metadata that the server sets in a new object.
 pub(crate) fn fill_new(meta: &mut Map<String, Value>, kind: &Kind, now: &str, world: &World) {
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"] {
+    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         meta.remove(field);
     }
     meta.insert("uid".to_owned(), uid(world).into());
@@ -108,7 +109,7 @@ pub(crate) fn check_finalizers(value: &Value, old: &Value) -> Errors {
 }
 
 /// Keeps the fields that a client may not change, and counts a change of the spec.
-pub(crate) fn keep(value: &mut Value, old: &Value, kind: &Kind) {
+pub(crate) fn keep(value: &mut Value, old: &Value, kind: &Kind, subresource: &str) {
     let before = &old["metadata"];
     let meta = of(value);
     for field in
@@ -119,8 +120,12 @@ pub(crate) fn keep(value: &mut Value, old: &Value, kind: &Kind) {
             None => drop(meta.remove(field)),
         }
     }
-    meta.remove("managedFields");
-    if kind.has_generation() && spec_changed(value, old, kind) {
+    // Of Deployments, annotations count too.
+    let is_deployment = kind.group == "apps" && kind.plural == "deployments" && subresource.is_empty();
+    let annotations_changed = is_deployment && value["metadata"]["annotations"] != before["annotations"];
+    // That of a PriorityClass stays.
+    let counts = kind.has_generation() && kind.plural != "priorityclasses";
+    if counts && (annotations_changed || spec_changed(value, old, kind)) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         of(value).insert("generation".to_owned(), generation.into());
     }
@@ -128,29 +133,31 @@ pub(crate) fn keep(value: &mut Value, old: &Value, kind: &Kind) {
 
 /// Whether anything besides metadata and status differs.
 fn spec_changed(value: &Value, old: &Value, kind: &Kind) -> bool {
-    let rest = |value: &Value| -> Map<String, Value> {
-        let members = value.as_object().cloned().unwrap_or_default();
-        let kept = members.into_iter().filter(|(name, _)| {
-            let apart = name == "status" && kind.has_status();
-            !apart && !matches!(name.as_str(), "metadata" | "kind" | "apiVersion")
-        });
-        kept.collect()
+    let apart: &[&str] = if kind.has_status() {
+        &["metadata", "kind", "apiVersion", "status"]
+    } else {
+        &["metadata", "kind", "apiVersion"]
     };
-    rest(value) != rest(old)
+    !same_members(value, old, apart)
 }
 
-/// Whether a write would change nothing.
+/// Whether two objects have the same members, except for these.
+fn same_members(value: &Value, old: &Value, except: &[&str]) -> bool {
+    fn rest<'a>(value: &'a Value, except: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        value.as_object().into_iter().flatten().filter(|(name, _)| !except.contains(&name.as_str()))
+    }
+    rest(value, except).eq(rest(old, except))
+}
+
+/// Takes the managed fields that a request has out of its object.
+pub(crate) fn take_managed(value: &mut Value) -> Option<Value> {
+    value.get_mut("metadata")?.as_object_mut()?.remove("managedFields").filter(|given| !given.is_null())
+}
+
+/// Whether a write would change nothing but managed fields.
 pub(crate) fn same(value: &Value, old: &Value) -> bool {
-    let rest = |value: &Value| {
-        let mut value = value.clone();
-        of(&mut value).remove("resourceVersion");
-        if let Some(members) = value.as_object_mut() {
-            members.remove("kind");
-            members.remove("apiVersion");
-        }
-        value
-    };
-    rest(value) == rest(old)
+    same_members(&value["metadata"], &old["metadata"], &["resourceVersion", "managedFields"])
+        && same_members(value, old, &["metadata", "kind", "apiVersion"])
 }
 
 /// The errors in the name, the labels and the annotations of an object.
@@ -187,12 +194,16 @@ pub(crate) fn check_labels(value: &Value) -> Errors {
         let texts = steersman_wire::is_qualified_name(&key.to_lowercase());
         errors.extend(texts.into_iter().map(|what| FieldError::invalid("metadata.annotations", key.as_str(), what)));
     }
-    let annotations = meta["annotations"].as_object().into_iter().flatten();
-    let size: usize = annotations.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    if size > ANNOTATIONS_MAX {
+    if meta["annotations"].as_object().is_some_and(annotations_are_too_long) {
         errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_MAX));
     }
     errors
+}
+
+/// Whether all annotations together are too long.
+pub(crate) fn annotations_are_too_long(annotations: &Map<String, Value>) -> bool {
+    let size: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    size > ANNOTATIONS_MAX
 }
 
 fn name_format(kind: &Kind) -> NameFormat {
@@ -206,10 +217,14 @@ fn name_format(kind: &Kind) -> NameFormat {
 /// The values of the selectable fields.
 pub(crate) fn selectable(kind: &Kind, value: &Value) -> Vec<(Arc<str>, Box<str>)> {
     let of = |path: &Arc<str>| {
-        let found = path.split('.').fold(value, |value, step| &value[step]);
+        let (place, unset) = if kind.is_built_in() { builtin_field(path) } else { (&**path, "") };
+        let found = place.split('.').fold(value, |value, step| match step.parse::<usize>() {
+            Ok(index) => &value[index],
+            Err(_) => &value[step],
+        });
         let text = match found {
             Value::String(text) => text.clone(),
-            Value::Null => String::new(),
+            Value::Null => unset.to_owned(),
             other => other.to_string(),
         };
         (Arc::clone(path), text.into_boxed_str())
@@ -217,11 +232,31 @@ pub(crate) fn selectable(kind: &Kind, value: &Value) -> Vec<(Arc<str>, Box<str>)
     kind.selectable.iter().map(of).collect()
 }
 
+/// The place of a selectable field of a built-in kind, and the value of one that is not set: Go
+/// writes an empty boolean and an empty number as text.
+fn builtin_field(path: &str) -> (&str, &'static str) {
+    match path {
+        "spec.hostNetwork" | "spec.unschedulable" => (path, "false"),
+        "status.replicas" => (path, "0"),
+        "status.successful" => ("status.succeeded", "0"),
+        "status.podIP" => ("status.podIPs.0.ip", ""),
+        _ => (path, ""),
+    }
+}
+
 /// A random uid.
-fn uid(world: &World) -> String {
+pub(crate) fn uid(world: &World) -> String {
     let mut bytes = world.random_bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    let mut text = String::with_capacity(36);
+    for (place, byte) in bytes.into_iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        for digit in [byte >> 4, byte & 0x0f] {
+            text.push(char::from(HEX_DIGITS[usize::from(digit)]));
+        }
+    }
+    text
 }

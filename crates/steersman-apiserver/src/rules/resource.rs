@@ -10,6 +10,7 @@ use crate::store::{Key, ResourceId};
 /// Built-in kinds whose spec has a generation. Custom kinds have one, too.
 const WITH_GENERATION: &[(&str, &str)] = &[
     ("", "pods"),
+    ("", "podtemplates"),
     ("", "replicationcontrollers"),
     ("apps", "daemonsets"),
     ("apps", "deployments"),
@@ -17,9 +18,11 @@ const WITH_GENERATION: &[(&str, &str)] = &[
     ("apps", "statefulsets"),
     ("batch", "cronjobs"),
     ("batch", "jobs"),
+    ("networking.k8s.io", "ingressclasses"),
     ("networking.k8s.io", "ingresses"),
     ("networking.k8s.io", "networkpolicies"),
     ("policy", "poddisruptionbudgets"),
+    ("scheduling.k8s.io", "priorityclasses"),
     ("apiextensions.k8s.io", "customresourcedefinitions"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
@@ -117,10 +120,22 @@ const SELECTABLE: &[(&str, &str, &[&str])] = &[
     ),
     ("", "secrets", &["type"]),
     ("", "services", &["spec.clusterIP", "spec.type"]),
-    ("apps", "replicasets", &["status.replicas"]),
     ("", "replicationcontrollers", &["status.replicas"]),
     ("batch", "jobs", &["status.successful"]),
+    ("certificates.k8s.io", "certificatesigningrequests", &["spec.signerName"]),
+    ("resource.k8s.io", "resourceslices", &["spec.nodeName", "spec.driver"]),
 ];
+
+/// Built-in kinds that new programs should not use, with the warning for each request.
+const DEPRECATED: &[(&str, &str)] = &[
+    ("componentstatuses", "v1 ComponentStatus is deprecated in v1.19+"),
+    ("endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+];
+
+/// The warning for requests to a built-in kind.
+pub(crate) fn deprecation(group: &str, plural: &str) -> Option<&'static str> {
+    DEPRECATED.iter().find(|(deprecated, _)| group.is_empty() && *deprecated == plural).map(|(_, warning)| *warning)
+}
 
 /// The selectable fields of a built-in kind, besides name and namespace.
 pub(crate) fn selectable(group: &str, plural: &str) -> Vec<Arc<str>> {
@@ -201,6 +216,23 @@ impl Kind {
     /// Whether `metadata.generation` counts the changes of its spec.
     pub(crate) fn has_generation(&self) -> bool {
         !self.is_built_in() || WITH_GENERATION.contains(&(self.group.as_str(), self.plural.as_str()))
+    }
+
+    /// The refusal of a field that objects of this kind are not selected by.
+    pub(crate) fn not_selectable(&self, field: &str) -> String {
+        let quoted = || steersman_wire::quote(field);
+        match (self.group.as_str(), self.kind.as_str()) {
+            ("batch", "Job") => format!("field label {} not supported for Job", quoted()),
+            ("resource.k8s.io", "ResourceSlice") => {
+                let Self { group, version, kind, .. } = self;
+                format!("field label not supported for {group}/{version}, Kind={kind}: {field}")
+            }
+            // Kinds with fields of their own have a list of their own, with another message.
+            _ if !self.selectable.is_empty() || !self.is_built_in() => format!("field label not supported: {field}"),
+            _ => {
+                format!("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", quoted())
+            }
+        }
     }
 
     /// Whether an update must have the version that it replaces.

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use steersman_http::{StallGuard, TimedBody};
+use steersman_http::{TimedBody, stall_guard};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -96,7 +96,7 @@ impl Connections {
         // Small writes (watch events) are sent at once. If the option cannot be set, they are sent
         // later.
         let _ = stream.set_nodelay(true);
-        let stream = StallGuard::new(stream, self.limits.write);
+        let stream = stall_guard(stream, self.limits.write);
         let handshake = tokio::time::timeout(self.limits.handshake, self.tls.accept(stream));
         let stream = tokio::select! {
             biased;
@@ -221,12 +221,12 @@ impl Connections {
         responded.await.unwrap_or_else(|_| response::error(&Status::panicked()))
     }
 
-    /// The user of the request, if it has the token.
+    /// The user of the request, if it has the token with all rights or one of a service account.
     fn token_holder(&self, headers: &HeaderMap) -> Option<Identity> {
         let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok())?;
         let (scheme, token) = header.trim().split_once(' ')?;
         let right = scheme.eq_ignore_ascii_case("bearer") && same(token.trim().as_bytes(), self.token.as_bytes());
-        right.then(Identity::admin)
+        if right { Some(Identity::admin()) } else { self.server.authenticate(headers) }
     }
 
     /// A complete body stays unchanged. One that is still being produced, as a watch's, ends when

@@ -172,6 +172,7 @@ impl Serve {
         let authority = authority.certificate();
         let parts = Kubeconfig { url: url.clone(), authority: authority.clone(), admin, token: token.clone() };
         let kubeconfig = parts.text(None);
+        self.server.shared.publish_authority(&parts.authority);
 
         let (stop, stopped) = watch::channel(());
         let connections = Arc::new(Connections {
@@ -242,8 +243,9 @@ impl Stopped {
 /// # Contract
 ///
 /// - Requests are answered from the moment [`Serve::start`] returns.
-/// - A request without a certificate of this server's own authority or its token gets 401 (test:
-///   `a_request_without_a_credential_is_refused`).
+/// - A request without a certificate of this server's own authority, its token or one of a service
+///   account gets 401 (tests: `a_request_without_a_credential_is_refused`,
+///   `the_token_of_a_service_account_is_a_credential`).
 /// - Invalid bytes hold a connection slot for a bounded time only, and delay no other client
 ///   (tests: `invalid_bytes_delay_no_other_connection`,
 ///   `a_connection_without_a_credential_is_closed`, `a_body_that_stops_is_refused`).

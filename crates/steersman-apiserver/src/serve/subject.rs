@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::request::identity::Identity;
+use crate::request::identity::{CREDENTIAL, Identity};
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -13,8 +13,6 @@ const STRINGS: [u8; 4] = [0x0c, 0x13, 0x14, 0x16];
 const VERSION: u8 = 0xa0;
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
-/// The attribute that has the fingerprint of the certificate.
-const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 impl Identity {
     /// The identity of a client certificate in DER form: its common name is the user, its

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::{ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config, ResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -139,6 +139,31 @@ async fn the_certificate_alone_and_the_token_alone_are_enough() {
         let maps: Api<ConfigMap> = Api::default_namespaced(client);
         maps.list(&Default::default()).await.unwrap_or_else(|error| panic!("without {fields:?}: {error}"));
     }
+}
+
+#[tokio::test]
+async fn the_token_of_a_service_account_is_a_credential() {
+    let server = ApiServer::new().with_rbac();
+    let serving = server.serve().start().await.unwrap();
+    let admin = Client::try_from(config(serving.kubeconfig()).await).unwrap();
+    let post = async |path: &str, body: Value| -> Value {
+        let request = http::Request::post(path).header("content-type", "application/json");
+        admin.request(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap()
+    };
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    post(accounts, json!({"metadata": {"name": "sa"}})).await;
+    let token = post(&format!("{accounts}/sa/token"), json!({})).await;
+    let mut kubeconfig: Value = serde_json::from_str(serving.kubeconfig()).unwrap();
+    kubeconfig["users"][0]["user"] = json!({"token": token["status"]["token"]});
+    let client = Client::try_from(config(&kubeconfig.to_string()).await).unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let refused = maps.list(&Default::default()).await.unwrap_err().to_string();
+    assert!(refused.contains("User \"system:serviceaccount:default:sa\" cannot list"), "{refused}");
+    let account = http::Request::delete(format!("{accounts}/sa")).body(Vec::new()).unwrap();
+    admin.request_text(account).await.unwrap();
+    let refused = maps.list(&Default::default()).await.unwrap_err().to_string();
+    assert!(refused.contains("Unauthorized"), "{refused}");
+    serving.stop().await;
 }
 
 #[tokio::test]
@@ -350,7 +375,7 @@ async fn watches_end_with_the_server() {
     let serving = start().await;
     let address = address(&serving);
     let maps = maps(&serving).await;
-    let mut events = maps.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    let mut events = maps.watch(&WatchParams::default().fields("metadata.name=none"), "0").await.unwrap().boxed();
     // Their remaining output is not waited for.
     let _silent = tcp(&serving).await;
     let mut half_head = tls(&serving, "http/1.1").await;
@@ -372,7 +397,7 @@ async fn a_server_that_is_dropped_stops() {
     let serving = start().await;
     let address = address(&serving);
     let maps = maps(&serving).await;
-    let mut events = maps.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    let mut events = maps.watch(&WatchParams::default().fields("metadata.name=none"), "0").await.unwrap().boxed();
     drop(serving);
     let end = tokio::time::timeout(PATIENCE, events.try_next()).await.expect("the watch does not end");
     assert!(end.unwrap().is_none());

@@ -11,27 +11,33 @@ use crate::request::protobuf;
 use crate::request::{HttpRequest, Query, RequestContext, ResourceRequest, Route, Verb};
 use crate::response::discovery;
 use crate::response::form::{self, Accepted};
+use crate::response::openapi;
 use crate::response::status::{Named, Status};
+use crate::response::table::age::Now;
 use crate::response::version;
 use crate::response::warnings::Warnings;
 use crate::response::{self, Body, HandlerResult};
 use crate::rules::convert;
 use crate::rules::kinds::{Kind, builtin};
-use crate::verbs::review::is_self_review;
+use crate::rules::resource::deprecation;
+use crate::verbs::review::Review;
 use crate::verbs::scale::SCALE;
+use crate::verbs::token::TOKEN;
 
 impl Shared {
     pub(super) fn handle(self: &Arc<Self>, identity: &Identity, request: &HttpRequest<'_>) -> HandlerResult {
         let HttpRequest { method, path, query, headers, .. } = *request;
         match Route::parse(method, path, query)? {
             Route::Resource(target) => {
-                let warnings = self.customs.deprecation(&target);
+                let mut warnings = self.customs.deprecation(&target);
+                warnings.extend(deprecation(&target.group, &target.plural).map(str::to_owned));
                 match self.resource(identity, &target, request) {
                     Ok(response) if target.verb == Verb::Watch => Ok(response.warning_first(&warnings)),
                     Ok(response) => Ok(encoded(response, query, headers)?.warning_first(&warnings)),
                     Err(status) => Err(status.with_warnings(warnings)),
                 }
             }
+            Route::Other(path) if openapi::is_document(&path) => self.openapi(&path, query, headers),
             Route::Other(path) => self.other(method, &path, headers),
             Route::Root => discovery::paths(&self.customs),
             _ if method != Method::GET => Err(Status::no_such_method()),
@@ -76,6 +82,12 @@ impl Shared {
             Some((stored, view)) => (stored, accepted.form.of_view(view)),
             None => (kind, accepted.form),
         };
+        let form = form.at(Now(self.world.now().as_microsecond()));
+        // The real server looks at it after a write, and before a watch.
+        let (form, wrong_form) = match form.with_query(request.query) {
+            Ok(form) => (form, None),
+            Err(status) => (form, Some(status)),
+        };
         let request = RequestContext {
             identity,
             kind: &kind,
@@ -85,6 +97,9 @@ impl Shared {
             body: &body,
             form,
         };
+        if let Some(status) = wrong_form.as_ref().filter(|_| target.verb == Verb::Watch) {
+            return Err(status.clone());
+        }
         let response = match target.verb {
             _ if target.subresource == SCALE => self.scale(&request),
             Verb::Get => self.get(&request),
@@ -92,8 +107,11 @@ impl Shared {
             Verb::Watch => self.watch(&request),
             Verb::Create if target.subresource == "eviction" => self.evict(&request),
             Verb::Create if target.subresource == "binding" || kind.is_binding() => self.bind(&request),
-            Verb::Create if is_self_review(&kind) => self.review(&request),
-            Verb::Create => self.create(&request),
+            Verb::Create if target.subresource == TOKEN => self.request_token(&request),
+            Verb::Create => match Review::of(&kind) {
+                Some(review) => self.review(review, &request),
+                None => self.create(&request),
+            },
             Verb::Update => self.update(&request),
             Verb::Patch => self.patch(&request),
             Verb::Delete => self.delete(&request),
@@ -103,13 +121,19 @@ impl Shared {
         {
             accepted.check_shape(&kind, target.verb == Verb::List)?;
         }
-        response
+        match wrong_form {
+            Some(status) if response.is_ok() => Err(status),
+            _ => response,
+        }
     }
 
     /// Requests to the server instead of a resource.
     fn other(self: &Arc<Self>, method: &Method, path: &str, headers: &HeaderMap) -> HandlerResult {
         #[cfg(test)]
         if let Some(response) = super::test_paths::handle(path, self) {
+            return Ok(response);
+        }
+        if let Some(response) = self.open_id(path).filter(|_| method == Method::GET) {
             return Ok(response);
         }
         match path {
@@ -132,7 +156,9 @@ impl Shared {
             // Custom resources support every verb, whatever discovery shows while their definition
             // is being deleted.
             if kind.is_built_in() && !kind.has_verb(verb) {
-                return Err(Status::no_such_method());
+                // Objects of a kind that is only created have no paths.
+                let has_path = request.name.is_empty() || kind.verbs != ["create"];
+                return Err(if has_path { Status::no_such_method() } else { Status::no_such_path() });
             }
             return Ok(());
         }
@@ -143,7 +169,7 @@ impl Shared {
             let of_custom = || Status::method_not_allowed(kind.named(), verb);
             return Err(if kind.is_built_in() { Status::no_such_method() } else { of_custom() });
         }
-        if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding" | SCALE) {
+        if !matches!(request.subresource.as_str(), "status" | "finalize" | "eviction" | "binding" | TOKEN | SCALE) {
             let named = Named { group: &kind.group, resource: &format!("{}/{}", kind.plural, request.subresource) };
             return Err(Status::method_not_allowed(named, verb));
         }

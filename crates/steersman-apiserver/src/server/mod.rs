@@ -1,6 +1,8 @@
 //! The server: a service that handles requests.
 
+mod builder;
 mod dispatch;
+mod open_id;
 #[cfg(test)]
 pub(crate) mod test_paths;
 mod weight;
@@ -19,21 +21,22 @@ use futures::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde_json::json;
 
+pub use self::builder::ApiServerBuilder;
 use self::dispatch::error_response;
 pub(crate) use self::weight::Weight;
+use crate::access::Access;
+use crate::access::record::RequestRecord;
 use crate::clock;
 use crate::request::budget;
 use crate::request::identity::Identity;
-use crate::request::{HttpRequest, Query, RequestContext, ResourceRequest, Verb};
-use crate::response::form::Form;
+use crate::request::{HttpRequest, Query};
 use crate::response::status::Status;
 use crate::response::{self, Body};
 use crate::rules::custom::Customs;
 use crate::rules::kinds::{Kind, builtin};
+use crate::store::Store;
 use crate::store::addresses::Pool;
-use crate::store::{Retention, Store};
 use steersman_http::BodyTimeout;
 use steersman_world::World;
 
@@ -59,6 +62,13 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) customs: Customs,
     pub(crate) addresses: Mutex<Pool>,
+    pub(crate) access: Access,
+    /// Whether there are the objects of every cluster.
+    pub(crate) bootstrap: bool,
+    /// Whether the work of kube-controller-manager is done.
+    pub(crate) controllers: bool,
+    /// The certificate of the authority of the server on a socket.
+    pub(crate) authority: Mutex<String>,
     /// The number of requests and watches that have ended in a panic.
     panics: AtomicU64,
     /// The number of requests that a handler has started.
@@ -82,32 +92,77 @@ impl Default for ApiServer {
 }
 
 impl ApiServer {
-    /// A server with the namespaces that every cluster has, and nothing else.
+    /// A server with the objects that every cluster has.
     pub fn new() -> Self {
-        Self::with_world(World::system())
+        Self::builder().build()
     }
 
     /// A server that takes creation timestamps, uids and generated names from `world`.
     pub fn with_world(world: World) -> Self {
-        let shared = Arc::new(Shared {
-            world,
-            store: Store::new(Retention::default()),
-            customs: Customs::default(),
-            addresses: Mutex::default(),
-            panics: AtomicU64::new(0),
-            #[cfg(test)]
-            begun: AtomicU64::new(0),
-            #[cfg(test)]
-            encoders: Mutex::default(),
-        });
-        shared.create_first_namespaces();
-        Self { shared, identity: Arc::new(Identity::admin()) }
+        Self::builder().world(world).build()
     }
 
     /// The same server. Requests in process come from `identity` unless they have another one.
     #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
         Self { shared: Arc::clone(&self.shared), identity: Arc::new(identity) }
+    }
+
+    /// The same server with RBAC: a request is refused unless a role permits it. Without it every
+    /// user may do everything.
+    ///
+    /// It is that of kube-apiserver with `--authorization-mode=RBAC`, and begins with the roles
+    /// and bindings that are stored. Members of `system:masters`, such as the
+    /// [default user](Identity::admin), need no role. It holds for all clones of the server.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use http_body_util::Full;
+    /// use steersman_apiserver::{ApiServer, Identity};
+    /// use tower::Service;
+    ///
+    /// let server = ApiServer::new().with_rbac();
+    /// let mut jane = server.acting_as(Identity::new("jane", ["developers"]));
+    /// let request = http::Request::get("/api/v1/pods").body(Full::<bytes::Bytes>::default()).unwrap();
+    /// assert_eq!(jane.call(request).await.unwrap().status(), 403);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_rbac(self) -> Self {
+        self.shared.access.use_rbac();
+        self
+    }
+
+    /// The same server with a record of its requests, for all of its clones: see
+    /// [`requests`](Self::requests).
+    #[must_use]
+    pub fn with_request_record(self) -> Self {
+        self.shared.access.start_record();
+        self
+    }
+
+    /// The requests since [`with_request_record`](Self::with_request_record), each once with the
+    /// number of its repetitions. Empty without it.
+    ///
+    /// A request is recorded as authorization sees it, with RBAC or without, also if it is refused
+    /// or fails later. An impersonation is recorded as the permissions that it needs.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use http_body_util::Full;
+    /// use steersman_apiserver::ApiServer;
+    /// use tower::Service;
+    ///
+    /// let mut server = ApiServer::new().with_request_record();
+    /// let request = http::Request::get("/api/v1/pods?watch=1").body(Full::<bytes::Bytes>::default()).unwrap();
+    /// server.call(request).await.unwrap();
+    /// let record = server.requests();
+    /// assert_eq!((record.requests[0].verb.as_str(), record.requests[0].resource.as_str()), ("watch", "pods"));
+    /// assert_eq!((record.requests[0].user.as_str(), record.requests[0].allowed), ("steersman-admin", true));
+    /// # }
+    /// ```
+    pub fn requests(&self) -> RequestRecord {
+        self.shared.access.record()
     }
 
     #[cfg(test)]
@@ -188,6 +243,11 @@ impl ApiServer {
         Received { parts, body }
     }
 
+    /// The user of the bearer token in these headers, if they have one and it is valid.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Option<Identity> {
+        self.shared.bearer(headers)?.ok()
+    }
+
     /// Handles a request. This never waits, and a panic in it is answered with 500.
     pub(crate) fn respond(&self, received: Received) -> Response<Body> {
         // A panic in a handler is caught within, where the way in which the client reads is known.
@@ -199,7 +259,7 @@ impl ApiServer {
         let Received { mut parts, body } = received;
         #[cfg(test)]
         self.shared.begun.fetch_add(1, Ordering::Relaxed);
-        let identity = parts.extensions.remove::<Identity>().unwrap_or_else(|| Identity::clone(&self.identity));
+        let identity = parts.extensions.remove::<Identity>();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let handle = |body: Bytes| {
             let request = HttpRequest {
@@ -209,7 +269,15 @@ impl ApiServer {
                 headers: &parts.headers,
                 body: &body,
             };
-            let identity = identity.impersonating(&request)?;
+            let identity = match identity {
+                Some(identity) => identity,
+                None => match self.shared.bearer(request.headers) {
+                    Some(authenticated) => authenticated?,
+                    None => Identity::clone(&self.identity),
+                },
+            };
+            let identity = self.shared.impersonated(identity, &request)?;
+            self.shared.authorize(&identity, &request)?;
             let response = self.shared.handle(&identity, &request);
             // Errors that were found before the limit was reached are not the reason of the
             // refusal.
@@ -280,33 +348,6 @@ impl Shared {
     /// The time in seconds since 1970.
     pub(crate) fn seconds(&self) -> u64 {
         u64::try_from(self.world.now().as_second()).unwrap_or_default()
-    }
-
-    fn create_first_namespaces(&self) {
-        let kind = self.kind("", "v1", "namespaces").expect("there are namespaces");
-        for name in FIRST_NAMESPACES {
-            let target = ResourceRequest {
-                verb: Verb::Create,
-                group: String::new(),
-                version: "v1".to_owned(),
-                plural: kind.plural.clone(),
-                namespace: String::new(),
-                name: String::new(),
-                subresource: String::new(),
-            };
-            let body = json!({"metadata": {"name": name}}).to_string().into();
-            let request = RequestContext {
-                identity: &Identity::admin(),
-                kind: &kind,
-                target: &target,
-                query: &Query::default(),
-                headers: &HeaderMap::new(),
-                body: &body,
-                form: Form::Whole,
-            };
-            let created = self.create(&request);
-            debug_assert!(created.is_ok(), "{name}");
-        }
     }
 }
 

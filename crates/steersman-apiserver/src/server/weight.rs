@@ -8,6 +8,7 @@ use super::{ApiServer, CaughtPanic, Received};
 use crate::request::negotiation::{self, Encoding};
 use crate::request::{Query, Route, Verb};
 use crate::response::form::{self, Accepted, Form};
+use crate::response::openapi;
 use crate::rules::convert;
 use crate::verbs::scale::SCALE;
 
@@ -51,6 +52,7 @@ impl ApiServer {
         let text = parts.uri.query().unwrap_or_default();
         let query = Query::parse(text);
         let (request, kind) = match Route::parse(method, parts.uri.path(), &query) {
+            Ok(Route::Other(path)) if openapi::is_document(&path) => return Weight::Read,
             Err(_) | Ok(Route::Other(_)) => return Weight::Light,
             Ok(Route::Resource(request)) => match self.shared.kind(&request.group, &request.version, &request.plural) {
                 Some(kind) => (request, kind),
@@ -66,15 +68,14 @@ impl ApiServer {
                 || convert::served(&kind).is_some()
                 || !self.shared.customs.are_seen_as_stored(&kind)
         };
-        let is_whole = || {
-            let accepted = Accepted::read(negotiation::accept(headers), false);
-            accepted.is_ok_and(|accepted| matches!(accepted.form, Form::Whole))
-        };
+        let form = || Accepted::read(negotiation::accept(headers), false).map(|accepted| accepted.form);
+        let is_whole = || matches!(form(), Ok(Form::Whole));
+        let is_table = || matches!(form(), Ok(Form::Table(_)));
         let is_long = || self.shared.store.is_long(&kind.id());
         match request.verb {
             Verb::Watch if is_long() => Weight::Read,
             Verb::Watch => Weight::Light,
-            Verb::Get if is_made() => Weight::Read,
+            Verb::Get if is_made() || is_table() => Weight::Read,
             Verb::Get => Weight::Light,
             Verb::List if is_made() || text.len() > LIGHT_QUERY_MAX || !is_whole() || is_long() => Weight::Read,
             Verb::List => Weight::Light,
@@ -120,6 +121,27 @@ mod tests {
         let request = Request::post(DEFINITIONS).header("content-type", "application/json");
         let Ok(response) = server.clone().call(request.body(Full::from(definition.to_string())).unwrap()).await;
         assert_eq!(response.status(), 201);
+    }
+
+    #[tokio::test]
+    async fn openapi_documents_are_made_on_a_thread_of_their_own() {
+        let server = ApiServer::new();
+        for path in ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"] {
+            assert_eq!(weight(&server, path).await, Weight::Read, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_cells_of_an_object_are_made_on_a_thread_of_their_own() {
+        let server = ApiServer::new();
+        for (accept, expected) in [
+            ("application/json;as=Table;v=v1;g=meta.k8s.io", Weight::Read),
+            ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", Weight::Light),
+        ] {
+            let request = Request::get("/api/v1/namespaces/default").header("accept", accept);
+            let request = request.body(Full::<bytes::Bytes>::default()).unwrap();
+            assert_eq!(server.weight(&server.receive(request).await).unwrap(), expected, "{accept}");
+        }
     }
 
     #[tokio::test]

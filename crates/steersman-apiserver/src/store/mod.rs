@@ -19,12 +19,14 @@ pub(crate) mod object;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
 
 use self::log::Log;
 pub(crate) use self::log::{Change, EventType, Expired, Retention};
+use crate::access::RBAC_GROUP;
 use crate::lifecycle::dependents::Dependents;
 use crate::lifecycle::protection::ClaimUsers;
 use crate::request::budget;
@@ -94,6 +96,9 @@ pub(crate) struct Store {
     retention: Retention,
     /// The resources with many objects. Written under the lock of the state.
     long: RwLock<HashSet<ResourceId>>,
+    /// The revision of the latest write of a role or a binding. Written under the lock of the
+    /// state.
+    policy: AtomicU64,
 }
 
 struct State {
@@ -146,7 +151,7 @@ impl Resource {
 
 impl Store {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { state: Mutex::new(State::default()), retention, long: RwLock::default() }
+        Self { state: Mutex::new(State::default()), retention, long: RwLock::default(), policy: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -162,6 +167,17 @@ impl Store {
     /// The revision of the latest write.
     pub(crate) fn revision(&self) -> Revision {
         self.lock().revision
+    }
+
+    /// The revision of the latest write of a role or a binding. Takes no lock.
+    pub(crate) fn policy_revision(&self) -> Revision {
+        self.policy.load(Ordering::Acquire)
+    }
+
+    fn note_policy(&self, id: &ResourceId, revision: Revision) {
+        if *id.group == *RBAC_GROUP {
+            self.policy.store(revision, Ordering::Release);
+        }
     }
 
     /// The current state of one object.
@@ -196,6 +212,7 @@ impl Store {
         let change = Change::new(revision, key.clone(), before.clone(), Some(Arc::clone(&object)), None);
         resource.push(change, self.retention);
         self.count(&id, resource.objects.len());
+        self.note_policy(&id, revision);
         state.dependents.change(&id, before.as_deref(), Some(&object));
         state.claim_users.change(&id, before.as_deref(), Some(&object));
         state.revision = revision;
@@ -224,6 +241,7 @@ impl Store {
         let change = Change::new(revision, key.clone(), before, None, Some(Arc::clone(&last)));
         resource.push(change, self.retention);
         self.count(&id, resource.objects.len());
+        self.note_policy(&id, revision);
         state.dependents.change(&id, Some(expected), None);
         state.claim_users.change(&id, Some(expected), None);
         state.revision = revision;

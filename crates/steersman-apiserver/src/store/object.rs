@@ -1,5 +1,7 @@
 //! A stored object: its bytes, and the fields that lists, watches and the garbage collector need.
 
+pub(crate) mod template;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -38,6 +40,9 @@ pub(crate) struct Object {
     /// Everything but kind and apiVersion, which depend on the request:
     /// `"metadata":{…},"spec":{…}}`.
     body: Bytes,
+    /// The range of the managed fields in the body, as a member with its comma. Empty if there are
+    /// none.
+    managed_at: (usize, usize),
     /// The range of the resource version in the body.
     version_at: (usize, usize),
     /// The end of the metadata.
@@ -45,8 +50,20 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Encodes `value` as of `revision`, which becomes its `metadata.resourceVersion`.
+    /// Encodes `value` as of `revision`, which becomes its `metadata.resourceVersion`. It has no
+    /// managed fields.
     pub(crate) fn new(value: &Value, revision: Revision, fields: Vec<(Arc<str>, Box<str>)>) -> Self {
+        Self::managed_by(value, &[], revision, fields)
+    }
+
+    /// The same with these managed fields: a JSON array, or nothing. They are no part of
+    /// [`Self::value`], because nearly no write looks at them.
+    pub(crate) fn managed_by(
+        value: &Value,
+        managed: &[u8],
+        revision: Revision,
+        fields: Vec<(Arc<str>, Box<str>)>,
+    ) -> Self {
         let metadata = &value["metadata"];
         let text = |name: &str| metadata[name].as_str().unwrap_or_default();
         let key = Key { namespace: text("namespace").into(), name: text("name").into() };
@@ -61,7 +78,7 @@ impl Object {
         });
         let deleting = !metadata["deletionTimestamp"].is_null();
         let foreground = || metadata["finalizers"].as_array().into_iter().flatten().any(|name| name == FOREGROUND);
-        let (body, version_at, metadata_end) = encode(value, revision);
+        let Encoded { body, managed_at, version_at, metadata_end } = encode(value, managed, revision);
         Self {
             key,
             revision,
@@ -73,9 +90,16 @@ impl Object {
             deleting,
             deletes_dependents: deleting && foreground(),
             body,
+            managed_at,
             version_at,
             metadata_end,
         }
+    }
+
+    /// The managed fields in an object as data, as text. Empty if it has none.
+    pub(crate) fn own_managed(value: &Value) -> String {
+        let managed = value["metadata"].get("managedFields").filter(|managed| managed.is_array());
+        managed.map(Value::to_string).unwrap_or_default()
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -135,12 +159,22 @@ impl Object {
         self.body.slice(..self.metadata_end)
     }
 
-    /// The object as data, without kind and apiVersion.
+    /// The managed fields: a JSON array, or nothing.
+    pub(crate) fn managed(&self) -> &[u8] {
+        let member = &self.body[self.managed_at.0..self.managed_at.1];
+        let end = member.len().saturating_sub(1);
+        member.get(MANAGED.len()..end).unwrap_or_default()
+    }
+
+    /// The object as data, without kind, apiVersion and managed fields.
     pub(crate) fn value(&self) -> Value {
-        budget::text(self.body.len());
-        let mut text = Vec::with_capacity(self.body.len() + 1);
+        let (from, to) = self.managed_at;
+        let size = self.body.len() - (to - from);
+        budget::text(size);
+        let mut text = Vec::with_capacity(size + 1);
         text.push(b'{');
-        text.extend_from_slice(&self.body);
+        text.extend_from_slice(&self.body[..from]);
+        text.extend_from_slice(&self.body[to..]);
         let mut reader = serde_json::Deserializer::from_slice(&text);
         // Bodies may be nested deeper than its default; they have a bound of ours.
         reader.disable_recursion_limit();
@@ -162,34 +196,65 @@ impl Object {
         let body = self.body_at(revision);
         let (from, _) = self.version_at;
         Self {
-            key: self.key.clone(),
             revision,
             uid: self.uid.clone(),
+            version_at: (from, from + revision.to_string().len()),
+            metadata_end: self.metadata_end + body.len() - self.body.len(),
+            body,
+            ..self.without_body()
+        }
+    }
+
+    /// A copy for an object with another body.
+    fn without_body(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            revision: self.revision,
+            uid: Box::default(),
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             owners: self.owners.clone(),
             claims: self.claims.clone(),
             deleting: self.deleting,
             deletes_dependents: self.deletes_dependents,
-            version_at: (from, from + revision.to_string().len()),
-            metadata_end: self.metadata_end + body.len() - self.body.len(),
-            body,
+            body: Bytes::new(),
+            version_at: self.version_at,
+            metadata_end: self.metadata_end,
+            managed_at: self.managed_at,
         }
     }
 }
 
-/// Encodes the object. Returns the range of its resource version and the end of its metadata.
-fn encode(value: &Value, revision: Revision) -> (Bytes, (usize, usize), usize) {
+/// The name of the managed fields in the body.
+const MANAGED: &[u8] = br#""managedFields":"#;
+
+/// An encoded object, and the parts of it that are found again.
+struct Encoded {
+    body: Bytes,
+    managed_at: (usize, usize),
+    version_at: (usize, usize),
+    metadata_end: usize,
+}
+
+fn encode(value: &Value, managed: &[u8], revision: Revision) -> Encoded {
     let empty = Map::new();
-    let mut body = Vec::with_capacity(1024);
+    let mut body = Vec::with_capacity(1024 + managed.len());
     body.extend_from_slice(br#""metadata":{"#);
     for (name, member) in value["metadata"].as_object().unwrap_or(&empty) {
-        if name != "resourceVersion" {
+        if !matches!(name.as_str(), "managedFields" | "resourceVersion") {
             write_name(&mut body, name);
             write(&mut body, member);
             body.push(b',');
         }
     }
+    // Both come last, so that a change of the version moves nothing else.
+    let managed_from = body.len();
+    if !managed.is_empty() {
+        body.extend_from_slice(MANAGED);
+        body.extend_from_slice(managed);
+        body.push(b',');
+    }
+    let managed_at = (managed_from, body.len());
     body.extend_from_slice(br#""resourceVersion":""#);
     let version_from = body.len();
     body.extend_from_slice(revision.to_string().as_bytes());
@@ -207,7 +272,7 @@ fn encode(value: &Value, revision: Revision) -> (Bytes, (usize, usize), usize) {
     // The body lives as long as the object, so its spare capacity is freed.
     body.shrink_to_fit();
     budget::text(body.len());
-    (body.into(), version_at, metadata_end)
+    Encoded { body: body.into(), managed_at, version_at, metadata_end }
 }
 
 fn write_name(body: &mut Vec<u8>, name: &str) {
@@ -243,5 +308,22 @@ mod tests {
             assert_eq!(metadata["metadata"], decoded["metadata"]);
             assert_eq!((object.label("x"), object.field("metadata.name")), (Some("y"), Some("a")));
         }
+    }
+
+    #[test]
+    fn managed_fields_are_in_the_body_and_not_in_the_value() {
+        let value = json!({"metadata": {"name": "a", "managedFields": ["of the request"]}, "data": {"k": "v"}});
+        let managed = br#"[{"manager":"m"}]"#;
+        let object = Object::managed_by(&value, managed, 9, Vec::new());
+        for object in [object.at(10_000), object] {
+            assert_eq!(object.managed(), managed);
+            let body: Value = serde_json::from_slice(&[b"{", &object.body()[..]].concat()).unwrap();
+            assert_eq!(body["metadata"]["managedFields"], json!([{"manager": "m"}]));
+            assert_eq!(body["metadata"]["resourceVersion"], object.revision().to_string());
+            assert_eq!(object.value()["metadata"].get("managedFields"), None);
+            assert_eq!(object.value()["data"], body["data"]);
+        }
+        let without = Object::new(&value, 9, Vec::new());
+        assert_eq!((without.managed(), without.value()["metadata"].get("managedFields")), (&[][..], None));
     }
 }

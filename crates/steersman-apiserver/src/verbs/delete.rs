@@ -21,6 +21,7 @@ use crate::rules::metadata;
 use crate::server::{FIRST_NAMESPACES, Shared};
 use crate::store::object::Object;
 use crate::store::{Key, WriteError};
+use crate::verbs::managed::Controller;
 use crate::verbs::read::Page;
 
 /// The result of a delete.
@@ -147,7 +148,7 @@ impl Shared {
         }
         let stays = waits || matches!(grace, Grace::Given(seconds) if seconds > 0);
         if options.dry_run {
-            let marked = Arc::new(Object::new(&value, current.revision(), Vec::new()));
+            let marked = Arc::new(Object::managed_by(&value, current.managed(), current.revision(), Vec::new()));
             return Ok(if stays { Deleted::Pending(marked) } else { Deleted::Removed(marked) });
         }
         let marked = self.put(kind, current, &value, work)?;
@@ -157,12 +158,35 @@ impl Shared {
         Ok(Deleted::Removed(self.remove(kind, &marked, work)?))
     }
 
-    /// Writes an object, unless that changes nothing. The consequences are added to `work`.
+    /// Writes an object, unless that changes nothing. The consequences are added to `work`. As in
+    /// the real server, no manager gets the fields that a deletion or a binding changes.
     pub(crate) fn put(
         &self,
         kind: &Kind,
         current: &Arc<Object>,
         value: &Value,
+        work: &mut Work,
+    ) -> Result<Arc<Object>, Status> {
+        self.put_managed(kind, current, (value, current.managed()), work)
+    }
+
+    /// The same for a controller, which is the manager of what it changes.
+    pub(crate) fn put_by(
+        &self,
+        kind: &Kind,
+        current: &Arc<Object>,
+        (value, controller): (&Value, Controller),
+        work: &mut Work,
+    ) -> Result<Arc<Object>, Status> {
+        let managed = self.managed_by(controller, kind, current, value);
+        self.put_managed(kind, current, (value, &managed), work)
+    }
+
+    pub(super) fn put_managed(
+        &self,
+        kind: &Kind,
+        current: &Arc<Object>,
+        (value, managed): (&Value, &[u8]),
         work: &mut Work,
     ) -> Result<Arc<Object>, Status> {
         let value = self.to_stored_if_possible(kind, value);
@@ -171,24 +195,26 @@ impl Shared {
         }
         let fields = convert::selectable(kind, &value);
         let key = current.key();
-        let put = self.store.put(&kind.id(), key, Some(current), |revision| Object::new(&value, revision, fields));
+        let put = self
+            .store
+            .put(&kind.id(), key, Some(current), |revision| Object::managed_by(&value, managed, revision, fields));
         let written = put.map_err(|error| refused(&error, kind, key))?;
         work.written(kind, Some(current), &written);
         Ok(written)
     }
 
-    /// Writes an object, or removes it if it has no finalizers any more.
+    /// Writes an object for a controller, or removes it if it has no finalizers any more.
     pub(crate) fn put_or_remove(
         &self,
         kind: &Kind,
         current: &Arc<Object>,
-        value: &Value,
+        (value, controller): (&Value, Controller),
         work: &mut Work,
     ) -> Result<(), Status> {
         if is_finished(kind, value, current) {
             return self.remove(kind, current, work).map(drop);
         }
-        self.put(kind, current, value, work).map(drop)
+        self.put_by(kind, current, (value, controller), work).map(drop)
     }
 
     /// Removes an object. The consequences are added to `work`.

@@ -16,6 +16,7 @@ use crate::rules::metadata;
 use crate::server::Shared;
 use crate::store::Key;
 use crate::store::object::Object;
+use crate::verbs::managed::Controller;
 
 /// A budget with more evicted Pods that still exist allows nothing.
 const DISRUPTED_MAX: usize = 2_000;
@@ -138,7 +139,7 @@ impl Shared {
         if !dry_run {
             let now = self.now();
             take_one(&mut budget, &pod.key().name, &now);
-            self.put(kind, &object, &budget, work)?;
+            self.put_by(kind, &object, (&budget, Controller::STATUS), work)?;
         }
         Ok(Outcome::Allowed)
     }

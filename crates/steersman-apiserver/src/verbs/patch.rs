@@ -1,4 +1,5 @@
-//! Patches: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
+//! Patches: JSON merge patch (RFC 7386) and JSON patch (RFC 6902). Strategic merge patches are in
+//! `rules/strategic_merge`, applies in `apply.rs`.
 
 use serde_json::Value;
 

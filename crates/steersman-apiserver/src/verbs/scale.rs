@@ -8,17 +8,21 @@ use serde_json::{Map, Value, json};
 use steersman_wire::LabelSelector;
 
 use crate::request::patch_request::PatchRequest;
-use crate::request::write_options::WriteOptions;
+use crate::request::write_options::{self, WriteOptions};
 use crate::request::{RequestContext, ResourceRequest, Verb};
 use crate::response::form::Form;
 use crate::response::status::{Errors, FieldError, Named, Status};
 use crate::response::{self, HandlerResult};
-use crate::rules::crd::Scale as Paths;
-use crate::rules::kinds::{Kind, builtin};
+use crate::rules::crd::{Scale as Paths, Version};
+use crate::rules::custom::Custom;
+use crate::rules::go_text;
+use crate::rules::kinds::{Kind, api_version, builtin};
+use crate::rules::managed_fields::{self, Managed, Resource, ScaleFields, Writer};
 use crate::rules::metadata;
 use crate::rules::schema::Decoded;
 use crate::server::Shared;
 use crate::store::object::Object;
+use crate::verbs::apply::{ApplyRequest, is_apply};
 use crate::verbs::write::{self, Write, with_warnings};
 
 /// The name of the subresource, and of its paths.
@@ -58,6 +62,74 @@ impl Shared {
         self.customs.find(&kind.group, &kind.plural)?.version(&kind.version)?.scale.clone()
     }
 
+    /// Where the versions of a kind have their number of replicas.
+    fn scale_fields<'a>(&self, kind: &Kind, custom: Option<&'a Custom>) -> ScaleFields<'a> {
+        let paths = match custom {
+            Some(custom) => {
+                let path = |version: &'a Version| {
+                    let path = version.scale.as_ref().map(|paths| paths.spec_replicas_path.trim_start_matches('.'));
+                    (api_version(&kind.group, &version.name), path.map(|path| path.split('.').collect()))
+                };
+                custom.versions().map(path).collect()
+            }
+            None => vec![(kind.api_version(), Some(vec!["spec", "replicas"]))],
+        };
+        ScaleFields { api_version: kind.api_version(), paths }
+    }
+
+    /// The managed fields of an object after its Scale was updated.
+    fn managed_after_scale(
+        &self,
+        scaled: &Scaled<'_>,
+        request: &RequestContext<'_>,
+        current: &Object,
+        (before, after): (&Value, &Value),
+    ) -> Managed {
+        let custom = self.customs.find_custom(scaled.kind);
+        let fields = self.scale_fields(scaled.kind, custom.as_deref());
+        let parent = Managed::stored(current.managed());
+        let resource = Resource::new(&scaled.scale, None, SCALE);
+        let manager = write_options::manager(request.query, request.headers);
+        let writer = Writer { manager: &manager, now: &self.now(), force: false };
+        let of_scale = managed_fields::update(&resource, before, after, fields.of_scale(&parent), writer);
+        fields.of_parent(&parent, of_scale)
+    }
+
+    /// Applies the number of replicas.
+    fn apply_scale(&self, scaled: &Scaled<'_>, request: &RequestContext<'_>) -> HandlerResult {
+        let options = WriteOptions::read_apply(request.query)?;
+        self.current(request)?;
+        let apply = ApplyRequest::read(request)?;
+        let plain = ResourceRequest { subresource: String::new(), ..request.target.clone() };
+        let custom = self.customs.find_custom(scaled.kind);
+        let fields = self.scale_fields(scaled.kind, custom.as_deref());
+        let (written, warnings) = write::with_retries(apply.insists_on_version(), || {
+            let current = self.current(request)?;
+            let old = self.seen(scaled.kind, &current)?.value();
+            let mut live = scaled.scale_before(&old)?;
+            live["kind"] = scaled.scale.kind.as_str().into();
+            live["apiVersion"] = scaled.scale.api_version().into();
+            let parent = Managed::stored(current.managed());
+            let resource = Resource::new(&scaled.scale, None, SCALE);
+            let applied = apply.apply(&resource, &live, &fields.of_scale(&parent), &self.now())?;
+            if scaled.paths.is_some() && applied.value.is_some() {
+                // The real server cannot do it, either.
+                let what = "request to convert CR to an invalid group/version: autoscaling/v1";
+                return Err(apply.unconverted(what));
+            }
+            let warnings = apply.check_duplicates(options.validation)?;
+            let mut value = self.decode_applied(&scaled.scale, applied.value.unwrap_or(live))?;
+            write::check_identity(&mut value, request)?;
+            let object = scaled.applied(&value, &old)?;
+            let mut write = Write::new(RequestContext { target: &plain, ..*request }, options, warnings);
+            write.managed = Some(fields.of_parent(&parent, applied.managed));
+            let written = self.replace(&mut write, &current, object);
+            Ok((written, write.warnings))
+        })?;
+        let seen = written.and_then(|object| self.seen(scaled.kind, &object));
+        with_warnings(seen.and_then(|object| scaled.respond(request.form, &object)), warnings)
+    }
+
     fn update_scale(&self, scaled: &Scaled<'_>, request: &RequestContext<'_>) -> HandlerResult {
         let options = WriteOptions::read(request.query, "UpdateOptions")?;
         let decoded = self.decode(&scaled.scale, request, options.validation);
@@ -68,9 +140,14 @@ impl Shared {
         write::check_identity(&mut value, request)?;
         let current = self.current(request)?;
         write::check_uid(&value, request, &current)?;
-        let object = scaled.applied(&value, &self.seen(scaled.kind, &current)?.value())?;
+        metadata::take_managed(&mut value);
+        let old = self.seen(scaled.kind, &current)?.value();
+        let object = scaled.applied(&value, &old)?;
+        let before = scaled.scale_before(&old)?;
+        let managed = self.managed_after_scale(scaled, request, &current, (&before, &value));
         let plain = ResourceRequest { subresource: String::new(), ..request.target.clone() };
         let mut write = Write::new(RequestContext { target: &plain, ..*request }, options, warnings);
+        write.managed = Some(managed);
         let written = self.replace(&mut write, &current, object);
         let seen = written.and_then(|object| self.seen(scaled.kind, &object));
         let response = seen.and_then(|object| scaled.respond(request.form, &object));
@@ -78,24 +155,24 @@ impl Shared {
     }
 
     fn patch_scale(&self, scaled: &Scaled<'_>, request: &RequestContext<'_>) -> HandlerResult {
+        if is_apply(request) {
+            return self.apply_scale(scaled, request);
+        }
         let options = WriteOptions::read(request.query, "PatchOptions")?;
         let patch = PatchRequest::read(request)?;
         let plain = ResourceRequest { subresource: String::new(), ..request.target.clone() };
-        let (written, warnings) = write::with_retries(&patch, || {
+        let (written, warnings) = write::with_retries(patch.insists_on_version(), || {
             let current = self.current(request)?;
             let old = self.seen(scaled.kind, &current)?.value();
-            let mut before = scaled.scale_of(&old)?;
-            if let Some(paths) = &scaled.paths
-                && paths.wanted(&old).map_err(Status::unexpected)?.is_none()
-            {
-                before["spec"]["replicas"] = UNSET.into();
-            }
-            let patched = patch.apply(before, &scaled.scale)?;
+            let before = scaled.scale_before(&old)?;
+            let patched = patch.apply(before.clone(), &scaled.scale)?;
             let Decoded { mut value, warnings } =
                 self.decode_patched(&scaled.scale, &patch, patched, options.validation)?;
             write::check_identity(&mut value, request)?;
+            metadata::take_managed(&mut value);
             let object = scaled.applied(&value, &old)?;
             let mut write = Write::new(RequestContext { target: &plain, ..*request }, options, warnings);
+            write.managed = Some(self.managed_after_scale(scaled, request, &current, (&before, &value)));
             let written = self.replace(&mut write, &current, object);
             Ok((written, write.warnings))
         })?;
@@ -146,6 +223,17 @@ impl Scaled<'_> {
         }
         if !selector.is_empty() {
             scale["status"]["selector"] = selector.into();
+        }
+        Ok(scale)
+    }
+
+    /// The scale of an object as a patch sees it: a custom resource need not have a number.
+    fn scale_before(&self, value: &Value) -> Result<Value, Status> {
+        let mut scale = self.scale_of(value)?;
+        if let Some(paths) = &self.paths
+            && paths.wanted(value).map_err(Status::unexpected)?.is_none()
+        {
+            scale["spec"]["replicas"] = UNSET.into();
         }
         Ok(scale)
     }
@@ -223,6 +311,7 @@ fn scale_kind(kind: &Kind) -> Kind {
         subresources: Vec::new(),
         fields: builtin().types.find("autoscaling.v1.Scale"),
         selectable: Vec::new(),
+        printer_columns: Arc::default(),
     }
 }
 
@@ -296,33 +385,11 @@ fn find<'a>(value: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
 }
 
 fn accessor_error(path: &str, found: &Value, expected: &str) -> String {
-    format!("{path} accessor error: {} is of the type {}, expected {expected}", go_text(found), go_type(found))
-}
-
-/// A value as Go prints it.
-fn go_text(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
-        Value::Object(members) => {
-            let members = members.iter().map(|(name, member)| format!("{name}:{}", go_text(member)));
-            format!("map[{}]", members.collect::<Vec<_>>().join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
+    format!(
+        "{path} accessor error: {} is of the type {}, expected {expected}",
+        go_text::text(found),
+        go_text::type_name(found)
+    )
 }
 
 /// Sets the value at a path like `.spec.replicas`.

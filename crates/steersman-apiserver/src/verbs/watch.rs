@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::request::{Query, RequestContext, Selection};
 use crate::response::form::Form;
 use crate::response::status::{FieldError, Named, Status};
+use crate::response::table::age::Now;
 use crate::response::{Body, HandlerResult};
 use crate::rules::kinds::Kind;
 use crate::server::{CaughtPanic, Shared};
@@ -245,6 +246,9 @@ impl Watcher {
             }
         };
         let first = self.parts.pop_front();
+        if first.is_some() {
+            self.encoder.form = self.encoder.form.without_headers();
+        }
         if first.is_none() {
             self.skipped += 1 + self.encoder.selection.requirements();
             if self.skipped > SKIPPED_MAX {
@@ -255,8 +259,10 @@ impl Watcher {
         Ok(first)
     }
 
-    fn bookmark(&self, ends_initial: bool) -> Bytes {
-        bookmark(&self.encoder.kind, self.encoder.form, self.follower.reached(), ends_initial)
+    fn bookmark(&mut self, ends_initial: bool) -> Bytes {
+        let form = self.encoder.form.at(Now(self.encoder.shared.world.now().as_microsecond()));
+        self.encoder.form = form.without_headers();
+        bookmark(&self.encoder.kind, form, self.follower.reached(), ends_initial)
     }
 }
 
@@ -282,9 +288,10 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Whether objects are sent in another form than they are stored.
+    /// Whether objects are sent in another form than they are stored: after a change of the schema,
+    /// or as cells.
     fn converts(&self) -> bool {
-        !self.shared.customs.are_seen_as_stored(&self.kind)
+        matches!(self.form, Form::Table(_)) || !self.shared.customs.are_seen_as_stored(&self.kind)
     }
 
     /// The parts of an event. There are none if the watch does not send it.
@@ -309,7 +316,8 @@ impl Encoder {
         };
         let mut parts = VecDeque::new();
         if let Some((event, object)) = shown {
-            self.form.event(&self.kind, event.name(), &object, &mut parts);
+            let form = self.form.at(Now(self.shared.world.now().as_microsecond()));
+            form.event(&self.kind, event.name(), &object, &mut parts);
         }
         Ok(parts)
     }
@@ -341,6 +349,13 @@ fn bookmark(kind: &Kind, form: Form, revision: Revision, ends_initial: bool) -> 
         Form::Whole => json!({"kind": kind.kind, "apiVersion": kind.api_version()}),
         Form::As(view) => json!({"kind": view.kind, "apiVersion": view.api_version()}),
         Form::Metadata(version, _) => json!({"kind": "PartialObjectMetadata", "apiVersion": version}),
+        Form::Table(_) => {
+            // The row of an object without a name.
+            let object = Object::new(&json!({ "metadata": metadata }), revision, Vec::new());
+            let mut parts = VecDeque::new();
+            form.event(kind, "BOOKMARK", &object, &mut parts);
+            return parts.pop_front().unwrap_or_default();
+        }
     };
     object["metadata"] = metadata;
     line("BOOKMARK", &object)

@@ -18,12 +18,14 @@ use crate::rules::builtin;
 use crate::rules::convert;
 use crate::rules::crd::{self, Patterns};
 use crate::rules::kinds::Kind;
+use crate::rules::managed_fields::{self, Managed};
 use crate::rules::metadata;
 use crate::rules::schema::Decoded;
 use crate::server::Shared;
 use crate::store::addresses::DryRun;
 use crate::store::object::Object;
 use crate::store::{Key, WriteError};
+use crate::verbs::apply::is_apply;
 use crate::verbs::delete::is_finished;
 use crate::verbs::read::parse_revision;
 
@@ -35,14 +37,15 @@ type Attempt = (Result<Arc<Object>, Status>, Vec<String>);
 
 /// Retries a patch after concurrent writes, within a number of attempts. Each of them may take as
 /// many steps as a request. An error of `attempt` itself ends it at once.
+/// `insists_on_version` ends it after the first one.
 pub(crate) fn with_retries(
-    patch: &PatchRequest,
+    insists_on_version: bool,
     mut attempt: impl FnMut() -> Result<Attempt, Status>,
 ) -> Result<Attempt, Status> {
     let mark = budget::mark();
     for _ in 1..PATCH_TRIES {
         match attempt()? {
-            (Err(status), _) if status.code == 409 && !patch.insists_on_version() => {}
+            (Err(status), _) if status.code == 409 && !insists_on_version => {}
             result => return Ok(result),
         }
         budget::try_again(mark);
@@ -52,8 +55,12 @@ pub(crate) fn with_retries(
 
 /// A create, update or patch, after decoding.
 pub(crate) struct Write<'a> {
-    request: RequestContext<'a>,
-    options: WriteOptions,
+    pub(super) request: RequestContext<'a>,
+    pub(super) options: WriteOptions,
+    /// The entries of managed fields, if they are known before the write: those of an apply.
+    pub(super) managed: Option<Managed>,
+    /// The errors in the entries that the request has set.
+    managed_errors: Errors,
     /// The warnings for the client. It gets them with an error as well.
     pub(crate) warnings: Vec<String>,
     /// The patterns that the validation of a definition has compiled.
@@ -62,7 +69,7 @@ pub(crate) struct Write<'a> {
 
 impl<'a> Write<'a> {
     pub(crate) fn new(request: RequestContext<'a>, options: WriteOptions, warnings: Vec<String>) -> Self {
-        Self { request, options, warnings, patterns: Patterns::new() }
+        Self { request, options, managed: None, managed_errors: Errors::default(), warnings, patterns: Patterns::new() }
     }
 }
 
@@ -75,13 +82,11 @@ impl Shared {
         with_warnings(response, write.warnings)
     }
 
-    fn create_decoded(&self, write: &mut Write<'_>, mut value: Value) -> HandlerResult {
+    pub(super) fn create_decoded(&self, write: &mut Write<'_>, mut value: Value) -> HandlerResult {
         let RequestContext { kind, target, form, .. } = write.request;
+        metadata::settle_namespace(metadata::of(&mut value), kind, &target.namespace)?;
+        self.check_escalation(&write.request, &value, None)?;
         let meta = metadata::of(&mut value);
-        metadata::settle_namespace(meta, kind, &target.namespace)?;
-        if meta.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
-            return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
-        }
         metadata::generate_name(meta, &self.world);
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         self.check_namespace(kind, &target.namespace, &name)?;
@@ -89,26 +94,57 @@ impl Shared {
         {
             return Err(Status::definition_terminating(kind.named(), &name));
         }
-        metadata::fill_new(meta, kind, &self.now(), &self.world);
+        let now = self.now();
+        metadata::fill_new(meta, kind, &now, &self.world);
+        let given = metadata::take_managed(&mut value);
+        self.complete(write, &mut value, true)?;
+        let (is_given, is_apply) = (given.is_some(), write.managed.is_some());
+        let mut managed = match write.managed.take() {
+            Some(managed) => managed,
+            None => self.managed_of_new(write, &value, given, &now),
+        };
+        if is_given {
+            write.managed_errors = managed.errors();
+        }
+        let managed = managed.text();
         self.prepare(write, &mut value, None)?;
+        let release = |value: &Value| {
+            let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+            builtin::release(kind, value, None, &mut *addresses);
+        };
+        if is_apply && let Err(refusal) = self.authorize_create(&write.request) {
+            if !write.options.dry_run {
+                release(&value);
+            }
+            return Err(refusal);
+        }
         self.to_stored(kind, &mut value)?;
         let key = Key { namespace: target.namespace.as_str().into(), name: name.as_str().into() };
         if write.options.dry_run {
             if self.store.get(&kind.id(), &key).is_some() {
                 return Err(self.already_exists(kind, &key));
             }
-            // An object that was not written has no version.
+            // An object that was not written has no version but the one that the client sent.
             let shown = form.view().unwrap_or(kind);
             let mut value = convert::from_stored(shown, value);
+            if !managed.is_empty() {
+                value["metadata"]["managedFields"] = serde_json::from_slice(&managed).unwrap_or_default();
+            }
             value["kind"] = shown.kind.as_str().into();
             value["apiVersion"] = shown.api_version().into();
             return Ok(response::json(StatusCode::CREATED, value.to_string()));
         }
+        // The real server's storage refuses it, after all other checks.
+        if value["metadata"]["resourceVersion"].as_str().is_some_and(|text| text.parse::<u64>().is_ok_and(|at| at != 0))
+        {
+            release(&value);
+            return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
+        }
         let fields = convert::selectable(kind, &value);
-        let written = self.store.put(&kind.id(), &key, None, |revision| Object::new(&value, revision, fields));
+        let written =
+            self.store.put(&kind.id(), &key, None, |revision| Object::managed_by(&value, &managed, revision, fields));
         let object = written.map_err(|error| {
-            let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            builtin::release(kind, &value, None, &mut *addresses);
+            release(&value);
             match error {
                 // The definition of the kind was deleted in between.
                 WriteError::NotFound => Status::not_found(kind.named(), &name),
@@ -149,12 +185,19 @@ impl Shared {
 
     pub(crate) fn patch(&self, request: &RequestContext<'_>) -> HandlerResult {
         let kind = request.kind;
+        if is_apply(request) {
+            return self.apply(request);
+        }
         let options = WriteOptions::read(request.query, "PatchOptions")?.seen_as(request.form);
         let view = options.view.unwrap_or(kind);
         let patch = PatchRequest::read(request)?;
-        let (written, warnings) = with_retries(&patch, || {
+        let (written, warnings) = with_retries(patch.insists_on_version(), || {
             let current = self.current(request)?;
-            let value = patch.apply(convert::from_stored(view, self.seen(kind, &current)?.value()), view)?;
+            let mut value = convert::from_stored(view, self.seen(kind, &current)?.value());
+            if patch.touches_managed_fields() && !current.managed().is_empty() {
+                value["metadata"]["managedFields"] = serde_json::from_slice(current.managed()).unwrap_or_default();
+            }
+            let value = patch.apply(value, view)?;
             let Decoded { value, warnings } = self.decode_patched(view, &patch, value, options.validation)?;
             let mut value = options.stored(value);
             check_identity(&mut value, request)?;
@@ -189,7 +232,23 @@ impl Shared {
     ) -> Result<Arc<Object>, Status> {
         let RequestContext { kind, target, .. } = write.request;
         let name = &target.name;
-        let old = self.seen(kind, current)?.value();
+        let seen = self.seen(kind, current)?;
+        let old = seen.value();
+        self.check_escalation(&write.request, &value, Some(&old))?;
+        let given = metadata::take_managed(&mut value);
+        self.complete(write, &mut value, false)?;
+        let is_given = given.is_some();
+        let mut managed = match write.managed.take() {
+            Some(managed) => managed,
+            None => {
+                let before = managed_fields::before(current.managed(), given.as_ref(), !target.subresource.is_empty());
+                self.managed_after(write, &old, &value, before)
+            }
+        };
+        if is_given {
+            write.managed_errors = managed.errors();
+        }
+        let managed = managed.text();
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         let version = if version.is_empty() { 0 } else { parse_revision(version).map_err(Status::unexpected)? };
         // Zero is no precondition.
@@ -205,24 +264,28 @@ impl Shared {
             }
         }
         self.prepare(write, &mut value, Some(&old))?;
-        metadata::keep(&mut value, &old, kind);
+        metadata::keep(&mut value, &old, kind, &target.subresource);
         self.to_stored(kind, &mut value)?;
         let dry_run = write.options.dry_run;
         let mut work = Work::default();
         if is_finished(kind, &value, current) && !dry_run {
             self.remove(kind, current, &mut work)?;
             self.collect(work);
-            return Ok(Arc::new(Object::new(&value, current.revision(), Vec::new())));
+            return Ok(Arc::new(Object::managed_by(&value, &managed, current.revision(), Vec::new())));
         }
-        if metadata::same(&value, &current.value()) {
+        let stored = if Arc::ptr_eq(&seen, current) { old } else { current.value() };
+        // A write of nothing but times is no write.
+        if metadata::same(&value, &stored) && managed_fields::same_but_times(&managed, current.managed()) {
             return Ok(Arc::clone(current));
         }
         let fields = convert::selectable(kind, &value);
         if dry_run {
-            return Ok(Arc::new(Object::new(&value, current.revision(), fields)));
+            return Ok(Arc::new(Object::managed_by(&value, &managed, current.revision(), fields)));
         }
         let key = current.key();
-        let put = self.store.put(&kind.id(), key, Some(current), |revision| Object::new(&value, revision, fields));
+        let put = self
+            .store
+            .put(&kind.id(), key, Some(current), |revision| Object::managed_by(&value, &managed, revision, fields));
         let object = put.map_err(|error| match error {
             WriteError::NotFound => Status::not_found(kind.named(), name),
             WriteError::Exists | WriteError::Changed => Status::modified(kind.named(), name),
@@ -231,6 +294,21 @@ impl Shared {
         work.written(kind, Some(current), &object);
         self.collect(work);
         Ok(object)
+    }
+
+    /// Sets the defaults of the kind in a decoded object.
+    fn complete(&self, write: &Write<'_>, value: &mut Value, is_new: bool) -> Result<(), Status> {
+        let RequestContext { kind, target, .. } = write.request;
+        if kind.is_definition() {
+            crd::check_listed_names(value)?;
+            crd::fill_stored_versions(value);
+            if target.subresource.is_empty() {
+                crd::fill(value);
+            }
+        } else if kind.is_built_in() {
+            builtin::complete(kind, value, is_new);
+        }
+        Ok(())
     }
 
     /// Sets the fields that the server decides, and refuses what the kind does not allow. A refused
@@ -242,10 +320,7 @@ impl Shared {
         let mut warnings = Vec::new();
         let mut errors = Errors::default();
         if kind.is_definition() {
-            crd::check_listed_names(value)?;
-            crd::fill_stored_versions(value);
             if subresource.is_empty() {
-                crd::fill(value);
                 crd::prepare(value, old);
                 warnings = crd::warnings(value);
                 errors.extend(crd::check(value, old, &mut write.patterns));
@@ -273,9 +348,11 @@ impl Shared {
             (warnings, errors) = self.check_custom(kind, value, old, subresource);
         }
         let mut all = metadata::check(kind, value, &name);
+        all.extend(write.managed_errors.iter().cloned());
         all.extend(old.map(|old| metadata::check_finalizers(value, old)).unwrap_or_default());
         if old.is_some() {
-            let again = metadata::check_labels(value);
+            let mut again = metadata::check_labels(value);
+            again.extend(write.managed_errors.iter().cloned());
             all.extend((1..kind.label_checks(subresource)).flat_map(|_| again.iter().cloned()));
         }
         all.extend(errors);
@@ -376,46 +453,19 @@ fn check_name(name: &str, request: &ResourceRequest) -> Result<(), Status> {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http::HeaderMap;
-    use http::header::CONTENT_TYPE;
     use serde_json::json;
 
     use super::*;
-    use crate::request::identity::Identity;
-    use crate::request::{Query, Verb};
-    use crate::response::form::Form;
     use crate::rules::kinds;
 
     /// A patch that is retried after `conflicts` concurrent writes, with this many steps each time:
     /// its result, and the number of attempts.
     fn tried(conflicts: usize, steps: usize) -> (u16, usize) {
         let pods = kinds::builtin().resource("", "v1", "pods").unwrap();
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/merge-patch+json"));
-        let target = ResourceRequest {
-            verb: Verb::Patch,
-            group: String::new(),
-            version: "v1".to_owned(),
-            plural: "pods".to_owned(),
-            namespace: "default".to_owned(),
-            name: "a".to_owned(),
-            subresource: String::new(),
-        };
-        let patch = PatchRequest::read(&RequestContext {
-            identity: &Identity::admin(),
-            kind: pods,
-            target: &target,
-            query: &Query::default(),
-            headers: &headers,
-            body: &Bytes::from_static(b"{}"),
-            form: Form::Whole,
-        });
-        let patch = patch.unwrap_or_else(|status| panic!("{}", status.object()));
         let written = Arc::new(Object::new(&json!({"metadata": {"name": "a"}}), 1, Vec::new()));
         let mut tries = 0;
         let (result, cost) = budget::metered(|| {
-            with_retries(&patch, || {
+            with_retries(false, || {
                 tries += 1;
                 budget::step(steps);
                 budget::check()?;

@@ -46,12 +46,10 @@ pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a resource version")
 }
 
-/// The kinds of the histories: two namespaced ones and one that is not.
-pub(crate) const KINDS: [(&str, &str, bool); 3] = [
-    ("/api/v1", "configmaps", true),
-    ("/api/v1", "secrets", true),
-    ("/apis/rbac.authorization.k8s.io/v1", "clusterroles", false),
-];
+/// The kinds of the histories: two namespaced ones and one that is not. A new server has no objects
+/// of them.
+pub(crate) const KINDS: [(&str, &str, bool); 3] =
+    [("/api/v1", "resourcequotas", true), ("/api/v1", "secrets", true), ("/api/v1", "nodes", false)];
 pub(crate) const NAMESPACES: [&str; 3] = ["n", "n0", "n-0"];
 pub(crate) const NAMES: [&str; 4] = ["a", "a-b", "a.b", "b"];
 

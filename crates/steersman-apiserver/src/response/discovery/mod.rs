@@ -24,8 +24,11 @@ fn groups(customs: &Customs) -> Vec<Group> {
 
 /// All paths of the server.
 pub(crate) fn paths(customs: &Customs) -> HandlerResult {
-    let mut paths: Vec<String> =
-        ["/api", "/apis", "/apis/", "/version"].iter().chain(&HEALTH).map(|path| (*path).to_owned()).collect();
+    let mut paths: Vec<String> = ["/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
+        .iter()
+        .chain(&HEALTH)
+        .map(|path| (*path).to_owned())
+        .collect();
     for group in groups(customs) {
         let root = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
         paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));

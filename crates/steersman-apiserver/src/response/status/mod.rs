@@ -150,6 +150,11 @@ impl Status {
         Self::forbidden(of, name, &why).causes(vec![cause])
     }
 
+    /// An apply would take fields from other managers.
+    pub(crate) fn apply_conflict(message: String, causes: Vec<Value>) -> Self {
+        Self::new(409, "Conflict", message).causes(causes)
+    }
+
     /// The request is valid but cannot be applied to this object.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";

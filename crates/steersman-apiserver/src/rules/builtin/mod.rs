@@ -11,6 +11,7 @@ mod cluster;
 mod config;
 mod fields;
 mod meta;
+mod networking;
 mod pod_validation;
 mod pods;
 mod rbac;
@@ -26,20 +27,26 @@ pub(crate) use services::{Addresses, allocate, release};
 use crate::response::status::Errors;
 use crate::rules::kinds::Kind;
 
-/// Completes a new object: the defaults of its kind, the fields that the server sets, and an empty
-/// status.
-pub(crate) fn prepare_for_create(kind: &Kind, value: &mut Value) {
-    match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Namespace") => config::reset_namespace(value),
-        ("", "Pod") => pods::admit(value, None),
-        _ => {}
-    }
-    if kind.has_status() && !keeps_status(kind) {
+/// Sets the defaults of its kind in a decoded object. A new one begins with an empty status.
+/// Afterwards, the object has the fields that its writer manages.
+pub(crate) fn complete(kind: &Kind, value: &mut Value, is_new: bool) {
+    if is_new && kind.has_status() && !keeps_status(kind) {
         fields::remove(value, "status");
     }
     fill(kind, value);
+    if (kind.group.as_str(), kind.kind.as_str()) == ("apps", "DaemonSet") {
+        workloads::annotate_generation(value);
+    }
+}
+
+/// Sets the fields of a new, completed object that the server decides.
+pub(crate) fn prepare_for_create(kind: &Kind, value: &mut Value) {
     match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => pods::reset_status(value),
+        ("", "Namespace") => config::reset_namespace(value),
+        ("", "Pod") => {
+            pods::admit(value, None);
+            pods::reset_status(value);
+        }
         ("", "Node") => cluster::taint_new(value),
         ("", "Service") => services::settle(value, None),
         ("", "PersistentVolumeClaim" | "PersistentVolume") => storage::start(kind, value),
@@ -49,11 +56,13 @@ pub(crate) fn prepare_for_create(kind: &Kind, value: &mut Value) {
     }
 }
 
-/// Completes an object that replaces `old`. Fields that this request must not change keep the value
-/// of `old`. `subresource` is empty if the object itself is written.
+/// Sets the fields of a completed object that replaces `old` and that this request must not change.
+/// `subresource` is empty if the object itself is written.
 pub(crate) fn prepare_for_update(kind: &Kind, value: &mut Value, old: &Value, subresource: &str) {
-    fill(kind, value);
     if !subresource.is_empty() {
+        if (kind.group.as_str(), kind.kind.as_str()) == ("apps", "DaemonSet") {
+            workloads::keep_generation(value, old);
+        }
         return;
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
@@ -89,8 +98,8 @@ pub(crate) fn validate_create(kind: &Kind, value: &Value) -> Errors {
         ("batch", "Job") => batch::validate_job(value, &mut errors),
         ("batch", "CronJob") => batch::validate_cron_job(value, &mut errors),
         ("coordination.k8s.io", "Lease") => cluster::validate_lease(value, &mut errors),
-        ("networking.k8s.io", "Ingress") => services::validate_ingress(value, true, &mut errors),
-        ("networking.k8s.io", "NetworkPolicy") => services::validate_network_policy(value, &mut errors),
+        ("networking.k8s.io", "Ingress") => networking::validate_ingress(value, true, &mut errors),
+        ("networking.k8s.io", "NetworkPolicy") => networking::validate_network_policy(value, &mut errors),
         ("storage.k8s.io", "StorageClass") => storage::validate_class(value, &mut errors),
         ("rbac.authorization.k8s.io", _) => rbac::validate(kind, value, &mut errors),
         ("autoscaling" | "policy", _) => scaling::validate(kind, value, &mut errors),
@@ -116,7 +125,7 @@ pub(crate) fn validate_update(kind: &Kind, value: &Value, old: &Value) -> Errors
             workloads::keep_selector(value, old, &mut errors);
         }
         ("batch", "Job") => batch::validate_job_update(value, old, &mut errors),
-        ("networking.k8s.io", "Ingress") => services::validate_ingress(value, false, &mut errors),
+        ("networking.k8s.io", "Ingress") => networking::validate_ingress(value, false, &mut errors),
         ("rbac.authorization.k8s.io", _) => {
             errors = validate_create(kind, value);
             rbac::keep_role(value, old, &mut errors);
@@ -147,7 +156,7 @@ fn fill(kind: &Kind, value: &mut Value) {
         ("", "LimitRange") => config::fill_limit_range(value),
         ("", "ResourceQuota") => fields::fill(value, "status", fields::object()),
         ("", "Service") => services::fill_service(value),
-        ("", "Endpoints") => services::fill_endpoints(value),
+        ("", "Endpoints") => networking::fill_endpoints(value),
         ("", "Node") => cluster::fill_node(value),
         ("" | "events.k8s.io", "Event") => cluster::fill_event(value),
         ("", "PersistentVolumeClaim" | "PersistentVolume") | ("storage.k8s.io", "StorageClass") => {
@@ -158,8 +167,8 @@ fn fill(kind: &Kind, value: &mut Value) {
         ("batch", "CronJob") => batch::fill_cron_job(value),
         ("coordination.k8s.io", "Lease") => fields::fill(value, "spec", fields::object()),
         ("scheduling.k8s.io", "PriorityClass") => fields::fill(value, "preemptionPolicy", "PreemptLowerPriority"),
-        ("networking.k8s.io", _) => services::fill_networking(kind, value),
-        ("discovery.k8s.io", "EndpointSlice") => services::fill_endpoint_slice(value),
+        ("networking.k8s.io", _) => networking::fill_networking(kind, value),
+        ("discovery.k8s.io", "EndpointSlice") => networking::fill_endpoint_slice(value),
         ("rbac.authorization.k8s.io", _) => rbac::fill(kind, value),
         ("autoscaling" | "policy", _) => scaling::fill(kind, value),
         _ => {}

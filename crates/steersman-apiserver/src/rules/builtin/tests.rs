@@ -94,6 +94,7 @@ fn what_is_left_out_is_filled_as_the_real_server_fills_it() {
             if kind.namespaced {
                 value["metadata"]["namespace"] = "default".into();
             }
+            complete(kind, &mut value, true);
             prepare_for_create(kind, &mut value);
             assert_eq!(*validate_create(kind, &value), [], "{file}: {}", case["sent"]);
             allocate(kind, &mut value, None, &mut DryRun::of(&Pool::default())).unwrap();
@@ -106,6 +107,7 @@ fn what_is_left_out_is_filled_as_the_real_server_fills_it() {
             }
             // Defaulting is idempotent.
             let mut again = filled.clone();
+            complete(kind, &mut again, false);
             prepare_for_update(kind, &mut again, &filled, "");
             assert_eq!(again, filled, "{file}: {}", case["sent"]);
             assert_eq!(*validate_update(kind, &again, &filled), [], "{file}: {}", case["sent"]);
@@ -149,9 +151,11 @@ fn what_is_wrong_is_refused_in_the_words_of_the_real_server() {
             }
             let mut errors = if case["old"].is_null() {
                 value["metadata"]["uid"] = "u-1".into();
+                complete(kind, &mut value, true);
                 prepare_for_create(kind, &mut value);
                 validate_create(kind, &value)
             } else {
+                complete(kind, &mut value, false);
                 prepare_for_update(kind, &mut value, &case["old"], "");
                 validate_update(kind, &value, &case["old"])
             };
@@ -196,8 +200,10 @@ fn values_of_wrong_types_are_left_alone() {
             json!([]),
         ] {
             let mut value = odd;
+            complete(kind, &mut value, true);
             prepare_for_create(kind, &mut value);
             let old = value.clone();
+            complete(kind, &mut value, false);
             prepare_for_update(kind, &mut value, &old, "");
             drop(validate_create(kind, &value));
             drop(validate_update(kind, &value, &old));
@@ -214,6 +220,7 @@ fn an_update_keeps_what_the_real_server_keeps() {
         if kind.has_status() {
             value["status"] = old["status"].clone();
         }
+        complete(kind, &mut value, false);
         prepare_for_update(kind, &mut value, old, "");
         assert_eq!(*validate_update(kind, &value, old), [], "{}", case["sent"]);
         let first = came["spec"]["ports"][0]["nodePort"].as_i64().unwrap_or_default();

@@ -97,6 +97,23 @@ pub(super) fn fill_replication_controller(value: &mut Value) {
     pods::fill_template(value, "spec.template");
 }
 
+/// A DaemonSet has the annotation with the generation of its template even before that is known.
+pub(super) fn annotate_generation(value: &mut Value) {
+    fields::fill(value, "metadata.annotations", fields::object());
+    if let Some(annotations) = fields::get_mut(value, "metadata.annotations").and_then(Value::as_object_mut) {
+        annotations.entry(GENERATION_ANNOTATION).or_insert_with(|| "0".into());
+    }
+}
+
+/// A write of the status keeps the generation of the template.
+pub(super) fn keep_generation(value: &mut Value, old: &Value) {
+    let before = old["metadata"]["annotations"].get(GENERATION_ANNOTATION);
+    let annotations = fields::get_mut(value, "metadata.annotations").and_then(Value::as_object_mut);
+    if let (Some(annotations), Some(before)) = (annotations, before) {
+        annotations.insert(GENERATION_ANNOTATION.to_owned(), before.clone());
+    }
+}
+
 /// Counts the changes of a DaemonSet's template in the annotation that old clients read.
 pub(super) fn template_generation(value: &mut Value, old: Option<&Value>) {
     let annotation =

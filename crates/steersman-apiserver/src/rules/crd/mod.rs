@@ -10,6 +10,7 @@ mod contents;
 mod format;
 mod go;
 mod limits;
+mod merging;
 mod paths;
 mod pattern;
 mod schema;
@@ -18,13 +19,16 @@ mod validate;
 mod version;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::check::check;
 pub(crate) use self::limits::check_listed_names;
-pub(crate) use self::schema::{PatternReader, Patterns, Schema};
+pub(crate) use self::merging::MoreFields;
+pub(crate) use self::schema::{List, Node, PatternReader, Patterns, Schema};
 pub(crate) use self::version::priority;
+use crate::response::table::PrinterColumn;
 
 /// A valid CustomResourceDefinition.
 #[derive(Debug)]
@@ -67,6 +71,7 @@ pub(crate) struct Version {
     pub(crate) scale: Option<Scale>,
     /// The paths of the selectable fields, as in field selectors: `spec.color`.
     pub(crate) selectable_fields: Vec<String>,
+    pub(crate) printer_columns: Arc<[PrinterColumn]>,
     pub(crate) deprecated: bool,
     /// The warning for clients of a deprecated version.
     pub(crate) deprecation_warning: Option<String>,
@@ -112,6 +117,11 @@ impl Definition {
         self.served.get(name).map(|index| &self.versions[*index])
     }
 
+    /// The version with this name, served or not.
+    pub(crate) fn any(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
     /// The version that objects are stored in.
     pub(crate) fn stored(&self) -> Option<&Version> {
         self.stored.map(|index| &self.versions[index])
@@ -149,6 +159,7 @@ impl Version {
                 label_selector_path: scale["labelSelectorPath"].as_str().map(str::to_owned),
             }),
             selectable_fields: list(version, "selectableFields").map(selectable).collect(),
+            printer_columns: PrinterColumn::read(version),
             deprecated: version["deprecated"] == true,
             deprecation_warning: version["deprecationWarning"].as_str().map(str::to_owned),
             name,

@@ -24,7 +24,7 @@ pub(crate) struct Schema {
 
 /// The schema of one value. An absent keyword leaves its field empty and restricts nothing.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// More than one only for `x-kubernetes-int-or-string`.
     pub(super) types: Vec<String>,
     pub(super) nullable: bool,
@@ -52,6 +52,8 @@ pub(super) struct Node {
     pub(super) preserve_unknown: bool,
     pub(super) embedded_resource: bool,
     pub(super) list: List,
+    /// Whether `x-kubernetes-map-type` is `atomic`.
+    pub(super) atomic_map: bool,
 }
 
 /// The `additionalProperties` keyword.
@@ -135,7 +137,7 @@ impl Pattern {
 
 /// `x-kubernetes-list-type`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum List {
+pub(crate) enum List {
     #[default]
     Atomic,
     Set,
@@ -232,6 +234,7 @@ impl Node {
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             embedded_resource: flag("x-kubernetes-embedded-resource"),
             list,
+            atomic_map: schema["x-kubernetes-map-type"] == "atomic",
         }
     }
 

@@ -77,7 +77,7 @@ impl Shared {
 
     /// Prunes unknown fields and sets defaults. Returns the unknown fields, unless field validation
     /// ignores them.
-    fn coerce_custom(
+    pub(crate) fn coerce_custom(
         &self,
         kind: &Kind,
         value: &mut Value,

@@ -16,6 +16,7 @@ use crate::server::Shared;
 use crate::store::Key;
 use crate::store::object::Object;
 use crate::verbs::delete::{Deleted, finalizers, set_finalizers};
+use crate::verbs::managed::Controller;
 
 /// The finalizer that keeps a definition until its objects are deleted.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -45,12 +46,17 @@ impl Shared {
         let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
         terminating(&mut value, "True", &now, "InstanceDeletionPending", message);
         if options.dry_run {
-            return Ok(Deleted::Pending(Arc::new(Object::new(&value, current.revision(), Vec::new()))));
+            return Ok(Deleted::Pending(Arc::new(Object::managed_by(
+                &value,
+                current.managed(),
+                current.revision(),
+                Vec::new(),
+            ))));
         }
         let marked = self.put(kind, current, &value, work)?;
         terminating(&mut value, "True", &now, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
         // A concurrent write does not prevent the deletion of the objects.
-        let _ = self.put(kind, &marked, &value, work);
+        let _ = self.put_by(kind, &marked, (&value, Controller::STATUS), work);
         self.serve_definition(kind, key, &Patterns::new());
         if let Some(custom) = self.defined_by(&key.name) {
             self.delete_all(&custom, work);
@@ -88,7 +94,7 @@ impl Shared {
                 None => ("NeverEstablished", "resource was never established"),
             };
             terminating(&mut value, "False", &self.now(), reason, message);
-            match self.put_or_remove(kind, &current, &value, work) {
+            match self.put_or_remove(kind, &current, (&value, Controller::STATUS), work) {
                 // A concurrent request, such as the one that establishes the definition, wrote it:
                 // retry.
                 Err(status) if status.code == 409 => {}

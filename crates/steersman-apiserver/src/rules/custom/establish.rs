@@ -6,6 +6,7 @@ use crate::rules::kinds::Kind;
 use crate::server::Shared;
 use crate::store::Key;
 use crate::store::object::Object;
+use crate::verbs::managed::Controller;
 
 impl Shared {
     /// A definition is established, and served, as soon as it is written. `patterns` are those that
@@ -28,7 +29,8 @@ impl Shared {
                 return;
             }
             value["status"] = status;
-            let make = |revision| Object::new(&value, revision, Vec::new());
+            let managed = self.managed_by(Controller::STATUS, kind, &object, &value);
+            let make = |revision| Object::managed_by(&value, &managed, revision, Vec::new());
             if self.store.put(&kind.id(), key, Some(&object), make).is_ok() {
                 return;
             }

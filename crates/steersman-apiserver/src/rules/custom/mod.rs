@@ -61,6 +61,16 @@ impl Custom {
         Self { uid, kinds, listed, terminating, shape: shape(crd), as_stored: as_stored(crd), shaped_at: 0, definition }
     }
 
+    /// All versions of the definition.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &Version> {
+        self.definition.versions.iter()
+    }
+
+    /// One version of the definition, served or not.
+    pub(crate) fn any_version(&self, name: &str) -> Option<&Version> {
+        self.definition.any(name)
+    }
+
     /// One version of the definition.
     pub(crate) fn version(&self, name: &str) -> Option<&Version> {
         self.definition.served(name)
@@ -141,9 +151,22 @@ impl Customs {
         self.read(|customs| customs.values().fold(0, |sum, custom| custom.listed.saturating_add(sum)))
     }
 
+    /// The name, the group and the served versions of each definition.
+    pub(crate) fn served(&self) -> Vec<(String, String, Vec<String>)> {
+        let versions = |custom: &Custom| custom.kinds.iter().map(|kind| kind.version.clone()).collect();
+        self.read(|customs| {
+            customs.iter().map(|(name, one)| (name.clone(), one.definition.group.clone(), versions(one))).collect()
+        })
+    }
+
     /// The definition with this group and plural.
     pub(crate) fn find(&self, group: &str, plural: &str) -> Option<Arc<Custom>> {
         self.read(|customs| customs.get(&format!("{plural}.{group}")).cloned())
+    }
+
+    /// The definition of a kind; `None` for built-in ones.
+    pub(crate) fn find_custom(&self, kind: &Kind) -> Option<Arc<Custom>> {
+        if kind.is_built_in() { None } else { self.find(&kind.group, &kind.plural) }
     }
 
     pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
@@ -267,6 +290,7 @@ fn kind(definition: &Definition, version: &Version, shared_names: &SharedNames, 
         subresources,
         fields: None,
         selectable: version.selectable_fields.iter().map(|field| field.as_str().into()).collect(),
+        printer_columns: Arc::clone(&version.printer_columns),
     }
 }
 

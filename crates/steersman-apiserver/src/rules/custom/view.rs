@@ -55,7 +55,7 @@ impl View<'_> {
             }
             let fields = metadata::selectable(self.kind, &value);
             // An incomplete object is not encoded.
-            (!budget::is_spent()).then(|| Object::new(&value, object.revision(), fields))
+            (!budget::is_spent()).then(|| Object::managed_by(&value, object.managed(), object.revision(), fields))
         });
         made.flatten().map(Arc::new).ok_or_else(|| {
             let resource = self.kind.named();

@@ -31,9 +31,6 @@ const STRUCTS_MAX: usize = 64;
 /// Ends the decoding of a struct that is nested deeper.
 const TOO_DEEP: &str = "schemas are nested too deep: use x-kubernetes-preserve-unknown-fields for the inner ones";
 
-/// The struct with fields that only the server may set.
-const OBJECT_META: &str = "meta.v1.ObjectMeta";
-
 /// The decoding of one value.
 pub(super) struct Decoder<'a> {
     types: &'a Types,
@@ -192,14 +189,9 @@ impl<'a> Decoder<'a> {
         }
         self.of_struct = outer;
         self.structs -= 1;
-        let is_meta = structure.name == OBJECT_META;
         let is_inside = !self.fields.is_empty();
-        let is_stored = |field: &Field| match field.name.as_str() {
-            // Only the server sets them.
-            "managedFields" => !is_meta,
-            // Only of whole objects, not of embedded ones.
-            _ => !is_inside || field.embedded_by.as_deref() != Some("TypeMeta"),
-        };
+        // Only whole objects have a type, embedded ones have none.
+        let is_stored = |field: &Field| !is_inside || field.embedded_by.as_deref() != Some("TypeMeta");
         let fields = structure.fields.iter().zip(values).filter(|(field, _)| is_stored(field));
         let written = fields.filter_map(|(field, value)| Some((field.name.clone(), self.written(field, value)?)));
         Ok(Value::Object(written.collect()))
@@ -208,10 +200,10 @@ impl<'a> Decoder<'a> {
     /// What Go's encoder writes for a field, unless it omits the field.
     fn written(&self, field: &Field, value: Option<Value>) -> Option<Value> {
         let Some(value) = value else {
-            let left_out = field.omit_zero || (field.omit_empty && can_be_empty(&field.ty));
-            return (!left_out).then(|| self.zero(&field.ty));
+            return is_written_if_empty(field).then(|| self.zero(&field.ty));
         };
-        let left_out = (field.omit_empty && is_empty(&field.ty, &value)) || (field.omit_zero && value.is_null());
+        let is_empty = if field.name == "managedFields" { value.is_null() } else { is_empty(&field.ty, &value) };
+        let left_out = (field.omit_empty && is_empty) || (field.omit_zero && value.is_null());
         (!left_out).then_some(value)
     }
 
@@ -250,7 +242,12 @@ impl<'a> Decoder<'a> {
             self.path.pop();
         }
         // Storage does not distinguish an empty list and an absent one.
-        Ok(if list.is_empty() { Value::Null } else { Value::Array(list) })
+        Ok(if list.is_empty() && !self.is_managed_fields() { Value::Null } else { Value::Array(list) })
+    }
+
+    /// Whether this is the list of the object's own managers, which an empty one resets.
+    fn is_managed_fields(&self) -> bool {
+        self.path.len() <= 2 && matches!(self.path.last(), Some(Step::Field("managedFields")))
     }
 
     /// Go also accepts bytes as a list of numbers.
@@ -440,6 +437,11 @@ impl<'a> Decoder<'a> {
 /// The value, within the budget of the request. [`budget::check`] reports when it is exceeded.
 fn within_budget(value: Value) -> Result<Value, String> {
     if budget::make(budget::shallow(&value)) { Ok(value) } else { Err(TOO_LARGE.to_owned()) }
+}
+
+/// Whether Go's encoder writes a field with the zero value of its type.
+pub(crate) fn is_written_if_empty(field: &Field) -> bool {
+    !(field.omit_zero || (field.omit_empty && can_be_empty(&field.ty)))
 }
 
 /// Whether Go's `omitempty` omits values of the type: never structs.

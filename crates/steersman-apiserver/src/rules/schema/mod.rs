@@ -12,20 +12,18 @@
 
 mod decode;
 mod json;
-/// The table has more than decoding needs: list keys and patch strategies are for apply and
-/// strategic merge patches.
+/// The table has more than decoding needs: list keys are for apply.
 #[allow(dead_code)]
 mod types;
+mod unstructured;
 
 use serde_json::Value;
 
-#[cfg_attr(not(test), allow(unused_imports))]
-pub(crate) use self::types::Type;
-#[cfg(test)]
-pub(crate) use self::types::{ListType, Patch};
-pub(crate) use self::types::{StructId, Types};
+pub(crate) use self::types::{Field, ListType, Patch, Struct, StructId, Type, Types};
+pub(crate) use self::unstructured::from_unstructured;
 
 use self::decode::Decoder;
+pub(crate) use self::decode::is_written_if_empty;
 pub(crate) use self::json::DEPTH_MAX;
 use self::json::Json;
 use crate::rules::kinds::builtin;

@@ -31,7 +31,7 @@ fn with_pod_spec(spec: &str) -> String {
 
 #[test]
 fn what_is_empty_is_left_out_as_go_leaves_it_out() {
-    let pod = r#"{"metadata":{"name":"p","labels":{},"finalizers":[],"creationTimestamp":null,"managedFields":[{}]},
+    let pod = r#"{"metadata":{"name":"p","labels":{},"finalizers":[],"creationTimestamp":null},
         "spec":{"hostNetwork":false,"enableServiceLinks":false,"terminationGracePeriodSeconds":0,"nodeName":"",
         "nodeSelector":{},"tolerations":[],"affinity":{},"securityContext":null,"imagePullSecrets":[{}],
         "volumes":[{"name":"v","emptyDir":{}}],

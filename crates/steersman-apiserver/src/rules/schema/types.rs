@@ -43,8 +43,8 @@ pub(crate) struct Field {
     pub(crate) embedded_by: Option<String>,
     /// How apply merges a list.
     pub(crate) list: Option<ListType>,
-    /// Whether apply replaces the map or struct as a whole.
-    pub(crate) atomic: bool,
+    /// Whether apply replaces the map or struct as a whole, if that differs from its type.
+    pub(crate) atomic: Option<bool>,
     /// How a strategic merge patch merges it.
     pub(crate) patch: Patch,
     /// The default in OpenAPI. Most defaults are code in the real server, and not listed here.
@@ -67,6 +67,8 @@ pub(crate) enum ListType {
 pub(crate) struct Patch {
     /// Lists are merged, not replaced.
     pub(crate) merge: bool,
+    /// Maps and structs are replaced, not merged.
+    pub(crate) replace: bool,
     /// Fields that the patch does not name are removed.
     pub(crate) retain_keys: bool,
     /// The field that identifies the items of a merged list.
@@ -221,7 +223,7 @@ impl Types {
             required: false,
             embedded_by: None,
             list: None,
-            atomic: false,
+            atomic: None,
             patch: Patch::default(),
             default,
         };
@@ -236,13 +238,13 @@ impl Types {
                 ("list", "set") => field.list = Some(ListType::Set),
                 ("list", "map") => field.list = Some(ListType::Map(Vec::new())),
                 ("keys", names) => keys = names.split(',').map(str::to_owned).collect(),
-                ("map", kind) => field.atomic = kind == "atomic",
+                ("map", kind) => field.atomic = Some(kind == "atomic"),
                 ("patch", strategies) => {
                     for strategy in strategies.split(',') {
                         match strategy {
                             "merge" => field.patch.merge = true,
                             "retainKeys" => field.patch.retain_keys = true,
-                            "replace" => {}
+                            "replace" => field.patch.replace = true,
                             _ => return Err(format!("an unknown patch strategy: {strategy}")),
                         }
                     }
@@ -321,13 +323,16 @@ mod tests {
         let list = a.field("list").unwrap();
         assert_eq!(list.ty, Type::Named("v1.As".to_owned(), Box::new(of_list.clone())));
         assert_eq!((types.go_name(&list.ty), types.go_name(&of_list)), ("v1.As".to_owned(), "[]v1.A".to_owned()));
-        assert_eq!((list.omit_empty, list.omit_zero, list.required, list.atomic), (true, false, false, false));
+        assert_eq!((list.omit_empty, list.omit_zero, list.required, list.atomic), (true, false, false, None));
         assert_eq!(list.embedded_by.as_deref(), Some("B"));
         assert_eq!(list.list, Some(ListType::Map(vec!["a".to_owned(), "b".to_owned()])));
-        assert_eq!(list.patch, Patch { merge: true, retain_keys: true, merge_key: Some("a".to_owned()) });
+        assert_eq!(
+            list.patch,
+            Patch { merge: true, retain_keys: true, merge_key: Some("a".to_owned()), ..Patch::default() }
+        );
         let map = a.field("map").unwrap();
         assert_eq!(map.ty, Type::Pointer(Box::new(Type::Map(Box::new(Type::Quantity)))));
-        assert_eq!((map.omit_empty, map.omit_zero, map.required, map.atomic), (false, true, true, true));
+        assert_eq!((map.omit_empty, map.omit_zero, map.required, map.atomic), (false, true, true, Some(true)));
         assert_eq!(map.default, Some(json!({"a": "b c"})));
         assert!(a.field("List").is_none());
     }
