@@ -17,7 +17,7 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 const CRATES: [(&str, &str); 4] = [
     ("kube", "::steersman::kube"),
     ("k8s_openapi", "::steersman::k8s_openapi"),
-    ("kube_core", "::steersman::kube::core"),
+    ("kube_core", "::steersman::__private::kube_core"),
     ("serde_json", "::steersman::__private::serde_json"),
 ];
 

@@ -127,9 +127,10 @@
 //! | [`client`] | the clients without a cache, and the parameters of requests |
 //! | [`cache`] | informers, without a manager |
 //! | [`workqueue`] | the queue, without Kubernetes |
+//! | [`manifests`] | CRDs from Rust types, roles and the rest, as files |
 //! | [`wire`] | lists, watches, metadata and selectors as bytes |
 //!
-//! Each of the last five is a crate and begins with an essay of its own. To test a controller
+//! Each of the last six is a crate and begins with an essay of its own. To test a controller
 //! without a cluster, use the crate `steersman-testing`: its embedded API server runs inside the
 //! test. The example above is tested on it. The `README.md` of the repository has the `Cargo.toml`
 //! and the test of the example, and `docs/testing.md` explains the rest.
@@ -140,6 +141,7 @@ pub use steersman_cache as cache;
 pub use steersman_client::{self as client, Client, ObjectMeta, Patch};
 pub use steersman_derive::{CustomResource, KubeSchema};
 pub use steersman_http as http;
+pub use steersman_manifests as manifests;
 pub use steersman_runtime::{
     self as runtime, Action, Cached, CachedClient, Context, Error, Kind, ListQuery, Manager, ObjectKey, Objects,
     ReconcileError, Reconciler, condition, dynamic, finalizer, kind, layer, metadata, owner, predicate, reconcile_fn,
@@ -153,6 +155,7 @@ pub use steersman_workqueue as workqueue;
 pub mod __private {
     pub use serde_json;
     pub use steersman_derive::discard;
+    pub use steersman_manifests::kube_core;
 }
 
 /// The controller in the README, compiled.
