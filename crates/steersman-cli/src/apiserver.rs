@@ -11,25 +11,28 @@ use crate::interrupt::Interrupt;
 use crate::kubeconfig_file;
 
 /// A summary of [`KUBECTL`], printed at the start.
-const KUBECTL_SHORT: &str = "Not supported yet: OpenAPI (use --validate=false), server-side apply, columns of kubectl get. \
-                             See steersman apiserver --help.";
+const KUBECTL_SHORT: &str = "Pods never run: there are no nodes. See steersman apiserver --help.";
 
 /// What works with kubectl (test: `what_the_help_text_promises_works` in `tests/real_kubectl.rs`).
 const KUBECTL: &str = "\
 kubectl on this server:
-  The server has no OpenAPI yet, so kubectl cannot validate files. Add --validate=false:
-    kubectl create --validate=false -f FILE
-    kubectl replace --validate=false -f FILE
-    kubectl apply --validate=false -f FILE    creates objects, and changes custom resources
+  These work as usual, files are validated:
+    kubectl create, replace, apply, diff -f FILE
+    kubectl apply --server-side -f FILE
+    kubectl explain KIND
     kubectl delete -f FILE
-  To change an object of a built-in kind, use replace, or kubectl patch --type=merge.
-  These do not work yet:
-    kubectl apply --server-side               the server has no server-side apply
-    kubectl apply, edit, diff, set            of built-in kinds: no strategic merge patch
-    kubectl explain                           no OpenAPI
-    kubectl get                               shows NAME and AGE only: use -o yaml, or -o custom-columns=…
-  Pods are stored and never run: there are no nodes. Of the built-in controllers there are the garbage collector and
-  the deletion of namespaces.";
+  Pods are stored and never run: there are no nodes. Of the built-in controllers there are the garbage collector, the
+  deletion of namespaces, the ServiceAccount and the ConfigMap of each namespace, and the aggregation of ClusterRoles.
+  With --controllers=false there is none: run the real kube-controller-manager beside the server.";
+
+/// The values of kube-apiserver's flag of the same name that exist here.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Authorization {
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
+    #[value(name = "RBAC")]
+    Rbac,
+}
 
 /// The flags of the API server. It listens on 127.0.0.1 only.
 #[derive(clap::Args)]
@@ -41,9 +44,16 @@ pub(crate) struct Args {
     /// File for the kubeconfig; default: in a temporary folder, removed when the server stops
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// How requests are authorized: with RBAC a request is refused unless a role permits it. The
+    /// kubeconfig has all rights
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = Authorization::AlwaysAllow)]
+    authorization_mode: Authorization,
     /// Print a line for each request: method, path, status, time
     #[arg(long)]
     log_requests: bool,
+    /// Do the work of kube-controller-manager that the server knows; false: it runs beside it
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    controllers: bool,
 }
 
 /// Serves until the process is interrupted.
@@ -58,7 +68,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 async fn serve(args: &Args) -> Result<()> {
     // From here on a signal stops the server in order, even during the start.
     let mut interrupt = Interrupt::listen().context("cannot listen for signals")?;
-    let mut serve = ApiServer::new().serve().address((Ipv4Addr::LOCALHOST, args.port));
+    let server = ApiServer::builder().controllers(args.controllers).build();
+    let server = match args.authorization_mode {
+        Authorization::AlwaysAllow => server,
+        Authorization::Rbac => server.with_rbac(),
+    };
+    let mut serve = server.serve().address((Ipv4Addr::LOCALHOST, args.port));
     if args.log_requests {
         // The server goes on without its terminal.
         serve = serve.log(|line| drop(writeln!(io::stderr(), "{line}")));
@@ -108,7 +123,7 @@ fn print_ready(url: &str, kubeconfig: &Path) -> io::Result<()> {
     writeln!(stdout, "Point kubectl at it:")?;
     writeln!(stdout, "  export KUBECONFIG={}", shell_word(&kubeconfig.display().to_string()))?;
     writeln!(stdout, "  kubectl get namespaces")?;
-    writeln!(stdout, "  kubectl create --validate=false -f FILE")?;
+    writeln!(stdout, "  kubectl create -f FILE")?;
     writeln!(stdout, "{KUBECTL_SHORT}")?;
     stdout.flush()
 }

@@ -36,18 +36,42 @@ fn the_kubeconfig_is_whole_when_the_server_is_ready() {
     assert_eq!(server.line(), "Point kubectl at it:");
     assert_eq!(server.line(), format!("  export KUBECONFIG='{}'", path.display()));
     assert_eq!(server.line(), "  kubectl get namespaces");
-    assert_eq!(server.line(), "  kubectl create --validate=false -f FILE");
+    assert_eq!(server.line(), "  kubectl create -f FILE");
     let missing = server.line();
-    assert!(missing.contains("server-side apply") && missing.ends_with("See steersman apiserver --help."), "{missing}");
+    assert!(missing.contains("no nodes") && missing.ends_with("See steersman apiserver --help."), "{missing}");
 }
 
 #[test]
 fn the_help_text_lists_what_works_with_kubectl() {
     let output = steersman().args(["apiserver", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
-    for line in ["kubectl create --validate=false -f FILE", "kubectl apply --server-side  ", "-o custom-columns=…"] {
+    for line in
+        ["kubectl create, replace, apply, diff -f FILE", "kubectl apply --server-side -f FILE", "kubectl explain KIND"]
+    {
         assert!(help.contains(line), "{help}");
     }
+}
+
+#[test]
+fn with_rbac_a_user_without_a_role_is_refused() {
+    for (mode, expected) in [("RBAC", false), ("AlwaysAllow", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        let _server =
+            Running::start(steersman().args(["apiserver", "--authorization-mode", mode, "--kubeconfig"]).arg(&path));
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let config = kube_client::config::Kubeconfig::read_from(&path).unwrap();
+            let mut config = kube_client::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
+            let get = || http::Request::get("/api/v1/namespaces/default/configmaps").body(Vec::new()).unwrap();
+            let client = kube_client::Client::try_from(config.clone()).unwrap();
+            assert!(client.request_text(get()).await.is_ok(), "the kubeconfig has all rights");
+            config.auth_info.impersonate = Some("jane".to_owned());
+            let client = kube_client::Client::try_from(config).unwrap();
+            assert_eq!(client.request_text(get()).await.is_ok(), expected, "{mode}");
+        });
+    }
+    let refused = failure(steersman().args(["apiserver", "--authorization-mode=ABAC"]));
+    assert!(refused.contains("possible values: AlwaysAllow, RBAC"), "{refused}");
 }
 
 #[test]

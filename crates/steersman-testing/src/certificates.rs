@@ -5,8 +5,6 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-use crate::Error;
-
 /// A certificate and its key, as PEM.
 pub(crate) struct Signed {
     pub(crate) certificate: String,
@@ -17,7 +15,7 @@ pub(crate) struct Signed {
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub(crate) fn new() -> Result<Self, Error> {
+    pub(crate) fn new() -> Result<Self, rcgen::Error> {
         let mut params = named("steersman-testing");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -30,7 +28,7 @@ impl Authority {
     }
 
     /// A certificate for a server on the loopback interface.
-    pub(crate) fn server(&self) -> Result<Signed, Error> {
+    pub(crate) fn server(&self) -> Result<Signed, rcgen::Error> {
         let names = ["localhost", "127.0.0.1", "kubernetes", "kubernetes.default.svc"].map(str::to_owned);
         let mut params = CertificateParams::new(names)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
@@ -38,14 +36,14 @@ impl Authority {
     }
 
     /// A certificate that makes its holder `user`, a member of `group`.
-    pub(crate) fn user(&self, user: &str, group: &str) -> Result<Signed, Error> {
+    pub(crate) fn user(&self, user: &str, group: &str) -> Result<Signed, rcgen::Error> {
         let mut params = named(user);
         params.distinguished_name.push(DnType::OrganizationName, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params)
     }
 
-    fn sign(&self, mut params: CertificateParams) -> Result<Signed, Error> {
+    fn sign(&self, mut params: CertificateParams) -> Result<Signed, rcgen::Error> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.0)?;
@@ -54,7 +52,7 @@ impl Authority {
 }
 
 /// A key for signing service account tokens and the one for checking them, as PEM.
-pub(crate) fn signing_keys() -> Result<(String, String), Error> {
+pub(crate) fn signing_keys() -> Result<(String, String), rcgen::Error> {
     let pair = KeyPair::generate()?;
     Ok((pair.serialize_pem(), pair.public_key_pem()))
 }

@@ -48,7 +48,7 @@ pub enum Error {
 
     /// A certificate could not be made.
     #[error("cannot make a certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
+    Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
 
     /// `USE_EXISTING_CLUSTER` is set, but no kubeconfig leads to a cluster.
     #[error("USE_EXISTING_CLUSTER is set, but no cluster is configured: {0}")]
@@ -94,6 +94,10 @@ impl Error {
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let action = action.into();
         move |source| Self::Io { action, source }
+    }
+
+    pub(crate) fn certificate(error: rcgen::Error) -> Self {
+        Self::Certificate(Box::new(error))
     }
 
     pub(crate) fn client(action: &'static str) -> impl FnOnce(kube_client::Error) -> Self {

@@ -21,13 +21,15 @@
 //! - [`Embedded::install_crds`] and [`RealServer::install_crds`] return when the custom resources
 //!   are served.
 //! - [`eventually`] waits for a condition and panics with a text that names what did not happen.
+//! - [`Embedded::with_rbac`] refuses what no role permits, and [`Embedded::requests`] shows which
+//!   requests there were.
 //! - [`Embedded::compact`] makes watches fail with 410 Gone, as etcd's compaction does.
 //! - [`FaultyNetwork`] stands between a client and the server, and refuses, delays or cuts requests
-//!   on command.
+//!   on command. [`FaultyProxy`] does the same to the connections of any server.
 //! - [`Log`] collects what handlers and reconcilers see.
 //!
 //! `docs/testing.md` in the repository shows whole tests of a controller, when to pause the time,
-//! and what the embedded server cannot do: server-side apply, RBAC, admission, webhooks and CEL,
+//! and what the embedded server cannot do: admission, webhooks and CEL,
 //! among others. `DIFFERENCES.md` of the crate `steersman-apiserver` is the exact list.
 //!
 //! # A real server
@@ -66,6 +68,7 @@ mod embedded;
 mod error;
 mod eventually;
 mod faulty_network;
+mod faulty_proxy;
 mod kubeconfig;
 mod log;
 mod panic_log;
@@ -76,10 +79,11 @@ mod real_server;
 
 pub use assets::{ETCD_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
 pub use audit::{AuditEvent, AuditObject, AuditStatus};
-pub use embedded::Embedded;
+pub use embedded::{Embedded, EmbeddedBuilder};
 pub use error::Error;
 pub use eventually::{Look, eventually, eventually_within};
 pub use faulty_network::{Fault, FaultyNetwork};
+pub use faulty_proxy::FaultyProxy;
 pub use log::Log;
 pub use real_server::{RealServer, RealServerBuilder};
 pub use steersman_world::World;

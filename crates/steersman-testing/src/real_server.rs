@@ -309,8 +309,8 @@ impl RealServerBuilder {
         let controller_manager =
             if self.controller_manager { Some(self.find(Program::KubeControllerManager)?) } else { None };
 
-        let authority = Authority::new()?;
-        let admin = authority.user("steersman-admin", "system:masters")?;
+        let authority = Authority::new().map_err(Error::certificate)?;
+        let admin = authority.user("steersman-admin", "system:masters").map_err(Error::certificate)?;
         let files = Files::write(custodian.folder(), &authority)?;
         let etcd_port = ReservedPort::new()?;
         custodian.start("etcd", &etcd, &self.etcd_command_line(&files, etcd_port.number()))?;
@@ -499,8 +499,8 @@ struct Files(PathBuf);
 
 impl Files {
     fn write(folder: &Path, authority: &Authority) -> Result<Self, Error> {
-        let Signed { certificate, key } = authority.server()?;
-        let (signing_key, checking_key) = signing_keys()?;
+        let Signed { certificate, key } = authority.server().map_err(Error::certificate)?;
+        let (signing_key, checking_key) = signing_keys().map_err(Error::certificate)?;
         let contents = [
             ("ca.crt", authority.certificate()),
             ("server.crt", certificate),

@@ -1,5 +1,10 @@
 //! The embedded server, used as a controller's client would.
 
+#[path = "embedded/authorization.rs"]
+mod authorization;
+#[path = "embedded/tokens.rs"]
+mod tokens;
+
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
@@ -90,10 +95,12 @@ async fn a_client_is_who_it_was_made_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_no_master_cannot_impersonate() {
+async fn with_rbac_a_client_that_is_no_master_cannot_impersonate() {
+    let request = || http::Request::get("/api/v1/pods").header("impersonate-user", "root").body(Vec::new()).unwrap();
     let jane = Client::from(Embedded::start().user("jane", ["developers"]));
-    let request = http::Request::get("/api/v1/pods").header("impersonate-user", "root").body(Vec::new()).unwrap();
-    let error = jane.request_text(request).await.unwrap_err();
+    assert!(jane.request_text(request()).await.is_ok(), "without RBAC everything is permitted");
+    let jane = Client::from(Embedded::start().with_rbac().user("jane", ["developers"]));
+    let error = jane.request_text(request()).await.unwrap_err();
     let words = "User \"jane\" cannot impersonate-on:user-info:list resource \"pods\" in API group \"\" at the cluster";
     assert!(error.to_string().contains(words), "{error}");
     assert_eq!(code(error), 403);
@@ -108,7 +115,7 @@ async fn two_servers_share_nothing() {
 
 #[tokio::test]
 async fn pages_stay_on_one_revision_and_expire_with_it() {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let maps = maps(server.kube_client());
     for name in ["a", "b", "c"] {
         maps.create(&PostParams::default(), &config_map(name, "")).await.unwrap();
@@ -233,46 +240,23 @@ async fn a_namespace_takes_its_content_along_and_waits_for_what_does_not_go() {
     assert_eq!(code(namespaces.get("team").await.unwrap_err()), 404);
 }
 
-/// Server-side apply and strategic merge patch are not there yet. The answer names what works
-/// instead.
 #[tokio::test]
-async fn the_answer_to_a_patch_that_is_not_supported_names_what_works() {
-    let server = Embedded::start();
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "networks.example.com"},
-        "spec": {
-            "group": "example.com",
-            "names": {"kind": "Network", "plural": "networks"},
-            "scope": "Cluster",
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }],
-        },
-    });
-    server.install_crds([definition]).await.unwrap();
-    let (built_in, custom) = ("/api/v1/namespaces/default/configmaps/one", "/apis/example.com/v1/networks/one");
-    let apply =
-        ("application/apply-patch+yaml", "server-side apply is not supported by steersman's embedded API server: ");
-    let strategic = (
-        "application/strategic-merge-patch+json",
-        "strategic merge patch is not supported by steersman's embedded API server: ",
-    );
-    for (path, (media_type, begin)) in [(built_in, apply), (custom, apply), (built_in, strategic)] {
-        let request = http::Request::patch(format!("{path}?fieldManager=test")).header("content-type", media_type);
-        let request = request.body(b"{}".to_vec()).unwrap();
-        let error = server.kube_client().request_text(request).await.unwrap_err();
-        let Error::Api(status) = error else { panic!("{error}") };
-        assert_eq!((status.code, status.reason.as_str()), (415, "UnsupportedMediaType"));
-        let message = &status.message;
-        assert!(message.starts_with(begin), "{message}");
-        for works in ["application/merge-patch+json", "application/json-patch+json", "kubectl replace --validate=false"]
-        {
-            assert!(message.contains(works), "{message}");
-        }
-    }
+async fn two_managers_apply_to_one_object() {
+    let maps = maps(Embedded::start().kube_client());
+    let wanted = |data: serde_json::Value| {
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}))
+    };
+    let (one, other) = (PatchParams::apply("one"), PatchParams::apply("other"));
+    let created = maps.patch("a", &one, &wanted(json!({"a": "1", "b": "2"}))).await.unwrap();
+    assert_eq!(created.managed_fields()[0].manager.as_deref(), Some("one"));
+    let Error::Api(status) = maps.patch("a", &other, &wanted(json!({"a": "9"}))).await.unwrap_err() else { panic!() };
+    assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
+    assert_eq!(status.message, "Apply failed with 1 conflict: conflict with \"one\": .data.a");
+    maps.patch("a", &other.clone().force(), &wanted(json!({"a": "9"}))).await.unwrap();
+    let after = maps.patch("a", &one, &wanted(json!({}))).await.unwrap();
+    assert_eq!(serde_json::json!(after.data), json!({"a": "9"}));
+    let again = maps.patch("a", &one, &wanted(json!({}))).await.unwrap();
+    assert_eq!(again.resource_version(), after.resource_version(), "it changes nothing");
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use steersman_testing::{Embedded, Fault, FaultyNetwork};
 use tokio::time::{Instant, timeout};
 
 fn network() -> (FaultyNetwork, Api<ConfigMap>, Client) {
-    let server = Embedded::start();
+    let server = Embedded::empty();
     let network = FaultyNetwork::new(&server);
     let maps = network.client().namespaced("default");
     (network, maps, server.client())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_client::config::AuthInfo;
 use steersman_testing::{Embedded, RealServer};
 
 mod conformance;
@@ -26,7 +27,11 @@ impl Real {
             RealServer::builder().controller_manager(true).apiserver_flag("--etcd-compaction-interval=1s");
         // As on the plain server: Pods ask for no service account.
         let controllers = controllers.apiserver_flag("--disable-admission-plugins=ServiceAccount");
-        let (plain, controllers) = tokio::join!(RealServer::start(), controllers.start());
+        // The Service of the server has endpoints.
+        let published = "--endpoint-reconciler-type=master-count";
+        let (plain, controllers) =
+            (RealServer::builder().apiserver_flag(published), controllers.apiserver_flag(published));
+        let (plain, controllers) = tokio::join!(plain.start(), controllers.start());
         Self { plain: plain.unwrap(), controllers: controllers.unwrap() }
     }
 
@@ -35,7 +40,13 @@ impl Real {
         static SHARED: OnceCell<Real> = OnceCell::const_new();
         let real = SHARED.get_or_init(Self::start).await;
         let controllers = target(&real.controllers).await;
-        Servers { plain: target(&real.plain).await, compacting: controllers.clone(), controllers }
+        let plain = target(&real.plain).await;
+        // The real server always authorizes by RBAC; the user of the cases has all rights.
+        let mut config = real.plain.config().await.unwrap();
+        config.auth_info = AuthInfo::default();
+        config.default_retry = false;
+        let authorizing = plain.clone().with_bare_client(kube_client::Client::try_from(config).unwrap());
+        Servers { plain, compacting: controllers.clone(), controllers, authorizing }
     }
 }
 
@@ -66,13 +77,25 @@ async fn the_embedded_server_answers_as_the_real_one() {
     let real = Real::servers().await;
     // What one server forgets, cases on the other may still want: unlike the real one, ours forgets
     // it for watches too.
-    let (plain, compacting) = (Embedded::start(), Embedded::start());
+    let plain = Embedded::builder().controllers(false).start();
+    let authorizing = Embedded::builder().controllers(false).start().with_rbac();
+    let (controllers, compacting) = (Embedded::start(), Embedded::start());
     let target = |server: &Embedded| Target::new("embedded", server.kube_client()).with_patience(EMBEDDED_PATIENCE);
     let embedded = Servers {
         plain: target(&plain),
-        controllers: target(&plain),
+        controllers: target(&controllers),
         compacting: target(&compacting).with_compaction(move || compacting.compact()),
+        authorizing: target(&authorizing),
     };
     let listed = Differences::read(include_str!("../../steersman-apiserver/DIFFERENCES.md"));
     conformance::compare(&real, &embedded, &listed).await.settle();
+}
+
+/// Whole OpenAPI documents, as JSON and as protobuf. The servers have nothing else to do: a
+/// document of version 2 has the kinds of all cases.
+#[tokio::test]
+async fn openapi_documents_have_the_same_bytes() {
+    let (real, embedded) = (RealServer::start().await.unwrap(), Embedded::start());
+    let embedded = Target::new("embedded", embedded.kube_client());
+    conformance::documents::compare(&target(&real).await, &embedded).await;
 }

@@ -6,6 +6,8 @@ pub(crate) enum Area {
     ListAndWatch,
     Crds,
     Deletion,
+    Authorization,
+    OpenApi,
     Rest,
 }
 
@@ -33,6 +35,8 @@ pub(crate) enum Needs {
     Controllers,
     /// Old versions are forgotten soon.
     Compaction,
+    /// RBAC decides on requests.
+    Authorization,
 }
 
 /// One request, or one look at a watch.
@@ -43,6 +47,10 @@ pub(crate) struct Step {
     pub(crate) expectations: Vec<Expectation>,
     /// Fields of the body that say nothing about the server's behaviour, as JSON pointers.
     pub(crate) ignored: Vec<&'static str>,
+    /// The fields of the body that are compared, as JSON pointers. None stands for all.
+    pub(crate) compared: Vec<String>,
+    /// Whether the kinds that cases define are left out of the record.
+    pub(crate) only_builtin: bool,
 }
 
 pub(crate) enum Action {
@@ -70,6 +78,23 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
+    /// Whether the body is converted to protobuf before it is sent.
+    pub(crate) is_protobuf: bool,
+    /// Headers of the answer that are compared beside those of every answer.
+    pub(crate) compared: Vec<&'static str>,
+}
+
+impl Request {
+    fn new(method: &'static str, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            body: String::new(),
+            is_protobuf: false,
+            compared: Vec::new(),
+        }
+    }
 }
 
 /// What a step must bring on a server that is known to be right.
@@ -128,13 +153,28 @@ impl Case {
         self.send("PATCH", path).text("application/json-patch+json", body)
     }
 
+    /// A strategic merge patch.
+    pub(crate) fn strategic(self, path: impl Into<String>, body: Value) -> Self {
+        let body = body.to_string();
+        self.send("PATCH", path).text("application/strategic-merge-patch+json", body)
+    }
+
+    /// An apply by this manager.
+    pub(crate) fn apply(self, path: impl Into<String>, manager: &str, body: Value) -> Self {
+        let path = path.into();
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let body = body.to_string();
+        let path = format!("{path}{separator}fieldManager={manager}");
+        self.send("PATCH", path).text("application/apply-patch+yaml", body)
+    }
+
     pub(crate) fn send(self, method: &'static str, path: impl Into<String>) -> Self {
-        self.step(Action::Send(Request { method, path: path.into(), headers: Vec::new(), body: String::new() }))
+        self.step(Action::Send(Request::new(method, path)))
     }
 
     /// Asks until the answer is as the expectations that follow say.
     pub(crate) fn until(self, path: impl Into<String>) -> Self {
-        self.step(Action::Until(Request { method: "GET", path: path.into(), headers: Vec::new(), body: String::new() }))
+        self.step(Action::Until(Request::new("GET", path)))
     }
 
     /// Sends the last request until the answer is as the expectations that follow say.
@@ -146,8 +186,7 @@ impl Case {
 
     /// Opens a watch that later steps call `name`.
     pub(crate) fn watch(self, name: &'static str, path: impl Into<String>) -> Self {
-        let request = Request { method: "GET", path: path.into(), headers: Vec::new(), body: String::new() };
-        self.step(Action::Watch(request)).named(name)
+        self.step(Action::Watch(Request::new("GET", path))).named(name)
     }
 
     /// Takes as many events from the watch `name` as are listed, like `ADDED one, MODIFIED two`.
@@ -176,6 +215,12 @@ impl Case {
         self.header("content-type", content_type)
     }
 
+    /// The body of the last request, sent as protobuf.
+    pub(crate) fn protobuf(mut self, body: Value) -> Self {
+        self.request().is_protobuf = true;
+        self.text("application/vnd.kubernetes.protobuf", body.to_string())
+    }
+
     /// A header of the last request. An empty one is not sent.
     pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         let headers = &mut self.request().headers;
@@ -193,6 +238,24 @@ impl Case {
     /// Leaves this field of the body out of the record.
     pub(crate) fn ignore(mut self, pointer: &'static str) -> Self {
         self.last().ignored.push(pointer);
+        self
+    }
+
+    /// Compares this field of the body, and no others that are not named so.
+    pub(crate) fn only(mut self, pointer: impl Into<String>) -> Self {
+        self.last().compared.push(pointer.into());
+        self
+    }
+
+    /// Leaves out of the record what cases define: other cases do so at the same time.
+    pub(crate) fn only_builtin(mut self) -> Self {
+        self.last().only_builtin = true;
+        self
+    }
+
+    /// Compares these headers of the answer too.
+    pub(crate) fn comparing(mut self, headers: &[&'static str]) -> Self {
+        self.request().compared.extend(headers);
         self
     }
 
@@ -229,7 +292,14 @@ impl Case {
     }
 
     fn step(mut self, action: Action) -> Self {
-        self.steps.push(Step { name: None, action, expectations: Vec::new(), ignored: Vec::new() });
+        self.steps.push(Step {
+            name: None,
+            action,
+            expectations: Vec::new(),
+            ignored: Vec::new(),
+            compared: Vec::new(),
+            only_builtin: false,
+        });
         self
     }
 

@@ -12,7 +12,7 @@
 //!
 //! | variable | what it does |
 //! |---|---|
-//! | `CONFORMANCE_CASES=text` | runs only the cases with `text` in their name |
+//! | `CONFORMANCE_CASES=text,other` | runs only the cases with one of these texts in their name |
 //! | `CONFORMANCE_RECORD=file` | writes what every server answered, normalised, to `file` |
 
 // The objects of a case are written in place: there is nothing to borrow them from.
@@ -21,6 +21,7 @@
 mod case;
 mod cases;
 mod compare;
+pub(crate) mod documents;
 mod normalise;
 mod run;
 mod target;

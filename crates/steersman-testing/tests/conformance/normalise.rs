@@ -11,8 +11,9 @@ use super::run::Record;
 ///   compared. The version of a list or a bookmark is that of the newest of these objects it can
 ///   include: other writes may have happened by then.
 /// - Uids and addresses are numbered by their first appearance, generated names too.
-/// - Times, continue tokens and the case's own name become words. `managedFields` go: nothing here
-///   is about them.
+/// - Hashes of documents are numbered too if the documents contain the case's own name.
+/// - Times, ages in Tables, continue tokens and the case's own name become words. Entries of
+///   `managedFields` are ordered without their times, and texts of their fields compared as JSON.
 ///
 /// What the script itself sent is left as it is.
 pub(crate) fn normalise(case: &Case, record: &Record) -> Vec<Value> {
@@ -20,7 +21,13 @@ pub(crate) fn normalise(case: &Case, record: &Record) -> Vec<Value> {
     let prefixes =
         script.split("\"generateName\":\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned);
     let prefixes = prefixes.collect();
-    let mut normaliser = Normaliser { script, prefixes, id: record.id.clone(), ..Normaliser::default() };
+    let mut normaliser = Normaliser {
+        script,
+        prefixes,
+        id: record.id.clone(),
+        has_own_kinds: case.mentions("${id}"),
+        ..Normaliser::default()
+    };
     for step in &record.steps {
         normaliser.gather(step, false);
     }
@@ -38,6 +45,9 @@ struct Normaliser {
     prefixes: Vec<String>,
     generated: Vec<String>,
     uids: Vec<String>,
+    /// Whether documents have the case's own name in them, so that their hashes differ.
+    has_own_kinds: bool,
+    hashes: Vec<String>,
     addresses: Vec<String>,
 }
 
@@ -63,11 +73,14 @@ impl Normaliser {
             Value::String(text) => self.text(text).into(),
             Value::Array(items) => items.iter().map(|item| self.rewrite(item, false)).collect(),
             Value::Object(fields) => {
+                let fields = &sorted_rules(fields);
                 let mut rewritten = Map::new();
-                for (key, field) in fields.iter().filter(|(key, _)| *key != "managedFields") {
+                for (key, field) in fields {
                     let value = match (key.as_str(), version(field)) {
+                        ("managedFields", _) => self.managed_fields(field),
                         ("resourceVersion", Some(number)) => self.version(number, many).into(),
                         ("continue", _) if field.as_str().is_some_and(|token| !token.is_empty()) => "<continue>".into(),
+                        ("cells", _) => self.cells(field),
                         ("clusterIP" | "clusterIPs" | "nodePort" | "healthCheckNodePort", _) => self.address(field),
                         _ => self.rewrite(field, is_of_many(fields, key, many)),
                     };
@@ -77,6 +90,25 @@ impl Normaliser {
             }
             other => other.clone(),
         }
+    }
+
+    /// The cells of a Table, without the ages of what was just created.
+    fn cells(&mut self, cells: &Value) -> Value {
+        let cell = |cell: &Value| match cell.as_str() {
+            Some(text) if is_age(text) => "<age>".into(),
+            _ => self.rewrite(cell, false),
+        };
+        cells.as_array().into_iter().flatten().map(cell).collect()
+    }
+
+    /// Two entries of one second and of two seconds have two orders.
+    fn managed_fields(&mut self, entries: &Value) -> Value {
+        let Value::Array(entries) = entries else { return entries.clone() };
+        let mut entries = entries.clone();
+        entries.sort_by_cached_key(|entry| {
+            ["operation", "manager", "apiVersion", "subresource"].map(|field| entry[field].to_string())
+        });
+        entries.iter().map(|entry| self.rewrite(entry, false)).collect()
     }
 
     fn version(&self, number: u64, many: bool) -> String {
@@ -107,6 +139,12 @@ impl Normaliser {
         text = self.replace_objects(&text);
         text = self.replace_generated(&text);
         text = self.replace_uids(&text);
+        if self.has_own_kinds {
+            text = self.replace_hashes(&text);
+            // The case's own name as a part of identifiers.
+            let plain = self.id.replace('-', "");
+            text = text.replace(&plain, "<id>").replace(&plain.replacen('x', "X", 1), "<Id>");
+        }
         for (index, address) in self.addresses.iter().enumerate().filter(|(_, address)| address.contains('.')) {
             text = text.replace(address, &format!("<address {}>", index + 1));
         }
@@ -162,6 +200,19 @@ impl Normaliser {
         rewritten
     }
 
+    /// Replaces the hashes of OpenAPI documents: 128 digits.
+    fn replace_hashes(&mut self, text: &str) -> String {
+        const DIGITS: usize = 128;
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
+        let Some(start) = text.as_bytes().windows(DIGITS).position(|part| part.iter().all(is_digit)) else {
+            return text.to_owned();
+        };
+        let (before, rest) = text.split_at(start);
+        let (hash, after) = rest.split_at(DIGITS);
+        let number = number(&mut self.hashes, hash);
+        format!("{before}<hash {number}>{}", self.replace_hashes(after))
+    }
+
     /// Replaces every number in a message about versions.
     fn replace_versions(&self, text: &str) -> String {
         let mut rewritten = String::with_capacity(text.len());
@@ -182,10 +233,21 @@ impl Normaliser {
     }
 }
 
+/// The rules of a review in a fixed order: the real server keeps bindings in no order.
+fn sorted_rules(fields: &Map<String, Value>) -> Map<String, Value> {
+    let mut fields = fields.clone();
+    for name in ["resourceRules", "nonResourceRules"] {
+        if let Some(Value::Array(rules)) = fields.get_mut(name) {
+            rules.sort_by_cached_key(Value::to_string);
+        }
+    }
+    fields
+}
+
 /// Whether the field `key` holds the metadata of a list or of a bookmark.
 fn is_of_many(fields: &Map<String, Value>, key: &str, many: bool) -> bool {
     match key {
-        "metadata" => many || fields.contains_key("items"),
+        "metadata" => many || fields.contains_key("items") || fields.contains_key("rows"),
         "object" => fields.get("type").is_some_and(|kind| kind == "BOOKMARK"),
         _ => false,
     }
@@ -202,6 +264,11 @@ fn number(items: &mut Vec<String>, item: &str) -> usize {
     }
     items.push(item.to_owned());
     items.len()
+}
+
+/// Whether this is an age of less than two minutes.
+fn is_age(text: &str) -> bool {
+    text.strip_suffix('s').is_some_and(|digits| digits.len() <= 3 && digits.parse::<u8>().is_ok())
 }
 
 fn is_uid(text: &str) -> bool {

@@ -44,6 +44,17 @@ pub(crate) async fn run(case: &Case, target: &Target) -> Record {
                 pointer => remove(&mut value["body"], pointer),
             }
         }
+        if !step.compared.is_empty() {
+            let kept = step.compared.iter().map(|pointer| {
+                let pointer = player.fill(pointer);
+                (pointer.clone(), value["body"].pointer(&pointer).cloned().unwrap_or(Value::Null))
+            });
+            value["body"] = kept.collect::<serde_json::Map<_, _>>().into();
+        }
+        if step.only_builtin {
+            let (of_run, _) = id.split_once('-').unwrap_or_default();
+            leave_out(&mut value["body"], &format!("{of_run}-"));
+        }
         steps.push(value);
     }
     Record { id, steps, complaints }
@@ -88,7 +99,7 @@ impl Player<'_> {
     /// Sends a request. The real server answers a few with 503 while it replaces the storage of a
     /// kind that has just been defined or changed; every client asks again then, and so do we.
     async fn send(&self, request: &Request) -> Value {
-        eventually(self.target.patience, async || {
+        ask_until(self.target.patience, async || {
             let value = self.try_send(request).await.unwrap_or_else(|error| json!({ "error": error }));
             (value["status"] != 503, value)
         })
@@ -97,7 +108,7 @@ impl Player<'_> {
 
     async fn try_send(&self, request: &Request) -> Result<Value, String> {
         let answer = self.target.send(self.fill_request(request)?).await?;
-        let (status, headers) = (answer.status.as_u16(), answer.headers());
+        let (status, headers) = (answer.status.as_u16(), answer.headers(&request.compared));
         let (body, indented) = answer.body().await?;
         let mut value = json!({"status": status, "headers": headers, "body": body});
         if indented {
@@ -108,7 +119,7 @@ impl Player<'_> {
 
     async fn until(&self, request: &Request, expectations: &[Expectation]) -> Value {
         self.target.compact();
-        eventually(self.patience, async || {
+        ask_until(self.patience, async || {
             let value = self.send(request).await;
             let met = expectations.iter().all(|expectation| self.complaint(expectation, &value).is_none());
             (met, value)
@@ -123,7 +134,7 @@ impl Player<'_> {
         };
         match answer {
             Ok(answer) => {
-                let mut value = json!({"status": answer.status.as_u16(), "headers": answer.headers()});
+                let mut value = json!({"status": answer.status.as_u16(), "headers": answer.headers(&request.compared)});
                 if answer.status.is_success() {
                     self.watches.insert(name, answer.events());
                 } else {
@@ -162,7 +173,11 @@ impl Player<'_> {
         for (name, value) in request.headers.iter().filter(|(_, value)| !value.is_empty()) {
             filled = filled.header(*name, self.fill(value));
         }
-        filled.body(self.fill(&request.body).into_bytes()).map_err(|error| error.to_string())
+        let mut body = self.fill(&request.body).into_bytes();
+        if request.is_protobuf {
+            body = steersman_wire::protobuf::from_json(&body).ok_or("the body has no form in protobuf")?;
+        }
+        filled.body(body).map_err(|error| error.to_string())
     }
 
     /// Replaces the variables in `text`.
@@ -203,9 +218,9 @@ impl Player<'_> {
             Expectation::Value(pointer, value) => {
                 let wanted = self.fill(&value.to_string());
                 // Compared as text, as variables are filled in there.
-                body.pointer(pointer).map(Value::to_string) == Some(wanted)
+                body.pointer(&self.fill(pointer)).map(Value::to_string) == Some(wanted)
             }
-            Expectation::Absent(pointer) => body.pointer(pointer).is_none(),
+            Expectation::Absent(pointer) => body.pointer(&self.fill(pointer)).is_none(),
             Expectation::Words(words) => {
                 let text = body["message"].as_str().or(body.as_str()).unwrap_or_default();
                 text.contains(&self.fill(words))
@@ -226,28 +241,49 @@ fn summary(events: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let event = |event: &Value| {
         let object = &event["object"];
-        let name =
-            if object["kind"] == "Status" { object["code"].to_string() } else { text(&object["metadata"]["name"]) };
+        let name = match object["kind"].as_str() {
+            Some("Status") => object["code"].to_string(),
+            Some("Table") => text(&object["rows"][0]["object"]["metadata"]["name"]),
+            _ => text(&object["metadata"]["name"]),
+        };
         format!("{} {name}", text(&event["type"])).trim_end().to_owned()
     };
     events.iter().map(event).collect()
 }
 
+/// Removes a field. A star stands for each item of an array.
 fn remove(value: &mut Value, pointer: &str) {
+    if let Some((items, rest)) = pointer.split_once("/*") {
+        let items = value.pointer_mut(items).and_then(Value::as_array_mut);
+        return items.into_iter().flatten().for_each(|item| remove(item, rest));
+    }
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     if let Some(Value::Object(parent)) = value.pointer_mut(parent) {
         parent.remove(key);
     }
 }
 
-/// Asks until `condition` holds or patience ends, and gives the last answer.
-async fn eventually(patience: Duration, condition: impl AsyncFn() -> (bool, Value)) -> Value {
-    let started = Instant::now();
+/// Removes members with this text in their name, at any depth.
+fn leave_out(value: &mut Value, text: &str) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| leave_out(item, text)),
+        Value::Object(fields) => {
+            fields.retain(|name, _| !name.contains(text));
+            fields.values_mut().for_each(|field| leave_out(field, text));
+        }
+        _ => {}
+    }
+}
+
+/// Asks until `condition` holds or patience ends, and returns the last response: a difference
+/// between two servers is compared, and not a failure of the script.
+async fn ask_until(patience: Duration, condition: impl AsyncFn() -> (bool, Value)) -> Value {
+    let (started, mut polls) = (Instant::now(), tokio::time::interval(POLL_INTERVAL));
     loop {
+        polls.tick().await;
         let (met, value) = condition().await;
         if met || started.elapsed() > patience {
             return value;
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

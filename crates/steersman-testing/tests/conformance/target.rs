@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube_client::Client;
@@ -23,6 +24,8 @@ pub(crate) struct Target {
     /// `until` step waits for it.
     pub(crate) patience: Duration,
     client: Client,
+    /// Sends requests that have a token of their own. It has no other credential.
+    bare: Client,
     compact: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -34,6 +37,8 @@ pub(crate) struct Servers {
     pub(crate) controllers: Target,
     /// Old versions are forgotten, at the latest while a case waits for something.
     pub(crate) compacting: Target,
+    /// RBAC decides on requests. Nothing else changes by itself here.
+    pub(crate) authorizing: Target,
 }
 
 impl Servers {
@@ -42,6 +47,7 @@ impl Servers {
             Needs::Nothing => &self.plain,
             Needs::Controllers => &self.controllers,
             Needs::Compaction => &self.compacting,
+            Needs::Authorization => &self.authorizing,
         }
     }
 }
@@ -55,7 +61,14 @@ pub(crate) struct Answer {
 
 impl Target {
     pub(crate) fn new(name: &'static str, client: Client) -> Self {
-        Self { name, patience: PATIENCE, client, compact: None }
+        Self { name, patience: PATIENCE, bare: client.clone(), client, compact: None }
+    }
+
+    /// Gives the server a client without a credential, for requests that have a token.
+    #[must_use]
+    pub(crate) fn with_bare_client(mut self, bare: Client) -> Self {
+        self.bare = bare;
+        self
     }
 
     /// For a server that responds quickly: a case that fails is reported sooner.
@@ -81,7 +94,8 @@ impl Target {
 
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
-        let answer = tokio::time::timeout(self.patience, self.client.send(request.map(Body::from))).await;
+        let client = if request.headers().contains_key(AUTHORIZATION) { &self.bare } else { &self.client };
+        let answer = tokio::time::timeout(self.patience, client.send(request.map(Body::from))).await;
         let answer =
             answer.map_err(|_| format!("no answer in {:?}", self.patience))?.map_err(|error| error.to_string())?;
         let (head, body) = answer.into_parts();
@@ -90,20 +104,20 @@ impl Target {
 }
 
 impl Answer {
-    /// The compared headers by name. One that comes several times is an array.
-    pub(crate) fn headers(&self) -> Value {
+    /// The compared headers by name, and `more` of them. One that comes several times is an array.
+    pub(crate) fn headers(&self, more: &[&str]) -> Value {
         let mut headers = Map::new();
-        for name in HEADERS {
+        for name in HEADERS.iter().chain(more) {
             let mut values: Vec<_> = self
                 .headers
-                .get_all(name)
+                .get_all(*name)
                 .iter()
                 .map(|value| String::from_utf8_lossy(value.as_bytes()).into())
                 .collect();
             match values.len() {
                 0 => continue,
-                1 => headers.insert(name.to_owned(), values.remove(0)),
-                _ => headers.insert(name.to_owned(), Value::Array(values)),
+                1 => headers.insert((*name).to_owned(), values.remove(0)),
+                _ => headers.insert((*name).to_owned(), Value::Array(values)),
             };
         }
         headers.into()
@@ -111,10 +125,16 @@ impl Answer {
 
     /// The whole body: JSON where it is JSON, else text. And whether it is JSON on several lines.
     pub(crate) async fn body(self) -> Result<(Value, bool), String> {
-        let bytes = tokio::time::timeout(PATIENCE, self.body.collect_bytes()).await;
-        let bytes = bytes.map_err(|_| format!("a body without end after {PATIENCE:?}"))?.map_err(|e| e.to_string())?;
+        let bytes = self.bytes().await?;
         let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
         Ok((value, bytes.starts_with(b"{\n")))
+    }
+
+    /// The whole body as it was sent.
+    pub(crate) async fn bytes(self) -> Result<Vec<u8>, String> {
+        let bytes = tokio::time::timeout(PATIENCE, self.body.collect_bytes()).await;
+        let bytes = bytes.map_err(|_| format!("a body without end after {PATIENCE:?}"))?;
+        bytes.map(Into::into).map_err(|error| error.to_string())
     }
 
     /// The body as the events of a watch.

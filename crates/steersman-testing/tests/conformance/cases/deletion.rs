@@ -425,6 +425,7 @@ fn namespaces() -> Vec<Case> {
             .delete("/api/v1/namespaces/${ns}")
             .expect(200)
             .ignore("/status/conditions")
+            .ignore("/metadata/managedFields")
             .ignore("/metadata/resourceVersion"),
         case("namespace-that-terminates-evicts-no-pods")
             .needs(Needs::Controllers)

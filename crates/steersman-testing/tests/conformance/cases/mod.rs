@@ -4,6 +4,11 @@ use serde_json::{Value, json};
 
 use super::case::{Area, Case, case};
 
+mod apply;
+mod apply_custom;
+mod authorization;
+mod bootstrap;
+mod clients;
 mod crds;
 mod deletion;
 mod forms;
@@ -13,11 +18,17 @@ mod http;
 mod identity;
 mod kinds;
 mod list;
+mod managers;
 mod objects;
+mod openapi;
 mod patch;
 mod pods;
 mod resources;
+mod reviews;
 mod schemas;
+mod strategic;
+mod tables;
+mod tokens;
 mod watch;
 
 /// Every case with its area.
@@ -31,13 +42,24 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Deletion, deletion::cases()),
         (Area::Deletion, garbage::cases()),
         (Area::Deletion, pods::cases()),
+        (Area::Authorization, authorization::cases()),
+        (Area::Authorization, reviews::cases()),
+        (Area::Authorization, tokens::cases()),
         (Area::Rest, objects::cases()),
         (Area::Rest, patch::cases()),
+        (Area::Rest, strategic::cases()),
+        (Area::Rest, apply::cases()),
+        (Area::Rest, apply_custom::cases()),
+        (Area::Rest, managers::cases()),
         (Area::Rest, kinds::cases()),
+        (Area::Rest, tables::cases()),
         (Area::Rest, forms::cases()),
         (Area::Rest, http::cases()),
         (Area::Rest, identity::cases()),
         (Area::Rest, hostile::cases()),
+        (Area::Rest, bootstrap::cases()),
+        (Area::Rest, clients::cases()),
+        (Area::OpenApi, openapi::cases()),
     ];
     areas.into_iter().flat_map(|(area, cases)| cases.into_iter().map(move |case| (area, case))).collect()
 }
