@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use steersman::Client;
 use steersman::client::PostParams;
-use steersman_testing::RealServer;
-use suite::{Clients, behaviours, eventually, service};
+use steersman_testing::{RealServer, eventually};
+use suite::{Clients, behaviours, service};
 use tokio::sync::OnceCell;
 
 /// The service account of the manifest.

@@ -2,11 +2,12 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use neutron::real::{Mode, RealNeutron};
 use neutron::{Auth, Cloud, NetworkChange, NetworkFilter, Neutron, NewNetwork};
 use serde_json::{Value, json};
+use support::eventually;
 use support::http::{log_in, with_token};
 use tokio::sync::OnceCell;
 
@@ -24,14 +25,6 @@ fn client(real: &RealNeutron, user: &str) -> Neutron {
 
 fn named(name: &str) -> NewNetwork {
     NewNetwork { name: name.to_owned(), ..Default::default() }
-}
-
-async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "it did not happen in time that {what}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 #[tokio::test]

@@ -5,11 +5,12 @@ mod support;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use neutron::embedded::EmbeddedNeutron;
 use neutron::real::{Mode, RealNeutron};
 use neutron::{Auth, Cloud, Neutron};
+use support::eventually;
 use tokio::sync::OnceCell;
 
 /// Set in a process of this test binary that the test kills.
@@ -62,14 +63,6 @@ async fn real_neutron_goes_with_a_killed_test() {
 
     victim.kill().unwrap();
     victim.wait().unwrap();
-    eventually("Neutron ends", || std::net::TcpStream::connect(address).is_err()).await;
-    eventually("its folder goes", || !folder.exists()).await;
-}
-
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it did not happen in time that: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually("Neutron ends", async || std::net::TcpStream::connect(address).is_err()).await;
+    eventually("its folder goes", async || !folder.exists()).await;
 }

@@ -2,7 +2,6 @@
 //! them all, on their servers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use ingress_manager::{HOST, HTTP, Options, PATH, add_to};
 use k8s_openapi::api::core::v1::{Event, Service};
@@ -10,6 +9,7 @@ use k8s_openapi::api::networking::v1::{Ingress, IngressRule};
 use serde_json::{Value, json};
 use steersman::client::{Api, DeleteParams, ListParams, PatchParams, PostParams};
 use steersman::{Client, Error, Manager, Patch};
+use steersman_testing::eventually;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -83,17 +83,6 @@ impl Running {
         drop(self.stop);
         self.task.await.unwrap().unwrap();
     }
-}
-
-/// Waits until something is true. In paused time nothing depends on how fast the machine is.
-pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    for _ in 0..6_000 {
-        if let Some(found) = look().await {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("this never came true: {what}");
 }
 
 pub(crate) fn service(name: &str, annotations: &Value) -> Service {

@@ -1,7 +1,6 @@
 //! The API server goes away: cached reads continue, and when the server is back, the cache catches
 //! up.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,9 +11,7 @@ use steersman::cache::{Event, Informer, InformerOptions, SharedInformerFactory, 
 use steersman::client::config_from_flags;
 use steersman::client::{DeleteParams, ListParams, PostParams};
 use steersman::{Client, shutdown_signal};
-use steersman_testing::Embedded;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use steersman_testing::{Embedded, FaultyProxy};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -48,11 +45,10 @@ async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
     // On a socket, behind a proxy that can be closed.
     let serving = embedded.server().serve().start().await?;
     let server = serving.url().trim_start_matches("https://").parse()?;
-    let road = Road::open(server, SocketAddr::from(([127, 0, 0, 1], 0))).await?;
-    let address = road.address;
+    let proxy = FaultyProxy::start(server).await?;
     let kubeconfig = tempfile::NamedTempFile::new()?;
     std::fs::write(&kubeconfig, serving.kubeconfig())?;
-    let config = config_from_flags(Some(&format!("https://{address}")), Some(kubeconfig.path())).await?;
+    let config = config_from_flags(Some(&format!("https://{}", proxy.address())), Some(kubeconfig.path())).await?;
     let client = Client::builder(config).retries(0).build()?;
 
     let (factory, informer) = start(&client).await?;
@@ -60,7 +56,7 @@ async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
     println!("cache:  {} Pods in default", pods.namespace("default").len());
 
     println!("the API server becomes unavailable");
-    road.close().await;
+    proxy.close().await;
     let asked = client.namespaced::<Pod>("default").list(&ListParams::default()).await;
     println!("server: {}", if asked.is_ok() { "responds" } else { "does not respond" });
     println!("cache:  {} Pods in default", pods.namespace("default").len());
@@ -79,12 +75,12 @@ async fn our_own(behind: &Client, embedded: &Embedded) -> Result<()> {
     });
     informer.add_event_handler(print)?;
     println!("the API server is back");
-    let road = Road::open(server, address).await?;
+    proxy.open().await?;
     let is_there = |name| pods.get("default", name).is_some();
     pods.wait_until(PATIENCE, || is_there("demo") && !is_there("web-0")).await;
     factory.shutdown().await?;
     println!("cache:  has web-0: {}", is_there("web-0"));
-    road.close().await;
+    proxy.close().await;
     serving.stop().await;
     Ok(())
 }
@@ -95,35 +91,4 @@ async fn start(client: &Client) -> Result<(SharedInformerFactory, Informer<Pod>)
     factory.start()?;
     factory.wait_for_cache_sync(PATIENCE).await?;
     Ok((factory, informer))
-}
-
-/// A proxy in front of a server. When it is closed, it cuts connections and refuses new ones, as if
-/// the server was down.
-struct Road {
-    address: SocketAddr,
-    traffic: JoinHandle<()>,
-}
-
-impl Road {
-    async fn open(server: SocketAddr, address: SocketAddr) -> Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        let traffic = tokio::spawn(async move {
-            // They are cut when this is dropped.
-            let mut connections = JoinSet::new();
-            while let Ok((mut near, _)) = listener.accept().await {
-                connections.spawn(async move {
-                    if let Ok(mut far) = TcpStream::connect(server).await {
-                        let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-                    }
-                });
-            }
-        });
-        Ok(Self { address, traffic })
-    }
-
-    async fn close(self) {
-        self.traffic.abort();
-        let _ = self.traffic.await;
-    }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use network_operator::{ClusterId, Error, Handle, Network, NetworkSpec, NetworkStatus, Operator, Options, Phase, Pool};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use steersman::CustomResourceExt;
 use steersman::client::{Api, DeleteParams, PatchParams, PostParams};
 use steersman::{Client, Manager, Patch};
-use steersman_testing::Embedded;
+use steersman_testing::{Embedded, eventually_within};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -25,25 +25,7 @@ pub(crate) const OFTEN: Duration = Duration::from_millis(200);
 
 /// Repeats a check until it returns a value. Its error is the reason why not yet.
 pub(crate) async fn eventually<T, F: Future<Output = Result<T, String>>>(what: &str, look: impl FnMut() -> F) -> T {
-    eventually_within(PATIENCE, Duration::from_millis(20), what, look).await
-}
-
-/// The same with another limit, for checks that take longer.
-pub(crate) async fn eventually_within<T, F: Future<Output = Result<T, String>>>(
-    patience: Duration,
-    every: Duration,
-    what: &str,
-    mut look: impl FnMut() -> F,
-) -> T {
-    let started = Instant::now();
-    loop {
-        let not_yet = match look().await {
-            Ok(found) => return found,
-            Err(not_yet) => not_yet,
-        };
-        assert!(started.elapsed() < patience, "this never came true: {what}; at last: {not_yet}");
-        tokio::time::sleep(every).await;
-    }
+    eventually_within(PATIENCE, what, look).await
 }
 
 pub(crate) fn cluster() -> ClusterId {

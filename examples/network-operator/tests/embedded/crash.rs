@@ -51,6 +51,8 @@ async fn killed_at(world: &World, at: usize, when: When, done: impl AsyncFn(&Wor
     let killed = Arc::new(Notify::new());
     let operator = Running::start(deadly(world, at, when, &killed), world.neutron.clone(), options(NEVER));
     let was_killed = tokio::select! {
+        // A write shows before its operator dies: if both are seen at once, it was killed.
+        biased;
         () = killed.notified() => true,
         () = done(world) => false,
     };

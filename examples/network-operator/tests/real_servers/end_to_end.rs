@@ -12,9 +12,9 @@ use neutron::{Neutron, NewNetwork};
 use serde_json::{Value, json};
 use steersman::client::{Api, DeleteParams, PatchParams, PostParams};
 use steersman::{Client, Patch};
-use steersman_testing::RealServer;
+use steersman_testing::{RealServer, eventually_within};
 
-use crate::common::{eventually_within, install_crd, spec};
+use crate::common::{install_crd, spec};
 use crate::process::Process;
 
 /// Set it to repeat a run, as far as the machine allows.
@@ -148,7 +148,7 @@ impl Run {
 
     /// Waits until both sides agree that there are `count` networks.
     async fn agree(&self, count: usize) {
-        let said = eventually_within(PATIENCE, Duration::from_millis(500), "they agree", || async {
+        let said = eventually_within(PATIENCE, "they agree", || async {
             let logs = || self.operators.iter().map(Process::log).collect::<Vec<_>>().join("\nanother operator:\n");
             self.ask().map_err(|differences| format!("\n{differences}\nan operator:\n{}", logs()))
         })
