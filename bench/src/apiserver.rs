@@ -6,10 +6,12 @@
 //! are those of the server, never of the load, except for the server in process, where the two
 //! cannot be separated.
 
+mod apply;
 mod client;
 mod server;
 mod watchers;
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +20,9 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
+use steersman_testing::Embedded;
 
-use crate::contestant::{Ask, Cost, Outcome};
+use crate::contestant::{self, Ask, Cost, Outcome};
 use crate::pods::{Pods, Shape};
 use client::{Client, Clients, get, post};
 pub use server::Kind;
@@ -41,6 +44,8 @@ const PAGE: usize = 500;
 pub async fn run(ask: &Ask, kind: Kind) -> Result<Outcome> {
     match ask.job.as_str() {
         "apiserver-start" => start(kind).await,
+        "apiserver-starts" => starts(ask),
+        "apiserver-apply" => apply::run(ask, kind).await,
         "apiserver-create" => create(ask, kind).await,
         "apiserver-list" => list(ask, kind).await,
         "apiserver-watch" => watch(ask, kind).await,
@@ -58,6 +63,20 @@ async fn start(kind: Kind) -> Result<Outcome> {
     let default =
         namespaces["items"].as_array().into_iter().flatten().filter(|one| one["metadata"]["name"] == "default");
     Ok(Outcome { count: default.count() as u64, cost, memory: Some(server.memory()?), figures: Vec::new() })
+}
+
+/// Servers in this process, one after the other. The first one is not measured: it reads the tables
+/// that all servers of a process share.
+fn starts(ask: &Ask) -> Result<Outcome> {
+    drop(Embedded::start());
+    let (started, cpu) = (Instant::now(), contestant::cpu_time());
+    for _ in 0..ask.size {
+        drop(black_box(Embedded::start()));
+    }
+    let cost = Cost { wall: started.elapsed(), cpu: contestant::cpu_time().saturating_sub(cpu) };
+    let per_start = cost.cpu.as_secs_f64() * 1e6 / ask.size as f64;
+    let memory = Some(contestant::memory());
+    Ok(Outcome { count: ask.size, cost, memory, figures: vec![("cpu_us_per_start", per_start)] })
 }
 
 /// Pods created by several writers at once.
@@ -277,6 +296,8 @@ mod tests {
         };
         for (job, size, events, count) in [
             ("apiserver-start", 1, 0, 1),
+            ("apiserver-starts", 3, 0, 3),
+            ("apiserver-apply", 30, 0, 30),
             ("apiserver-create", 30, 0, 30),
             ("apiserver-list", 30, 0, 30),
             ("apiserver-watch", 20, 30, 600),

@@ -16,11 +16,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_cache::{Cached, Delta, DeltaFifo, Index, Indexer, Storage, StorageOptions, Work};
-use steersman_runtime::FlightRecorder;
 use steersman_testing::World;
 use steersman_wire::{Encoding, Json, Limits, Strip, WatchEvent, protobuf};
 use steersman_workqueue::{AddOptions, WorkQueue};
 use tokio::runtime::{Builder, Runtime};
+
+use controller::Records;
 
 use crate::contestant::FIRST_VERSION;
 use crate::pods::{Pods, Shape};
@@ -49,24 +50,35 @@ pub const CASES: &[Case] = &[
     Case {
         name: "reconcile-empty",
         unit: "a key from enqueue to the end of an empty reconcile",
-        run: || controller::empty(FlightRecorder::default()),
+        run: || controller::empty(Records::All),
     },
     Case {
         name: "reconcile-empty-unrecorded",
         unit: "the same without the flight recorder",
-        run: || controller::empty(FlightRecorder::off()),
+        run: || controller::empty(Records::Metrics),
+    },
+    Case {
+        name: "reconcile-empty-bare",
+        unit: "the same without the flight recorder and the metrics of controllers",
+        run: || controller::empty(Records::Nothing),
     },
     Case { name: "reconcile-cached", unit: "the same with a typed read of the cached object", run: controller::cached },
     Case {
         name: "reconcile-event",
         unit: "a watch event to the end of a reconcile with one typed read",
-        run: || controller::event(FlightRecorder::default()),
+        run: || controller::event(Records::All),
     },
     Case {
         name: "reconcile-event-unrecorded",
         unit: "the same without the flight recorder",
-        run: || controller::event(FlightRecorder::off()),
+        run: || controller::event(Records::Metrics),
     },
+    Case {
+        name: "reconcile-event-bare",
+        unit: "the same without the flight recorder and the metrics of controllers",
+        run: || controller::event(Records::Nothing),
+    },
+    Case { name: "server-start", unit: "a start and the end of a server", run: server::start },
     Case { name: "server-get", unit: "a GET of a Pod", run: server::get },
     Case { name: "server-create", unit: "a POST of a ConfigMap", run: server::create },
     Case { name: "server-list", unit: "a Pod in a LIST", run: server::list },

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::openapi;
 use crate::process;
 use crate::real_server::RealServer;
 use crate::servers::{self, Program};
@@ -26,6 +27,8 @@ use crate::workspace;
 
 /// The path of the table.
 const FILE: &str = "crates/steersman-apiserver/data/kinds.json";
+/// The path of the table of OpenAPI documents.
+const OPENAPI: &str = "crates/steersman-apiserver/data/openapi.txt";
 /// The path of the messages of kinds, and of objects that Go has encoded in both encodings, as test
 /// data.
 const MESSAGES: &str = "crates/steersman-wire/data/protobuf.txt";
@@ -52,11 +55,13 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     let release: Value = serde_json::from_str(&get("/version")?).context("reading /version")?;
-    progress.finish();
     let release = release["gitVersion"].as_str().unwrap_or_default().trim_start_matches('v');
+    let openapi = openapi::record(release, &get)?;
+    progress.finish();
     schemas.name_types(&mut groups);
     let of_go: GoTypes = serde_json::from_str(&go_types("")?).context("reading what gotypes printed")?;
     write(FILE, release, &document(release, &groups, &types(&groups, &schemas, &of_go)?)?)?;
+    write(OPENAPI, release, &openapi)?;
     write(MESSAGES, release, &format!("Kubernetes {release}\n\n{}", go_types("protobuf")?))?;
     write(SAMPLES, release, &go_types("samples")?)
 }

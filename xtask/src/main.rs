@@ -9,6 +9,7 @@ mod bench;
 mod deny;
 mod docs;
 mod kinds;
+mod openapi;
 mod package;
 mod picture;
 mod process;

@@ -28,6 +28,11 @@ impl RealServer {
     /// Starts the example of `steersman-testing` that runs a server until its standard input is
     /// closed.
     pub(crate) fn start() -> Result<Self> {
+        Self::with_flags(&[])
+    }
+
+    /// The same, with further flags for kube-apiserver.
+    pub(crate) fn with_flags(flags: &[&str]) -> Result<Self> {
         for program in [Program::Etcd, Program::KubeApiserver] {
             servers::provide(program)?;
         }
@@ -35,7 +40,8 @@ impl RealServer {
         let example = ["--package", "steersman-testing", "--example", "real_server"];
         process::output(workspace::cargo().args(["build", "--quiet"]).args(example))?;
         let program = workspace::metadata()?.target_directory.join("debug/examples/real_server");
-        let mut running = Running::start(Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let mut running =
+            Running::start(Command::new(program).args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let mut line = String::new();
         let stdout = running.take_stdout().expect("standard output is piped");
         BufReader::new(stdout).read_line(&mut line).context("reading what the server's program prints")?;

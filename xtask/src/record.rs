@@ -1,5 +1,5 @@
-//! Records the responses of a real API server again: the defaults of objects of built-in kinds, and
-//! the messages of refusals.
+//! Records the responses of a real API server again: the objects of a new cluster, the defaults of
+//! objects of built-in kinds, the messages of refusals, and the columns of Tables.
 //!
 //! The requests are in the files with the responses (`data/defaults` and `data/refusals` of the
 //! embedded server): each case has the object that was `sent`, and for an update the `old` one. A
@@ -7,6 +7,8 @@
 //! diff. All requests are dry runs, except those that create the objects to update. Values that
 //! only differ from run to run (times, uids) stay as they were first recorded.
 
+mod bootstrap;
+mod columns;
 mod proxy;
 
 use std::fs;
@@ -42,10 +44,13 @@ enum Recorded {
 /// Sends all requests again, and writes the responses.
 pub(crate) fn run() -> Result<()> {
     let kubectl = servers::provide(Program::Kubectl)?;
-    let server = RealServer::start()?;
+    // With the address of the server in its Service.
+    let server = RealServer::with_flags(&["--endpoint-reconciler-type=master-count"])?;
     let proxy = Proxy::start(&kubectl, server.kubeconfig())?;
-    let mut recorder =
-        Recorder { proxy, kinds: read(&workspace::root().join(DATA).join("kinds.json"))?, current: None };
+    let kinds = read(&workspace::root().join(DATA).join("kinds.json"))?;
+    // Before any other object is written.
+    bootstrap::record(&proxy, &kinds)?;
+    let mut recorder = Recorder { proxy, kinds, current: None };
     for (folder, kept) in FOLDERS {
         for file in files(&workspace::root().join(DATA).join(folder))? {
             let name = format!("{folder}/{}", file.file_name().unwrap_or_default().to_string_lossy());
@@ -63,6 +68,9 @@ pub(crate) fn run() -> Result<()> {
             fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
         }
     }
+    let progress = Progress::start("recording the columns of Tables", None);
+    columns::record(&recorder.proxy, &recorder.kinds)?;
+    progress.finish();
     Ok(())
 }
 

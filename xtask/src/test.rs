@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::bench::instructions;
 use crate::deny::{self, Advisories};
 use crate::readme::{self, RealServers};
 use crate::servers;
@@ -26,7 +27,7 @@ const MODEL_CHECKER_FLAGS: &str = "--cfg steersman_loom";
 /// How much to test.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only what needs nothing but Rust: no real servers, no browser, no cargo-deny
+    /// Only what needs nothing but Rust: no real servers, no browser, no valgrind, no cargo-deny
     #[arg(long, conflicts_with = "soak")]
     fast: bool,
     /// The long version: many more seeds, and minutes of load with faults on the embedded server
@@ -77,9 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     counts += steps.run("documentation tests", || count(&mut test(&["--workspace", "--doc"])))?;
 
     if args.fast {
-        left_out.push("the tests on real servers and in a browser");
+        left_out.push("the instruction counts, and the tests on real servers and in a browser");
     } else {
         steps.run("programs of the system", provide::programs)?;
+        steps.run("instruction counts", || instructions::run(None))?;
         steps.run("real servers", servers::provide_all)?;
         counts += steps.run("tests on real servers", || real_server_tests(&packages, test))?;
     }

@@ -42,6 +42,12 @@ pub(super) fn post(path: &str, body: Bytes) -> Request<RequestBody> {
     request.body(Full::new(body)).expect("paths here are valid")
 }
 
+/// A server-side apply of a JSON body.
+pub(super) fn apply(path: &str, body: Bytes) -> Request<RequestBody> {
+    let request = Request::patch(path).header(CONTENT_TYPE, "application/apply-patch+yaml");
+    request.body(Full::new(body)).expect("paths here are valid")
+}
+
 /// A connection to a server.
 #[derive(Clone)]
 pub(super) enum Client {

@@ -48,6 +48,16 @@ impl Reconciler<Pod> for Counting {
     }
 }
 
+/// What a manager records of reconciles.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Records {
+    /// Neither metrics of controllers nor the flight recorder.
+    Nothing,
+    Metrics,
+    /// Both, as by default.
+    All,
+}
+
 /// A controller whose cache holds one Pod, and the other end of its watch.
 struct Running {
     runtime: Runtime,
@@ -57,13 +67,20 @@ struct Running {
 }
 
 impl Running {
-    fn start(reads: bool, recorder: FlightRecorder) -> Result<Self> {
+    fn start(reads: bool, records: Records) -> Result<Self> {
         let runtime = runtime()?;
         let (events, watch) = mpsc::unbounded();
         let reconciles = Arc::new(Counter::new(1));
         let controller = runtime.block_on(async {
             let client = Client::from(playback(watch)).with_world(world());
-            let manager = Manager::builder(client).flight_recorder(recorder).build();
+            let mut manager = Manager::builder(client);
+            if records != Records::All {
+                manager = manager.flight_recorder(FlightRecorder::off());
+            }
+            if records == Records::Nothing {
+                manager = manager.without_controller_metrics();
+            }
+            let manager = manager.build();
             let reconciler = Counting { reads, reconciles: Arc::clone(&reconciles) };
             let controller = manager.controller(kind::<Pod>()).complete(reconciler)?;
             tokio::spawn(async move { manager.start(std::future::pending()).await });
@@ -116,17 +133,17 @@ fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
 }
 
 /// From a key that is added by a call to the end of a reconcile that does nothing.
-pub(super) fn empty(recorder: FlightRecorder) -> Result<u64> {
-    by_key(false, recorder)
+pub(super) fn empty(records: Records) -> Result<u64> {
+    by_key(false, records)
 }
 
 /// The same with a reconcile that reads its Pod from the cache.
 pub(super) fn cached() -> Result<u64> {
-    by_key(true, FlightRecorder::default())
+    by_key(true, Records::All)
 }
 
-fn by_key(reads: bool, recorder: FlightRecorder) -> Result<u64> {
-    let running = Running::start(reads, recorder)?;
+fn by_key(reads: bool, records: Records) -> Result<u64> {
+    let running = Running::start(reads, records)?;
     let key = ObjectKey::new("team-0", "web-0-6f7c9b8d54-00000");
     let enqueue = |_| running.controller.enqueue(key.clone());
     running.each(0..OPERATIONS, enqueue);
@@ -135,8 +152,8 @@ fn by_key(reads: bool, recorder: FlightRecorder) -> Result<u64> {
 }
 
 /// From a watch event to the end of a reconcile that reads its 6 KB Pod.
-pub(super) fn event(recorder: FlightRecorder) -> Result<u64> {
-    let running = Running::start(true, recorder)?;
+pub(super) fn event(records: Records) -> Result<u64> {
+    let running = Running::start(true, records)?;
     let versions = FIRST_VERSION + 1..FIRST_VERSION + 1 + 2 * OPERATIONS;
     let events: Vec<Bytes> = versions.map(|version| event_line("MODIFIED", &pod(0, version))).collect();
     // The channel ends with the receiver, and then the next wait for a reconcile would not end: the

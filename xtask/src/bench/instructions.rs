@@ -230,7 +230,7 @@ fn growth(old: u64, new: u64) -> f64 {
 }
 
 fn table(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>, verdicts: &BTreeMap<String, Outcome>) -> String {
-    let mut lines = vec![format!("{:<20} {:>12} {:>12} {:>8}", "case", "recorded", "now", "change")];
+    let mut lines = vec![format!("{:<28} {:>12} {:>12} {:>8}", "case", "recorded", "now", "change")];
     for (case, new) in new {
         let before = old.get(case);
         let recorded = before.map_or_else(|| "–".to_owned(), ToString::to_string);
@@ -240,7 +240,7 @@ fn table(old: &BTreeMap<String, u64>, new: &BTreeMap<String, u64>, verdicts: &BT
             Some(Outcome::Cheaper) => "  cheaper: accept it, so that it stays so",
             _ => "",
         };
-        lines.push(format!("{case:<20} {recorded:>12} {new:>12} {change:>8}{remark}"));
+        lines.push(format!("{case:<28} {recorded:>12} {new:>12} {change:>8}{remark}"));
     }
     lines.join("\n")
 }

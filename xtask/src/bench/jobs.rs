@@ -553,6 +553,27 @@ pub(crate) const JOBS: &[Job] = &[
         ..APISERVER
     },
     Job {
+        name: "apiserver-starts",
+        about: "servers in one process, one after the other; the first one is not measured",
+        task: "apiserver-starts",
+        contestants: &["steersman-in-process"],
+        full: Scale::of(&[5_000]),
+        quick: Scale::of(&[1_000]),
+        costs: &["cpu_us_per_start"],
+        goals: &[Goal::value("steersman-in-process", "cpu_us_per_start", 1_000.0)],
+        ..APISERVER
+    },
+    Job {
+        name: "apiserver-apply",
+        about: "server-side applies of 50 fields by 16 writers; processor time is the server's, with etcd's",
+        task: "apiserver-apply",
+        full: Scale::of(&[5_000]),
+        quick: Scale::of(&[1_000]),
+        costs: &["cpu_us_per_apply", "wall_s"],
+        goals: &[Goal::times("steersman", "cpu_us_per_apply", 0.2, "kube-apiserver")],
+        ..APISERVER
+    },
+    Job {
         name: "apiserver-create",
         about: "Pods of 7.8 KB created by 16 writers; processor time and memory are the server's, with etcd's",
         task: "apiserver-create",

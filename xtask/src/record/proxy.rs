@@ -36,16 +36,30 @@ impl Proxy {
         Ok(Self { _running: running, address })
     }
 
+    /// Reads the response to a GET.
+    pub(super) fn get(&self, path: &str) -> Result<Answer> {
+        self.send("GET", path, &Value::Null)
+    }
+
     /// Sends `body` and reads the response.
     pub(super) fn send(&self, method: &str, path: &str, body: &Value) -> Result<Answer> {
+        self.ask(method, path, "application/json", body)
+    }
+
+    /// Gets a Table.
+    pub(super) fn table(&self, path: &str) -> Result<Answer> {
+        self.ask("GET", path, "application/json;as=Table;v=v1;g=meta.k8s.io", &Value::Null)
+    }
+
+    fn ask(&self, method: &str, path: &str, accept: &str, body: &Value) -> Result<Answer> {
         let ask = || -> Result<Answer> {
-            let body = body.to_string();
+            let body = if body.is_null() { String::new() } else { body.to_string() };
             let media_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
             let mut stream = TcpStream::connect(&self.address)?;
             // HTTP/1.0: one response, up to the end of the connection.
             write!(
                 stream,
-                "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n{body}",
+                "{method} {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             )?;
             let mut answer = Vec::new();

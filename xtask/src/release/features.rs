@@ -12,9 +12,10 @@ const OPTIONAL: [&str; 2] = ["zstd", "zstd_sys"];
 /// The library that users depend on.
 const FACADE: &str = "steersman";
 
-/// Compiles each library without features, with each one, and with all, and looks at the default
-/// dependencies.
+/// Looks at the default dependencies, and compiles each library without features, with each one,
+/// and with all.
 pub(super) fn check(packages: &[Package]) -> Result<()> {
+    release::conclude(&built_by_default(&process::output(&mut tree())?))?;
     for package in packages.iter().filter(|package| package.is_published_library()) {
         for features in combinations(package) {
             eprintln!("{}: {}", package.name, if features.is_empty() { "no feature" } else { &features });
@@ -24,7 +25,7 @@ pub(super) fn check(packages: &[Package]) -> Result<()> {
             process::run(&mut command).with_context(|| format!("{} with the features [{features}]", package.name))?;
         }
     }
-    release::conclude(&built_by_default(&process::output(&mut tree())?))
+    Ok(())
 }
 
 /// No feature, each alone, and all.

@@ -1,5 +1,5 @@
 //! The real servers for tests: at the path that the user sets, else in the cache, else built with
-//! Go. Neutron, Keystone and Prometheus' parser are installed with
+//! Go, as are the clients in Go. Neutron, Keystone and Prometheus' parser are installed with
 //! Python.
 
 use std::path::PathBuf;
@@ -14,14 +14,15 @@ pub(crate) use self::assets::{Program, cache_dir};
 mod assets;
 mod build;
 mod cache;
+mod clients;
 mod neutron;
 mod prometheus;
 
 /// Which programs to provide.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd, neutron,
-    /// prometheus)
+    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd, go-clients,
+    /// neutron, prometheus)
     #[arg(value_parser = parse_server)]
     servers: Vec<Server>,
 }
@@ -30,6 +31,8 @@ pub(crate) struct Args {
 #[derive(Clone, Copy)]
 enum Server {
     Program(Program),
+    /// The clients in Go.
+    GoClients,
     /// Neutron, and Keystone with it.
     Neutron,
     /// The parser of Prometheus.
@@ -38,12 +41,13 @@ enum Server {
 
 impl Server {
     fn all() -> impl Iterator<Item = Self> {
-        Program::ALL.into_iter().map(Self::Program).chain([Self::Neutron, Self::Prometheus])
+        Program::ALL.into_iter().map(Self::Program).chain([Self::GoClients, Self::Neutron, Self::Prometheus])
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Program(program) => program.file_name(),
+            Self::GoClients => "go-clients",
             Self::Neutron => "neutron",
             Self::Prometheus => "prometheus",
         }
@@ -52,6 +56,7 @@ impl Server {
     fn provide(self) -> Result<PathBuf> {
         match self {
             Self::Program(program) => provide(program),
+            Self::GoClients => clients::provide(),
             Self::Neutron => neutron::provide(),
             Self::Prometheus => prometheus::provide(),
         }

@@ -177,6 +177,11 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_page_is_found() {
+        assert_eq!(check(&[File::new("crates/x/src/y.rs", SOURCE)]), ["docs/contracts.md is missing"]);
+    }
+
+    #[test]
     fn a_mention_of_a_contract_that_is_not_on_the_page_is_found() {
         let found = complaints(PAGE_TEXT, &format!("{SOURCE}// As contracts 4 and 12 promise.\n"));
         assert_eq!(found, ["crates/x/src/y.rs:7: contract 12 is not in docs/contracts.md"]);

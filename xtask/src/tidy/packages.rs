@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("steersman-http", &[]),
     ("steersman-workqueue", &[]),
     ("steersman-derive", &[]),
+    ("steersman-manifests", &[]),
     ("steersman-client", &["steersman-wire", "steersman-world"]),
     ("steersman-cache", &["steersman-client", "steersman-wire", "steersman-world"]),
     (
@@ -20,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "steersman-client",
             "steersman-derive",
             "steersman-http",
+            "steersman-manifests",
             "steersman-runtime",
             "steersman-wire",
             "steersman-workqueue",
@@ -114,6 +116,7 @@ pub(super) fn check_map(packages: &[Package], map: &str, root: &Path) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::Target;
 
     const LINTS: &str = "[lints]\nworkspace = true\n";
 
@@ -145,6 +148,19 @@ mod tests {
     #[test]
     fn a_package_without_the_workspace_s_lints_is_found() {
         assert_eq!(check(&package("steersman-wire", "serde", &[]), "").len(), 1);
+    }
+
+    #[test]
+    fn a_library_without_the_fields_of_a_published_package_is_found() {
+        let mut library = package("steersman-wire", "serde", &[]);
+        library.publish = None;
+        library.targets.push(Target { name: "steersman_wire".to_owned(), kind: vec!["lib".to_owned()] });
+        let fields = "rust-version.workspace = true\nlicense.workspace = true\ndescription = \"\"\nreadme = \"\"\n";
+        assert_eq!(check(&library, &format!("{fields}{LINTS}")), [""; 0]);
+        for field in fields.lines() {
+            let manifest = format!("{}{LINTS}", fields.replace(field, ""));
+            assert_eq!(check(&library, &manifest).len(), 1, "without {field}");
+        }
     }
 
     #[test]

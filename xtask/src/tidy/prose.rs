@@ -152,19 +152,22 @@ pub(super) fn list(files: &[File]) -> Vec<String> {
 }
 
 fn check_width(file: &File) -> Vec<String> {
-    let wide = Prose::of(file).lines.into_iter().filter(|line| is_wide(line));
+    let is_page = file.has_extension("md");
+    let wide = Prose::of(file).lines.into_iter().filter(|line| is_wide(line, is_page));
     wide.map(|line| file.complaint(line.number, &format!("prose beyond column {COLUMNS_MAX}"))).collect()
 }
 
-/// Tables, single words and the targets of links cannot be wrapped.
-fn is_wide(line: &Line<'_>) -> bool {
+/// Tables, single words, web addresses and the targets of links cannot be wrapped. In a comment,
+/// the target of a link is a path in Rust, which counts: it can stand below the paragraph.
+fn is_wide(line: &Line<'_>, is_page: bool) -> bool {
     let text = line.text.trim();
     let is_definition = text.starts_with('[') && text.contains("]: ");
     if text.starts_with('|') || is_definition || !text.trim_start_matches(['-', '*', '>', ' ']).contains(' ') {
         return false;
     }
     let mut width = line.whole.chars().count();
-    for target in line.whole.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+    let targets = line.whole.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    for target in targets.filter(|target| is_page || target.contains("://")) {
         width -= target.chars().count();
     }
     let outside_of_links = |word: &&str| word.contains("://") && !word.contains("](");
@@ -240,6 +243,13 @@ mod tests {
         assert_eq!(check_width(&rust(&format!("let text = \"{long}\";\n"))), [""; 0]);
         assert_eq!(check_width(&rust(&format!("/// ```\n/// {long}\n/// ```\n"))), [""; 0]);
         assert_eq!(check_width(&rust(&format!("let text = \"{long}\"; // Behind code.\n"))).len(), 1);
+    }
+
+    #[test]
+    fn the_target_of_a_link_counts_in_a_comment_unless_it_is_a_web_address() {
+        let comment = |target: &str| rust(&format!("/// {} [text]({target}).\n", "word ".repeat(15)));
+        assert_eq!(check_width(&comment("crate::ManagerBuilder::trace_requests")).len(), 1);
+        assert_eq!(check_width(&comment("https://example.com/ManagerBuilder")), [""; 0]);
     }
 
     #[test]

@@ -9,9 +9,12 @@ const HOMES: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!(
 /// Words that mark unfinished work. In two parts, so that this file passes.
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
+/// Texts of others, word by word.
+const NOT_OURS: [&str; 2] = ["LICENSE", "crates/steersman-apiserver/data/openapi.txt"];
+
 pub(super) fn check(file: &File) -> Vec<String> {
     let generated = file.has_extension("lock") || file.has_extension("sum");
-    if generated || file.path == Path::new("LICENSE") {
+    if generated || NOT_OURS.iter().any(|path| file.path == Path::new(path)) {
         return Vec::new();
     }
     let mut complaints = Vec::new();

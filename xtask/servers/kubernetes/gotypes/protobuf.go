@@ -22,7 +22,16 @@ var specialMessages = map[string]string{
 	"meta.v1.Time":             "time",
 	"pkg.runtime.RawExtension": "raw",
 	"util.intstr.IntOrString":  "intorstring",
+
+	// Choices have one form in JSON and another as a message.
+	"apiextensions.v1.JSON":                         "raw",
+	"apiextensions.v1.JSONSchemaPropsOrArray":       "schemaorlist",
+	"apiextensions.v1.JSONSchemaPropsOrBool":        "schemaorbool",
+	"apiextensions.v1.JSONSchemaPropsOrStringArray": "schemaorstrings",
 }
+
+// The message of schemas, which contain themselves.
+const schemaMessage = "apiextensions.v1.JSONSchemaProps"
 
 // A kind that cannot be written as a table of fields, and why.
 type unsupported string
@@ -91,7 +100,7 @@ func messageType(t reflect.Type, messages map[string]string) string {
 		panic(unsupported(name(t) + " has its own way of reading JSON"))
 	}
 	switch t.Kind() {
-	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64:
+	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64, reflect.Float64:
 		return t.Kind().String()
 	case reflect.Pointer:
 		return "*" + messageType(t.Elem(), messages)
@@ -117,6 +126,9 @@ func messageType(t reflect.Type, messages map[string]string) string {
 		if _, done := messages[name(t)]; !done {
 			messages[name(t)] = ""
 			messages[name(t)] = messageFields(t, messages)
+		}
+		if name(t) == schemaMessage {
+			return "schema"
 		}
 		return name(t)
 	default:

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,7 +29,7 @@ func printSamples(out io.Writer) error {
 	}
 	var all []typed
 	for kind, known := range scheme.Scheme.AllKnownTypes() {
-		if kind.Version == runtime.APIVersionInternal || !hasMetadata(known) {
+		if kind.Version == runtime.APIVersionInternal || kind.Group == apiextensions.GroupName || !hasMetadata(known) {
 			continue
 		}
 		if _, ok := messagesOf(known, map[string]string{}); ok {
@@ -40,6 +41,8 @@ func printSamples(out io.Writer) error {
 	all = append(all, typed{schema.GroupVersionKind{Version: "v1", Kind: "Status"}, reflect.TypeFor[metav1.Status]()})
 	options := reflect.TypeFor[metav1.DeleteOptions]()
 	all = append(all, typed{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeleteOptions"}, options})
+	definitions := reflect.TypeFor[apiextensions.CustomResourceDefinition]()
+	all = append(all, typed{apiextensions.SchemeGroupVersion.WithKind("CustomResourceDefinition"), definitions})
 
 	buffered := bufio.NewWriter(out)
 	filler := filler{met: map[reflect.Type]bool{}}
@@ -99,6 +102,8 @@ func (f *filler) fill(v reflect.Value) {
 		v.SetInt([]int64{f.number(), -f.number(), 1<<31 - 1, -1 << 31}[f.next%4])
 	case reflect.Int64:
 		v.SetInt([]int64{f.number(), -f.number(), 1<<63 - 1, -1 << 63}[f.next%4])
+	case reflect.Float64:
+		v.SetFloat([]float64{float64(f.number()), -0.5, 1e21, 2.5e-7}[f.next%4])
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		f.fill(v.Elem())
@@ -148,6 +153,25 @@ func (f *filler) fillSpecial(v reflect.Value) bool {
 		}
 	case *runtime.RawExtension:
 		special.Raw = fmt.Appendf(nil, `{"number":%d,"list":[null,true]}`, f.number())
+	case *apiextensions.JSON:
+		special.Raw = fmt.Appendf(nil, `{"number":%d,"list":[null,true]}`, f.number())
+	case *apiextensions.JSONSchemaPropsOrArray:
+		if f.number()%2 == 0 {
+			special.Schema = &apiextensions.JSONSchemaProps{Type: "string"}
+		} else {
+			special.JSONSchemas = []apiextensions.JSONSchemaProps{{Type: "string"}, {Type: "integer"}}
+		}
+	case *apiextensions.JSONSchemaPropsOrBool:
+		special.Allows = true
+		if f.number()%2 == 0 {
+			special.Schema = &apiextensions.JSONSchemaProps{Type: "string"}
+		}
+	case *apiextensions.JSONSchemaPropsOrStringArray:
+		if f.number()%2 == 0 {
+			special.Schema = &apiextensions.JSONSchemaProps{Type: "string"}
+		} else {
+			special.Property = []string{"a", "b"}
+		}
 	case *metav1.FieldsV1:
 		special.SetRawBytes(fmt.Appendf(nil, `{"f:field-%d":{}}`, f.number()))
 	default:
