@@ -70,7 +70,7 @@ async fn the_real_server_agrees_with_itself() {
     conformance::compare(&one, &two, &Differences::read("")).await.settle();
 }
 
-/// The embedded server answers as the real one does, but for the cases listed in its
+/// The embedded server answers as the real one does, except for the cases listed in its
 /// `DIFFERENCES.md`.
 #[tokio::test]
 async fn the_embedded_server_answers_as_the_real_one() {

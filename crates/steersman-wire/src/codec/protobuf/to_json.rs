@@ -321,7 +321,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes the value of a choice. A second value wins over a first one, as in Go, but for the
+    /// Writes the value of a choice. A second value wins over a first one, as in Go, except for the
     /// boolean.
     fn choice(&mut self, choice: Choice, message: &'a [u8]) -> Result<(), ObjectFault> {
         let mut reader = MessageReader::within(self.bytes, message);
