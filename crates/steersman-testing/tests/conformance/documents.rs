@@ -17,7 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Compares OpenAPI documents byte for byte, with and without definitions. Nothing else may define
 /// kinds on these servers, because the document of version 2 has all of them.
 pub(crate) async fn compare(real: &Target, embedded: &Target) {
-    let mut documents = vec![("/openapi/v2", PROTOBUF_V2), ("/openapi/v2", JSON), ("/openapi/v3", JSON)];
+    let mut documents = vec![("/openapi/v2", PROTOBUF_V2), ("/openapi/v2", JSON)];
+    // The index of a real server keeps the hash of a definition's first document, which has less in
+    // it than the document of that hash's address. So it is compared before there are definitions.
+    equal(real, embedded, &[("/openapi/v3", JSON)]).await;
     equal(real, embedded, &documents).await;
     for server in [real, embedded] {
         for definition in [widgets(), irons()] {
