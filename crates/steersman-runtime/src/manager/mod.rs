@@ -1,40 +1,39 @@
 //! Many controllers in one process.
 
+mod add;
 mod builder;
 mod debug;
 mod election;
 mod endpoints;
 mod running;
 mod signals;
+mod start;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::FutureExt;
 use steersman_cache::{InformerMetrics, Lister, Object, ReflectorStatus};
 use steersman_client::Client;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use crate::caches::{CacheHandle, Caches, FOREVER, InUse, User};
-use crate::controller::{Controller, Shared};
-use crate::events::{Events, Writer};
+use crate::caches::{CacheHandle, Caches, InUse, User};
+use crate::controller::Shared;
+use crate::events::Events;
 use crate::flight_recorder::{DebugQuery, DebugState, Hub};
 use crate::kind::Kind;
 use crate::leader_election::Leadership;
 use crate::metrics::Metrics;
-use crate::stop::StopSignal;
-use crate::{CachedClient, ControllerBuilder, Error, EventMetrics, EventRecorder, ReconcileError};
+use crate::{CachedClient, ControllerBuilder, Error, EventMetrics, EventRecorder};
 use steersman_client::World;
 
 use election::Election;
-use running::{Group, Runnable, RunnableFuture, Running, with_min_grace};
+use running::{Group, Runnable};
 
 pub use builder::ManagerBuilder;
 pub use signals::shutdown_signal;
@@ -298,309 +297,7 @@ impl Manager {
         WeakManager(Arc::downgrade(&self.inner))
     }
 
-    /// Adds a runnable. It starts when all caches have synced, except those of kinds that the
-    /// server does not serve, and stops after the controllers. [`StopSignal`] shows when. It may
-    /// end earlier without an error. While the manager runs, it starts at once.
-    pub fn add<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
-    where
-        F: FnOnce(StopSignal) -> R + Send + 'static,
-        R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        self.add_to(Group::Runnables, name, run)
-    }
-
-    /// Adds a server, such as one for `/readyz` or metrics. It starts first, before the caches have
-    /// synced, and stops last, after controllers, runnables and caches. Otherwise it is a runnable
-    /// like those of [`add`](Self::add).
-    ///
-    /// ```no_run
-    /// # use steersman_runtime::{Error, Manager, StopSignal};
-    /// # async fn serve(_: impl Fn() -> bool, _: StopSignal) -> std::io::Result<()> { Ok(()) }
-    /// # fn example(manager: &Manager) -> Result<(), Error> {
-    /// let probed = manager.clone();
-    /// manager.add_server("probes", move |stop| serve(move || probed.is_ready(), stop))?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn add_server<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
-    where
-        F: FnOnce(StopSignal) -> R + Send + 'static,
-        R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        self.add_to(Group::Servers, name, run)
-    }
-
-    /// Adds a runnable that runs only while this replica leads. It starts with each term of
-    /// leadership and has to end when its [`StopSignal`] shows that the term is over. Without
-    /// leader election it runs as one of [`add`](Self::add).
-    pub fn add_elected<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
-    where
-        F: Fn(StopSignal) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let Some(leadership) = self.leadership().cloned() else { return self.add(name, run) };
-        let run = move |launch: Launch| -> RunnableFuture {
-            Box::pin(async move {
-                let in_term = |stop| {
-                    let running = run(stop);
-                    async move { running.await.map_err(ReconcileError::new) }
-                };
-                leadership.in_terms(&launch.stop, in_term).await
-            })
-        };
-        let runnable = Runnable { name: name.to_owned(), group: Group::ElectedRunnables, run: Box::new(run) };
-        self.add_runnable(&mut self.state(), runnable)
-    }
-
-    fn add_to<F, R, E>(&self, group: Group, name: &str, run: F) -> Result<(), Error>
-    where
-        F: FnOnce(StopSignal) -> R + Send + 'static,
-        R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let run = move |launch: Launch| -> RunnableFuture {
-            Box::pin(async move { run(launch.stop).await.map_err(ReconcileError::new) })
-        };
-        self.add_runnable(&mut self.state(), Runnable { name: name.to_owned(), group, run: Box::new(run) })
-    }
-
-    /// Fails if another controller has this name.
-    pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {
-        self.state().check_name(name)
-    }
-
-    pub(crate) fn add_controller<F, R>(&self, shared: &Arc<Shared>, run: F) -> Result<(), Error>
-    where
-        F: FnOnce(Launch) -> R + Send + 'static,
-        R: Future<Output = Result<(), ReconcileError>> + Send + 'static,
-    {
-        let name = shared.name();
-        let run = move |launch: Launch| -> RunnableFuture { Box::pin(run(launch)) };
-        let runnable = Runnable { name: runnable_name(name), group: Group::Controllers, run: Box::new(run) };
-        let mut state = self.state();
-        state.check_name(name)?;
-        self.inner.starting.send_modify(|starting| _ = starting.insert(name.to_owned()));
-        let added = self.add_runnable(&mut state, runnable);
-        if added.is_err() {
-            self.started(name);
-        }
-        added?;
-        state.controllers.insert(name.to_owned(), Arc::clone(shared));
-        Ok(())
-    }
-
-    /// The manager no longer waits for this controller.
-    pub(crate) fn started(&self, name: &str) {
-        self.inner.starting.send_modify(|starting| _ = starting.remove(name));
-    }
-
-    /// Removes a controller, also while the manager runs: it finishes the reconciles that run, and
-    /// drops the keys that wait. Its name is free again. Caches stay, because others may read them,
-    /// until they are [undeclared](Self::undeclare). Removing a controller again waits for the same
-    /// end (test `a_controller_is_removed_while_the_manager_runs`).
-    ///
-    /// It waits for the grace period of the manager at most: a reconcile that takes longer is
-    /// [`Error::NotStopped`]. It goes on, and no other begins.
-    pub async fn remove_controller(&self, controller: &Controller) -> Result<(), Error> {
-        let shared = &controller.shared;
-        {
-            let mut state = self.state();
-            shared.removal.stop();
-            if state.controllers.get(controller.name()).is_some_and(|other| Arc::ptr_eq(other, shared)) {
-                state.controllers.remove(controller.name());
-                self.hide_controller(shared);
-                self.metrics().controllers().remove(shared.figures());
-                self.started(controller.name());
-                if let Life::New(runnables) = &mut state.life {
-                    let name = runnable_name(controller.name());
-                    runnables.retain(|runnable| runnable.group != Group::Controllers || runnable.name != name);
-                }
-            }
-        }
-        shared.queue.shut_down();
-        let (what, waited) = (runnable_name(controller.name()), self.inner.grace);
-        timeout(waited, shared.ended.stopped()).await.map_err(|_| Error::NotStopped { what, waited })
-    }
-
-    fn add_runnable(&self, state: &mut State, runnable: Runnable) -> Result<(), Error> {
-        match &mut state.life {
-            Life::New(runnables) => {
-                runnables.push(runnable);
-                Ok(())
-            }
-            Life::Running(sender) => {
-                self.inner.caches.start()?;
-                sender.send(runnable).map_err(|_| Error::Stopped)
-            }
-            Life::Ended => Err(Error::Stopped),
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Runs everything until `shutdown` completes or a runnable fails. A manager can be started
-    /// once.
-    pub async fn start(&self, shutdown: impl Future<Output = ()> + Send) -> Result<(), Error> {
-        let (sender, added) = mpsc::unbounded_channel();
-        let runnables = self.begin(sender)?;
-        let end = End(self);
-        let writer = Writer::start(self.inner.client.live(), &self.inner.events);
-        let mut running = Running::default();
-        let ended = self.run(runnables, added, &mut running, shutdown).await;
-        end.nothing_more();
-        let mut deadline = after(self.inner.grace);
-        let mut ended = ended;
-        if let Some(election) = &self.inner.election
-            && let Some(lost) = election.lost()
-        {
-            // Another replica may lead soon: elected runnables have to end first.
-            deadline = deadline.min(after(election.leadership.time_to_cancel()));
-            ended = Err(lost);
-        }
-        running.stop(Group::Controllers, deadline).await;
-        running.stop(Group::ElectedRunnables, deadline).await;
-        if let Some(election) = &self.inner.election {
-            election.may_release.store(running.ended_in_time(), Ordering::Release);
-        }
-        running.stop(Group::Elector, deadline).await;
-        running.stop(Group::Runnables, deadline).await;
-        // The caches have ended with the first poll; only slow handlers are waited for.
-        let left = with_min_grace(deadline).saturating_duration_since(Instant::now());
-        let mut aborted = self.inner.caches.shutdown(left).await;
-        let servers = async {
-            running.stop(Group::Servers, deadline).await;
-            running.stop(Group::Endpoints, deadline).await;
-        };
-        // A server that is slow to stop costs no Events.
-        tokio::join!(servers, writer.flush(with_min_grace(deadline)));
-        aborted.extend(running.aborted());
-        if aborted.is_empty() {
-            return ended;
-        }
-        let late = Error::Grace { waited: self.inner.grace, names: aborted };
-        if ended.is_err() {
-            tracing::error!(error = %late, "runnables did not stop after another one had failed");
-        }
-        ended.and(Err(late))
-    }
-
-    /// From now on runnables start as soon as they are added.
-    fn begin(&self, sender: mpsc::UnboundedSender<Runnable>) -> Result<Vec<Runnable>, Error> {
-        let mut state = self.state();
-        let Life::New(runnables) = &mut state.life else { return Err(Error::StartedTwice) };
-        let runnables = std::mem::take(runnables);
-        state.life = Life::Running(sender);
-        Ok(runnables)
-    }
-
-    async fn run(
-        &self,
-        runnables: Vec<Runnable>,
-        mut added: mpsc::UnboundedReceiver<Runnable>,
-        running: &mut Running,
-        shutdown: impl Future<Output = ()> + Send,
-    ) -> Result<(), Error> {
-        let caches = &self.inner.caches;
-        let mut shutdown = std::pin::pin!(shutdown);
-        let (servers, others): (Vec<_>, Vec<_>) =
-            runnables.into_iter().partition(|runnable| matches!(runnable.group, Group::Servers | Group::Endpoints));
-        servers.into_iter().for_each(|runnable| running.start(runnable, false));
-        caches.start()?;
-        // The election, too, begins when the caches have synced.
-        let is_runnable = |runnable: &Runnable| runnable.group != Group::Controllers;
-        let (mut runnables, controllers): (Vec<_>, Vec<_>) = others.into_iter().partition(is_runnable);
-        controllers.into_iter().for_each(|runnable| running.start(runnable, false));
-
-        let mut starting = self.inner.starting.subscribe();
-        let mut synced_or_missing = std::pin::pin!(caches.synced_or_missing());
-        let mut synced = std::pin::pin!(self.synced());
-        let mut started = std::pin::pin!(starting.wait_for(BTreeSet::is_empty));
-        let (mut runnables_started, mut caches_synced, mut controllers_started) = (false, false, false);
-        loop {
-            tokio::select! {
-                // The listeners for signals are installed by the first poll.
-                biased;
-                () = &mut shutdown => return Ok(()),
-                error = caches.failed() => return Err(error),
-                () = &mut synced_or_missing, if !runnables_started => {
-                    runnables_started = true;
-                    runnables.drain(..).for_each(|runnable| running.start(runnable, false));
-                }
-                synced = &mut synced, if !caches_synced => {
-                    synced?;
-                    caches_synced = true;
-                }
-                // The sender lives as long as the manager.
-                _ = &mut started, if !controllers_started => controllers_started = true,
-                Some(runnable) = added.recv() => match runnable.group {
-                    Group::Runnables | Group::ElectedRunnables if !runnables_started => runnables.push(runnable),
-                    _ => running.start(runnable, caches_synced),
-                },
-                ended = running.ended() => ended?,
-            }
-            if runnables_started && caches_synced && controllers_started {
-                self.inner.ready.store(true, Ordering::Release);
-            }
-        }
-    }
-
-    /// Waits until all caches have synced, and logs what is missing.
-    async fn synced(&self) -> Result<(), Error> {
-        let (caches, started) = (&self.inner.caches, Instant::now());
-        let synced = async {
-            caches.synced().await;
-            Ok(())
-        };
-        let remind = |missing: &str| {
-            let controllers = self.inner.starting.borrow().iter().cloned().collect::<Vec<_>>();
-            tracing::warn!(missing, ?controllers, "the manager waits for its caches");
-        };
-        wait_with_reminders(self.inner.sync_timeout, synced, || caches.waiting(), remind).await?;
-        let count = caches.metrics().len();
-        if count > 0 {
-            tracing::info!(caches = count, after = ?started.elapsed(), "caches synced");
-        }
-        Ok(())
-    }
-}
-
-/// The name of a controller among the runnables.
-fn runnable_name(controller: &str) -> String {
-    format!("controller {controller}")
-}
-
-impl State {
-    fn check_name(&self, name: &str) -> Result<(), Error> {
-        if self.controllers.contains_key(name) { Err(Error::DuplicateName { name: name.to_owned() }) } else { Ok(()) }
-    }
-}
-
-/// Ends the manager, even if the future of `start` is dropped.
-struct End<'a>(&'a Manager);
-
-impl End<'_> {
-    /// Refuses everything that is added from now on.
-    fn nothing_more(&self) {
-        self.0.inner.ready.store(false, Ordering::Release);
-        self.0.state().life = Life::Ended;
-    }
-}
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.nothing_more();
-        // The caches end with the first poll.
-        let _ = self.0.inner.caches.shutdown(Duration::ZERO).now_or_never();
-    }
-}
-
-/// Waits until this time.
-fn after(time: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or_else(|| now + FOREVER)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use steersman_cache::{Reason, ReflectorStatus};
 use tokio::time::{Instant, sleep_until};
 
-use super::after;
+use super::start::after;
 use crate::Error;
 
 /// When the first reminder is logged.
