@@ -130,7 +130,7 @@ async fn what_the_manager_waits_for_is_logged_within_seconds_and_then_every_ten(
     sleep(LONG).await;
     let text = logged.text();
     assert_eq!(warnings(&text).len(), reminders, "nothing is waited for any more");
-    assert_eq!(text.matches("INFO steersman_runtime::manager: caches synced").count(), 1, "{text}");
+    assert_eq!(text.matches("INFO steersman_runtime::manager::start: caches synced").count(), 1, "{text}");
     for controller in ["maps", "boats"] {
         let started = |line: &&str| line.contains("controller started") && line.contains(&format!("{controller:?}"));
         let lines: Vec<_> = text.lines().filter(started).collect();
