@@ -38,7 +38,7 @@ type Check = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = CheckResult> + Send>> +
 /// # use steersman_runtime::{Error, Manager, Probes};
 /// # async fn ping_neutron() -> Result<(), std::io::Error> { Ok(()) }
 /// # fn example(client: Client) -> Result<Manager, Error> {
-/// let probes = Probes::new().ready_check("neutron", ping_neutron);
+/// let probes = Probes::new().listen("127.0.0.1:9081".parse()?).ready_check("neutron", ping_neutron);
 /// let manager = Manager::builder(client).probes(probes)?.build();
 /// # Ok(manager)
 /// # }
@@ -69,7 +69,9 @@ impl Probes {
         Self { listen: Listen::AllInterfaces(8081), health: Checks::default(), ready: Checks::default() }
     }
 
-    /// Where to listen.
+    /// Where to listen. A [`Listen`] is parsed from a text such as `:8081` (all interfaces),
+    /// `127.0.0.1:8081` or `localhost:0`; port 0 is any free port.
+    /// [`Manager::probes_address`](crate::Manager::probes_address) shows which.
     pub fn listen(mut self, listen: Listen) -> Self {
         self.listen = listen;
         self

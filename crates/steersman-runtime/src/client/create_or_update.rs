@@ -47,7 +47,7 @@ impl Mutated for Result<(), Error> {
 
 impl CachedClient {
     /// Creates an object of a Rust type, or changes it if it exists: see
-    /// [`Objects::create_or_update`].
+    /// [`Objects::create_or_update`]. Returns the object and what was done.
     ///
     /// ```
     /// # use k8s_openapi::ByteString;
@@ -102,6 +102,9 @@ impl<K: Object + Clone + Resource> Objects<K> {
     /// `mutate` on it, or on `new` if the object does not exist, and writes it only if it has
     /// changed. `new` must have a name. The status is not written. If another client has changed
     /// the object since it was read, the call fails with a conflict and writes nothing.
+    ///
+    /// Returns the object, as the server has returned it if it was written, and what was done. So a
+    /// controller records an Event only if the result is not [`OperationResult::Unchanged`].
     ///
     /// Objects of built-in kinds are compared as the server compares them: the quantity `1000m`
     /// equals `1`, an empty list or map equals a missing one, and so does `false` or an empty text

@@ -33,6 +33,8 @@ pub(crate) struct Elector {
     events: EventRecorder,
     /// The term that an Event has reported as begun.
     reported: Option<Epoch>,
+    /// The replica that the log has named as the leader.
+    logged_holder: String,
     /// The last state of the Lease: a write keeps what the election does not know, labels for
     /// example.
     lease: Option<Lease>,
@@ -72,6 +74,7 @@ impl Elector {
             leadership,
             events,
             reported: None,
+            logged_holder: String::new(),
             settings,
             lease: None,
         }
@@ -217,6 +220,12 @@ impl Elector {
             uid: Some(epoch.lease_uid),
             ..ObjectReference::default()
         };
+        let name = &*self.settings.name;
+        match epoch {
+            Some(_) => tracing::info!(lease = name, identity, "this replica leads"),
+            None => tracing::info!(lease = name, identity, "this replica does not lead any more"),
+        }
+        self.logged_holder.clone_from(identity);
         if let Some(ended) = self.reported.take() {
             self.events.normal(lease(ended), REASON, "StopLeading", format!("{identity} stopped leading"));
         }
@@ -238,25 +247,45 @@ impl Elector {
             (Some(epoch), Some(sent)) => {
                 State::leader(epoch.clone(), &self.settings.identity, sent, &self.settings.timing)
             }
-            _ => return self.leadership.end_term(self.election.holder()),
+            _ => {
+                self.log_holder();
+                return self.leadership.end_term(self.election.holder());
+            }
         };
         self.leadership.set(state);
+    }
+
+    /// Logs which replica leads, once.
+    fn log_holder(&mut self) {
+        let holder = self.election.holder();
+        if !holder.is_empty() && *holder != *self.logged_holder {
+            tracing::info!(lease = self.settings.name, holder, "another replica leads");
+            holder.clone_into(&mut self.logged_holder);
+        }
     }
 
     /// The states of the Lease from a watch; `None` when it is deleted. A broken watch is started
     /// again after the retry period.
     fn events(&self) -> BoxStream<'static, Option<Lease>> {
-        let (leases, retry) = (self.watched.clone(), self.settings.timing.retry_period);
-        let params = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name));
-        futures::stream::unfold((), move |()| {
-            let (leases, params) = (leases.clone(), params.clone());
+        let (leases, name) = (self.watched.clone(), self.settings.name.clone());
+        let (retry, poll) = (self.settings.timing.retry_period, self.settings.timing.fallback_poll);
+        let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+        futures::stream::unfold(false, move |was_logged| {
+            let (leases, params, lease) = (leases.clone(), params.clone(), name.clone());
             async move {
-                let events: BoxStream<'static, Option<Lease>> = match leases.watch(&params, "0").await {
+                let watched = leases.watch(&params, "0").await;
+                let has_failed = watched.is_err();
+                let events: BoxStream<'static, Option<Lease>> = match watched {
                     Ok(events) => states(events).boxed(),
-                    Err(_) => futures::stream::empty().boxed(),
+                    Err(error) => {
+                        if !was_logged {
+                            tracing::warn!(lease, ?poll, %error, "cannot watch the lease, reading it at times instead");
+                        }
+                        futures::stream::empty().boxed()
+                    }
                 };
                 let pause = futures::stream::once(sleep(retry)).filter_map(|()| async { None });
-                Some((events.chain(pause), ()))
+                Some((events.chain(pause), has_failed))
             }
         })
         .flatten()

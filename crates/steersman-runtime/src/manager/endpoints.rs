@@ -40,13 +40,18 @@ impl Endpoints {
             if server.has_debug_pages {
                 router = manager.debug_routes(router);
             }
-            let _ = manager.add_to(Group::Endpoints, "metrics", move |stop| server.run(metrics, router, client, stop));
+            let _ = manager.add_to(Group::Endpoints, "metrics", move |stop| {
+                let (address, debug_pages) = (server.address(), server.has_debug_pages);
+                tracing::info!(%address, secure = server.is_secure, debug_pages, "serving metrics");
+                server.run(metrics, router, client, stop)
+            });
         }
         if let Some(probes) = self.probes {
             let weak = manager.downgrade();
             let leadership = manager.leadership().cloned();
             let _ = manager.add_to(Group::Endpoints, "probes", move |stop| {
                 let mut probes = probes;
+                tracing::info!(address = %probes.address(), "serving probes");
                 if let Some(leadership) = leadership {
                     probes.health.add("leader-election", move || std::future::ready(leadership.watchdog()));
                 }

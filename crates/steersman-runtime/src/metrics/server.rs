@@ -60,7 +60,9 @@ impl MetricsServer {
         Self { listen: Listen::loopback(8080), tls: None, debug_pages: false }
     }
 
-    /// Where to listen. A plain server on other interfaces shows its metrics to everyone who can
+    /// Where to listen. A [`Listen`] is parsed from a text such as `:8443` (all interfaces),
+    /// `127.0.0.1:8080` or `localhost:0`; port 0 is any free port.
+    /// [`Manager::metrics_address`](crate::Manager::metrics_address) shows which. A plain server on other interfaces shows its metrics to everyone who can
     /// reach it.
     pub fn listen(mut self, listen: Listen) -> Self {
         self.listen = listen;
@@ -94,7 +96,7 @@ impl MetricsServer {
 #[derive(Debug)]
 pub(crate) struct BoundMetrics {
     server: Bound,
-    is_secure: bool,
+    pub(crate) is_secure: bool,
     pub(crate) has_debug_pages: bool,
 }
 

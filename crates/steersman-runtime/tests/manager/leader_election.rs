@@ -316,6 +316,12 @@ async fn controllers_that_need_no_leader_and_runnables_run_on_every_replica() {
 }
 
 #[test]
+fn the_default_durations_are_those_of_controller_runtime() {
+    let Timing { lease_duration, renew_deadline, retry_period, .. } = Timing::default();
+    assert_eq!([lease_duration, renew_deadline, retry_period], [15 * SECOND, 10 * SECOND, 2 * SECOND]);
+}
+
+#[test]
 fn durations_that_allow_two_leaders_are_refused() {
     let cases = [
         (Timing { renew_deadline: 13 * SECOND, ..Timing::default() }, "at most 0.8 times lease_duration"),

@@ -11,6 +11,7 @@ mod metrics;
 mod namespaces;
 mod outages;
 mod removal;
+mod roles;
 mod secrets;
 mod signals;
 mod starting;
