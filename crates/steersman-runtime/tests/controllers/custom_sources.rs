@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use steersman_client::{DeleteParams, PostParams};
+use steersman_client::{Client, DeleteParams, Patch, PatchParams, PostParams};
 use steersman_runtime::predicate::Change;
 use steersman_runtime::{Cached, CachedClient, Error, ListQuery, ReconcileError, kind};
 use tokio::sync::Semaphore;
@@ -13,9 +13,62 @@ use tokio::sync::Semaphore;
 use crate::noting;
 use crate::support::*;
 
-async fn create_secret(client: &steersman_client::Client, name: &str) {
+async fn create_secret(client: &Client, name: &str) {
     let secret = Secret { metadata: named(name), ..Secret::default() };
     client.namespaced("default").create(&PostParams::default(), &secret).await.unwrap();
+}
+
+/// Sets the label by which the map functions of these tests find the ConfigMap.
+async fn label(client: &Client, name: &str, of: &str) {
+    let patch = Patch::Merge(serde_json::json!({"metadata": {"labels": {"of": of}}}));
+    client.namespaced::<Secret>("default").patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// A running controller whose map function waits at a gate.
+struct Gated {
+    client: Client,
+    log: Log<String>,
+    calls: Arc<AtomicUsize>,
+    gate: Arc<Semaphore>,
+    running: Running,
+}
+
+impl Gated {
+    /// As many calls as run at a time are under way, and the Secret `s` waits for its own.
+    async fn start() -> Self {
+        let (manager, client) = manager();
+        let (log, calls, gate) = (Log::new(), Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let (counted, closed) = (Arc::clone(&calls), Arc::clone(&gate));
+        manager
+            .controller(kind::<ConfigMap>())
+            .watches_async(kind::<Secret>(), move |_, secret: Cached<Secret>| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let gate = Arc::clone(&closed);
+                async move {
+                    drop(gate.acquire().await);
+                    Ok(secret.meta().label("of").map(key))
+                }
+            })
+            .complete(noting(&log))
+            .unwrap();
+        let running = run(&manager).await;
+        for number in 0..16 {
+            create_secret(&client, &format!("busy-{number}")).await;
+        }
+        eventually("all calls are under way", || calls.load(Ordering::Relaxed) == 16).await;
+        create_secret(&client, "s").await;
+        Self { client, log, calls, gate, running }
+    }
+
+    /// Opens the gate. Returns the names that the map function has found, in order.
+    async fn open(&self) -> Vec<String> {
+        settle().await;
+        self.gate.add_permits(1_000);
+        settle().await;
+        let mut names = self.log.take();
+        names.sort();
+        names
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,86 +132,24 @@ async fn an_async_map_function_that_fails_is_called_again_and_one_that_panics_is
 
 #[tokio::test(start_paused = true)]
 async fn changes_that_wait_for_an_async_map_function_are_merged_by_object() {
-    let (manager, client) = manager();
-    let (log, calls, gate) = (Log::new(), Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-    let (counted, closed) = (Arc::clone(&calls), Arc::clone(&gate));
-    manager
-        .controller(kind::<ConfigMap>())
-        .watches_async(kind::<Secret>(), move |_, secret: Cached<Secret>| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            let gate = Arc::clone(&closed);
-            async move {
-                drop(gate.acquire().await);
-                Ok(secret.meta().label("of").map(key))
-            }
-        })
-        .complete(noting(&log))
-        .unwrap();
-    let running = run(&manager).await;
-    // As many calls as run at a time, and one object that waits.
-    for number in 0..16 {
-        create_secret(&client, &format!("busy-{number}")).await;
-    }
-    eventually("all calls are under way", || calls.load(Ordering::Relaxed) == 16).await;
-    create_secret(&client, "s").await;
-    let secrets = client.namespaced::<Secret>("default");
+    let gated = Gated::start().await;
     for number in 0..100 {
-        let patch = serde_json::json!({"metadata": {"labels": {"of": format!("map-{number}")}}});
-        let patch = steersman_client::Patch::Merge(patch);
-        secrets.patch("s", &steersman_client::PatchParams::default(), &patch).await.unwrap();
+        label(&gated.client, "s", &format!("map-{number}")).await;
     }
-    settle().await;
-    gate.add_permits(1_000);
-    eventually("the last state is mapped", || log.all().contains(&"map-99".to_owned())).await;
-    settle().await;
-    let mut names = log.take();
-    names.sort();
     let newest: Vec<_> = (93..100).map(|number| format!("map-{number}")).collect();
-    assert_eq!(names, newest, "older states are dropped");
-    assert_eq!(calls.load(Ordering::Relaxed), 16 + 8, "the first and the newest states of the object");
-    running.stop().await.unwrap();
-}
-
-async fn label(client: &steersman_client::Client, name: &str, of: &str) {
-    let patch = steersman_client::Patch::Merge(serde_json::json!({"metadata": {"labels": {"of": of}}}));
-    let secrets = client.namespaced::<Secret>("default");
-    secrets.patch(name, &steersman_client::PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(gated.open().await, newest, "older states are dropped");
+    assert_eq!(gated.calls.load(Ordering::Relaxed), 16 + 8, "the first and the newest states of the object");
+    gated.running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_async_map_function_sees_the_states_between_two_calls() {
-    let (manager, client) = manager();
-    let (log, gate) = (Log::new(), Arc::new(Semaphore::new(0)));
-    let (calls, closed) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&gate));
-    let counted = Arc::clone(&calls);
-    manager
-        .controller(kind::<ConfigMap>())
-        .watches_async(kind::<Secret>(), move |_, secret: Cached<Secret>| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            let gate = Arc::clone(&closed);
-            async move {
-                drop(gate.acquire().await);
-                Ok(secret.meta().label("of").map(key))
-            }
-        })
-        .complete(noting(&log))
-        .unwrap();
-    let running = run(&manager).await;
-    for number in 0..16 {
-        create_secret(&client, &format!("busy-{number}")).await;
-    }
-    eventually("all calls are under way", || calls.load(Ordering::Relaxed) == 16).await;
-    create_secret(&client, "s").await;
+    let gated = Gated::start().await;
     for of in ["a", "b", "c"] {
-        label(&client, "s", of).await;
+        label(&gated.client, "s", of).await;
     }
-    settle().await;
-    gate.add_permits(1_000);
-    settle().await;
-    let mut names = log.take();
-    names.sort();
-    assert_eq!(names, ["a", "b", "c"]);
-    running.stop().await.unwrap();
+    assert_eq!(gated.open().await, ["a", "b", "c"]);
+    gated.running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
