@@ -1,5 +1,6 @@
 //! `steersman why`: why an object was reconciled, read from `/debug/state` of a running controller.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let state = runtime.block_on(fetch(args))?;
     let (kind, key) = (&*args.kind, &*args.key);
-    print!("{}", timeline(&state, kind, key).with_context(|| format!("no reconcile of {kind} {key} is recorded"))?);
+    print!("{}", timeline(&state, kind, key).with_context(|| nothing(&state, kind, key))?);
     Ok(())
 }
 
@@ -75,7 +76,29 @@ async fn fetch(args: &Args) -> Result<DebugState> {
     }
 }
 
-/// Says what to do about an error.
+/// The error if there is nothing about the object. Its kind may be misspelled, and another replica
+/// may lead.
+fn nothing(state: &DebugState, kind: &str, key: &str) -> String {
+    let mut text = format!("no reconcile of {kind} {key} is recorded");
+    let kinds: BTreeSet<_> = state.controllers.iter().map(|controller| &*controller.kind).collect();
+    if !kinds.iter().any(|known| known.eq_ignore_ascii_case(kind)) && !kinds.is_empty() {
+        let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+        let _ = write!(text, "; the controllers at this address reconcile {kinds}");
+    }
+    if let Some(standby) = standby(state) {
+        let _ = write!(text, "; {standby}");
+    }
+    text
+}
+
+/// Which replica knows more, if this one does not lead.
+fn standby(state: &DebugState) -> Option<String> {
+    let lease = state.lease.as_ref().filter(|lease| !lease.is_leader)?;
+    let leader = if lease.holder.is_empty() { "no replica leads" } else { &format!("{} leads", lease.holder) };
+    Some(format!("this replica is a standby, {leader}"))
+}
+
+/// What to do about an error.
 fn explained(url: &str, error: &Error) -> anyhow::Error {
     let advice = match error.status().map(|status| status.code) {
         Some(404) => format!("{url} has no /debug/state: enable it with MetricsServer::debug_pages"),
@@ -86,7 +109,16 @@ fn explained(url: &str, error: &Error) -> anyhow::Error {
         _ => format!("cannot read {url}/debug/state"),
     };
     // The text of the error has its causes already.
-    anyhow::anyhow!("{advice}: {error}")
+    let error = error.to_string();
+    let hints = [
+        ("invalid peer certificate", "use --certificate-authority, or --insecure-skip-tls-verify if it is self-signed"),
+        ("InvalidContentType", "the server has no TLS: use http://"),
+        ("invalid HTTP version", "the server may have TLS: use https://"),
+    ];
+    match hints.iter().find(|(part, _)| error.contains(part)) {
+        Some((_, hint)) => anyhow::anyhow!("{advice}: {error}; {hint}"),
+        None => anyhow::anyhow!("{advice}: {error}"),
+    }
 }
 
 /// The timeline of an object. `None` if there is nothing about it.
@@ -113,6 +145,9 @@ fn timeline(state: &DebugState, kind: &str, key: &str) -> Option<String> {
         for waiting in controller.waiting.iter().filter(|waiting| waiting.key == key) {
             let _ = writeln!(text, "{} has it in its queue since {}", controller.name, seconds(waiting.waited_seconds));
         }
+    }
+    if let Some(standby) = standby(state).filter(|_| !text.is_empty()) {
+        let _ = writeln!(text, "{standby}");
     }
     (!text.is_empty()).then_some(text)
 }
@@ -146,8 +181,12 @@ fn reconcile(text: &mut String, controller: &ControllerState, run: &ReconcileSta
     }
     let error = run.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
     let next = run.next.map_or_else(String::new, |next| format!(", again at {}", clock(next)));
-    let _ =
-        writeln!(text, "{INDENT}  {} after {}{next}{error}", run.result.replace('_', " "), seconds(run.took_seconds));
+    let _ = writeln!(text, "{INDENT}  {} after {}{next}{error}", result_text(&run.result), seconds(run.took_seconds));
+}
+
+/// When the key comes back follows in the line.
+fn result_text(result: &str) -> String {
+    if result == "requeue_after" { "done".to_owned() } else { result.replace('_', " ") }
 }
 
 fn cause_text(cause: &CauseState) -> String {
@@ -171,4 +210,35 @@ fn clock(time: jiff::Timestamp) -> String {
 
 fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.1} ms", seconds * 1_000.0) } else { format!("{seconds:.1} s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn state(is_leader: bool, holder: &str) -> DebugState {
+        let lease = json!({"name": "copies", "is_leader": is_leader, "holder": holder});
+        let state = json!({
+            "time": "2026-01-31T10:00:00Z", "ready": true, "controllers": [], "informers": [], "lease": lease,
+            "hot_loops": [],
+        });
+        serde_json::from_value(state).unwrap()
+    }
+
+    #[test]
+    fn a_standby_names_the_replica_that_leads() {
+        let text = |state| nothing(&state, "ConfigMap", "default/a");
+        let none = "no reconcile of ConfigMap default/a is recorded";
+        assert_eq!(text(state(true, "me")), none);
+        assert_eq!(text(state(false, "other")), format!("{none}; this replica is a standby, other leads"));
+        assert_eq!(text(state(false, "")), format!("{none}; this replica is a standby, no replica leads"));
+    }
+
+    #[test]
+    fn a_reconcile_that_comes_back_is_done() {
+        assert_eq!(result_text("requeue_after"), "done");
+        assert_eq!(result_text("terminal_error"), "terminal error");
+    }
 }

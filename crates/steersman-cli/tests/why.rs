@@ -57,6 +57,11 @@ async fn the_timeline_of_an_object_is_printed() {
     let none = why(words(&["ConfigMap", "default/nothing", "--url", &url])).await;
     assert!(!none.status.success());
     assert_eq!(output(&none), "error: no reconcile of ConfigMap default/nothing is recorded\n");
+    let plural = output(&why(words(&["ConfigMaps", "default/web", "--url", &url])).await);
+    assert!(plural.ends_with("is recorded; the controllers at this address reconcile ConfigMap\n"), "{plural}");
+    let tls = url.replace("http:", "https:");
+    let text = output(&why(words(&["ConfigMap", "default/web", "--url", &tls])).await);
+    assert!(text.contains("the server has no TLS: use http://"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +104,10 @@ async fn a_server_with_tls_and_a_token_is_read() {
     let refused = ask(Some("weak"), true).await;
     assert!(refused.contains("its role needs get of this nonResourceURL"), "{refused}");
     let unknown = ask(Some("right"), false).await;
-    assert!(unknown.contains("cannot read https://") && unknown.contains("certificate"), "{unknown}");
+    assert!(unknown.contains("cannot read https://") && unknown.contains("use --certificate-authority"), "{unknown}");
+    let plain = words(&["ConfigMap", "default/web", "--url", &url.replace("https:", "http:")]);
+    let plain = output(&why(plain).await);
+    assert!(plain.contains("may have TLS: use https://"), "{plain}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

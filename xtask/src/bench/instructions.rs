@@ -21,6 +21,10 @@ use crate::{process, provide, workspace};
 
 /// A count that has grown by more than this, in per cent, is a failure.
 const GROWTH_MAX: u64 = 3;
+/// How many instructions metrics, Events and the flight recorder may add to an empty reconcile.
+const OBSERVED_MAX: u64 = 1_500;
+/// How much they may add from an event to the end of a reconcile with one typed read, in per cent.
+const OBSERVED_GROWTH_MAX: u64 = 5;
 /// The recorded counts.
 const FILE: &str = "bench/instructions.json";
 /// How a person accepts new counts.
@@ -90,6 +94,8 @@ pub(crate) fn run(accept: Option<&str>) -> Result<()> {
     let old = if comparable { record.counts.clone() } else { BTreeMap::new() };
     let verdicts = judge(&old, &counts);
     println!("{}", table(&old, &counts, &verdicts));
+    // Both sides were counted now, so that it holds for every toolchain.
+    check_budgets(&counts)?;
     if let Some(reason) = accept {
         record.accept(toolchain, counts, reason);
         return record.write(&file);
@@ -117,6 +123,24 @@ fn conclude(verdicts: &BTreeMap<String, Outcome>) -> Result<()> {
     ensure!(new.is_empty(), "no recorded count: {new}. Record it with `{ACCEPT} \"new case\"`");
     let removed = named(Outcome::Removed);
     ensure!(removed.is_empty(), "recorded, but no case of the program: {removed}. Remove it with `{ACCEPT} \"why\"`");
+    Ok(())
+}
+
+/// An error if a manager that records what happens costs too much more than one that does not.
+fn check_budgets(counts: &BTreeMap<String, u64>) -> Result<()> {
+    let count = |case: &str| counts.get(case).copied().with_context(|| format!("no count of {case}"));
+    let budgets = [
+        ("reconcile-empty", count("reconcile-empty-bare")? + OBSERVED_MAX),
+        ("reconcile-event", count("reconcile-event-bare")? * (100 + OBSERVED_GROWTH_MAX) / 100),
+    ];
+    for (case, most) in budgets {
+        let found = count(case)?;
+        ensure!(
+            found <= most,
+            "{case} takes {found} instructions, at most {most} with what {case}-bare takes: make metrics or the flight \
+             recorder cheaper"
+        );
+    }
     Ok(())
 }
 
@@ -298,6 +322,21 @@ mod tests {
         assert!(grown.contains("recorded: a. ") && grown.contains("--accept \"why\""), "{grown}");
         assert!(message(&[("a", 1000), ("b", 1000), ("c", 5)]).unwrap_err().contains("no recorded count: c."));
         assert!(message(&[("a", 1000)]).unwrap_err().contains("no case of the program: b."));
+    }
+
+    #[test]
+    fn the_recorded_counts_keep_the_budgets_of_metrics_and_the_flight_recorder() {
+        let record = Record::read(&workspace::root().join(FILE)).unwrap();
+        check_budgets(&record.counts).unwrap();
+        let bare = [("reconcile-empty-bare", 5_000), ("reconcile-event-bare", 100_000)];
+        let observed = |empty: u64, event: u64| {
+            let all = [bare.as_slice(), &[("reconcile-empty", empty), ("reconcile-event", event)]].concat();
+            check_budgets(&counts(&all)).map_err(|error| error.to_string())
+        };
+        assert_eq!(observed(6_500, 105_000), Ok(()));
+        assert!(observed(6_501, 105_000).unwrap_err().contains("reconcile-empty takes 6501 instructions"));
+        assert!(observed(6_500, 105_001).unwrap_err().contains("reconcile-event takes 105001 instructions"));
+        assert!(check_budgets(&counts(&bare)).is_err(), "a missing case is no success");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The program with no flags.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -150,6 +151,32 @@ async fn it_prints_the_message_of_the_server() {
     let summary = program.until(&["reconciles", "errors", "p50", "p99"]).await;
     assert!(summary.contains(" 0 errors"), "{summary}");
     assert!(program.child.wait().unwrap().success());
+}
+
+#[tokio::test]
+async fn it_prints_the_addresses_of_the_live_page_and_the_probes() {
+    let mut program = Program::start(&[]);
+    let page = program.until(&["In a browser: http://127.0.0.1:", "/debug"]).await;
+    let probes = program.until(&["curl 'http://127.0.0.1:", "/readyz?verbose'"]).await;
+    let (page, probes) = (between(&page, "http://", "/debug"), between(&probes, "http://", "/readyz"));
+    let response = http_get(page, "/debug");
+    assert!(response.starts_with("HTTP/1.1 200") && response.contains("<html"), "{response}");
+    assert!(http_get(page, "/metrics").contains("controller_runtime_reconcile_total{"));
+    assert!(http_get(probes, "/readyz?verbose").contains("caches"));
+}
+
+fn between<'a>(line: &'a str, before: &str, after: &str) -> &'a str {
+    line.split_once(before).and_then(|(_, rest)| rest.split_once(after)).expect(line).0
+}
+
+/// The response to a request without TLS and without a token.
+fn http_get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[tokio::test]

@@ -103,6 +103,7 @@ fn listen(flag: &str, address: &str) -> Result<Option<Listen>> {
 mod tests {
     use clap::Parser;
     use steersman_apiserver::ApiServer;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use crate::args::Args;
@@ -130,6 +131,29 @@ mod tests {
         assert!(manager.leadership().is_some());
         let off = super::tests::manager(&["--health-probe-bind-address=0"], false).unwrap();
         assert_eq!(off.probes_address(), None);
+    }
+
+    /// The beginning of the response of the metrics to a request without TLS.
+    async fn plain_response(manager: Manager) -> String {
+        let address = manager.metrics_address().unwrap();
+        let running = tokio::spawn(async move { manager.start(std::future::pending()).await });
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut response = Vec::new();
+        // A server with TLS may reset the connection.
+        let _ = stream.read_to_end(&mut response).await;
+        running.abort();
+        String::from_utf8_lossy(&response).into_owned()
+    }
+
+    #[tokio::test]
+    async fn metrics_in_a_cluster_have_tls_unless_a_flag_switches_it_off() {
+        let address = "--metrics-bind-address=127.0.0.1:0";
+        for flags in [[address].as_slice(), &[address, "--metrics-secure"]] {
+            assert!(!plain_response(manager(flags, false).unwrap()).await.starts_with("HTTP/"), "{flags:?}");
+        }
+        let plain = manager(&[address, "--metrics-secure=false"], false).unwrap();
+        assert!(plain_response(plain).await.starts_with("HTTP/1.1 200"));
     }
 
     #[tokio::test]
