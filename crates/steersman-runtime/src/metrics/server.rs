@@ -62,8 +62,9 @@ impl MetricsServer {
 
     /// Where to listen. A [`Listen`] is parsed from a text such as `:8443` (all interfaces),
     /// `127.0.0.1:8080` or `localhost:0`; port 0 is any free port.
-    /// [`Manager::metrics_address`](crate::Manager::metrics_address) shows which. A plain server on other interfaces shows its metrics to everyone who can
-    /// reach it.
+    /// [`Manager::metrics_address`](crate::Manager::metrics_address) shows which.
+    ///
+    /// A plain server on other interfaces shows its metrics to everyone who can reach it.
     pub fn listen(mut self, listen: Listen) -> Self {
         self.listen = listen;
         self

@@ -119,6 +119,11 @@ async fn results_are_remembered_for_their_time() {
     assert_eq!((status(&authorization, Some("Bearer stranger")).await, reviewer.asked()), (403, 7));
     advance(SECOND).await;
     assert_eq!((status(&authorization, Some("Bearer stranger")).await, reviewer.asked()), (403, 8));
+    // A token that is not accepted is remembered for a minute, too.
+    for (passed, asked) in [(0, 9), (59, 9), (1, 10)] {
+        advance(passed * SECOND).await;
+        assert_eq!((status(&authorization, Some("Bearer made-up")).await, reviewer.asked()), (401, asked));
+    }
 }
 
 #[tokio::test(start_paused = true)]
