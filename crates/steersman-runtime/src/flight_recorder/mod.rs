@@ -82,6 +82,8 @@ impl FlightRecorder {
 const LOOPS_KEPT: usize = 16;
 /// How many objects are looked at closely at a time.
 const SUSPECTS_MAX: usize = 64;
+/// How often the other client of a suspect is looked for.
+const NAMING_ATTEMPTS_MAX: u32 = 5;
 
 /// The recorder of a manager.
 pub(crate) struct Hub {
@@ -97,8 +99,8 @@ pub(crate) struct Hub {
 /// An object that another client may fight for.
 struct Suspect {
     since: Instant,
-    /// The attempt to name the other client has begun.
-    is_tried: bool,
+    /// How many attempts to name the other client have begun.
+    attempts: u32,
     /// The field managers before the last write, if they are known.
     before: Option<Vec<FieldManager>>,
     /// The field manager that lost fields by our write.
@@ -144,9 +146,14 @@ impl Hub {
     }
 
     /// Returns `true` if the other client of a suspected object has to be named. That costs two
-    /// requests, so there is one attempt for each suspect.
+    /// requests. It fails if the other client writes between them, so there are some attempts.
     fn begin_naming(&self, kind: &str, key: &ObjectKey) -> bool {
-        self.with_suspect(kind, key, |suspect| !std::mem::replace(&mut suspect.is_tried, true)).unwrap_or(false)
+        self.with_suspect(kind, key, |suspect| {
+            let begins = suspect.name.is_none() && suspect.attempts < NAMING_ATTEMPTS_MAX;
+            suspect.attempts += u32::from(begins);
+            begins
+        })
+        .unwrap_or(false)
     }
 
     /// Changes a suspect, unless its time is over.
@@ -183,7 +190,7 @@ impl Hub {
         {
             suspects.remove(&oldest);
         }
-        let suspect = Suspect { since: now, is_tried: false, before: None, name: None };
+        let suspect = Suspect { since: now, attempts: 0, before: None, name: None };
         suspects.entry((kind, key)).or_insert(suspect);
         self.suspects_count.store(suspects.len(), Ordering::Relaxed);
     }
@@ -287,7 +294,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn suspects_are_bounded_expire_and_are_named_once() {
+    async fn suspects_are_bounded_expire_and_are_named() {
         let hub = Hub::new(FlightRecorder::default());
         let key = |number: usize| ObjectKey::new("default", &number.to_string());
         let now = || tokio::time::Instant::now().into_std();
@@ -298,8 +305,16 @@ mod tests {
         let is_suspected = |number| hub.is_suspected("ConfigMap", &key(number));
         assert!(!is_suspected(0) && is_suspected(1) && is_suspected(SUSPECTS_MAX), "the oldest one made room");
         assert!(!hub.is_suspected("Secret", &key(1)), "another kind");
-        let attempts = [(); 2].map(|()| hub.begin_naming("ConfigMap", &key(1)));
-        assert_eq!(attempts, [true, false]);
+        let attempts = (0..10).filter(|_| hub.begin_naming("ConfigMap", &key(1))).count();
+        assert_eq!(attempts, 5, "the attempts are bounded");
+        let managers = |fields| vec![("rival".to_owned(), fields)];
+        assert!(hub.begin_naming("ConfigMap", &key(2)));
+        hub.managers_before("ConfigMap", &key(2), managers(2));
+        hub.name_suspect("ConfigMap", &key(2), &managers(2));
+        assert!(hub.begin_naming("ConfigMap", &key(2)), "the rival wrote before the fields were read");
+        hub.managers_before("ConfigMap", &key(2), managers(2));
+        hub.name_suspect("ConfigMap", &key(2), &managers(1));
+        assert!(!hub.begin_naming("ConfigMap", &key(2)), "it has a name");
         tokio::time::advance(WINDOW).await;
         assert!(!is_suspected(SUSPECTS_MAX), "the time is over");
         hub.suspect("ConfigMap".into(), key(1), now());
