@@ -148,11 +148,12 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_in_a_cluster_have_tls_unless_a_flag_switches_it_off() {
-        let address = "--metrics-bind-address=127.0.0.1:0";
-        for flags in [[address].as_slice(), &[address, "--metrics-secure"]] {
+        // Without probes: their usual port is fixed, and may be in use.
+        let (address, no_probes) = ("--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=0");
+        for flags in [[address, no_probes].as_slice(), &[address, no_probes, "--metrics-secure"]] {
             assert!(!plain_response(manager(flags, false).unwrap()).await.starts_with("HTTP/"), "{flags:?}");
         }
-        let plain = manager(&[address, "--metrics-secure=false"], false).unwrap();
+        let plain = manager(&[address, no_probes, "--metrics-secure=false"], false).unwrap();
         assert!(plain_response(plain).await.starts_with("HTTP/1.1 200"));
     }
 
