@@ -23,19 +23,28 @@
 //!
 //! use serde::{Deserialize, Serialize};
 //! use steersman::k8s_openapi::api::core::v1::ConfigMap;
+//! use steersman::manifests::crd::crd;
 //! use steersman::owner::set_controller_reference;
 //! use steersman::predicate::GenerationChanged;
 //! use steersman::{Action, Client, Context, Manager, ObjectKey, Patch, ReconcileError, Reconciler};
-//! use steersman::{CustomResource, CustomResourceExt, kind, shutdown_signal};
+//! use steersman::{CustomResource, kind, shutdown_signal};
 //!
+//! /// The desired network.
 //! #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 //! #[kube(group = "example.com", version = "v1", kind = "Network", namespaced, status = "NetworkStatus")]
+//! #[kube(doc = "A network with a ConfigMap of its settings.")]
+//! #[kube(printcolumn = r#"{"name": "CIDR", "type": "string", "jsonPath": ".spec.cidr"}"#)]
+//! #[kube(printcolumn = r#"{"name": "Ready", "type": "boolean", "jsonPath": ".status.ready"}"#)]
+//! #[kube(printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#)]
 //! pub struct NetworkSpec {
+//!     /// The addresses of the network, such as 10.0.0.0/24.
 //!     pub cidr: String,
 //! }
 //!
+//! /// What the controller has done.
 //! #[derive(Clone, Debug, Default, Deserialize, Serialize, schemars::JsonSchema)]
 //! pub struct NetworkStatus {
+//!     /// Whether the ConfigMap exists.
 //!     pub ready: bool,
 //! }
 //!
@@ -73,7 +82,7 @@
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     if std::env::args().nth(1).as_deref() == Some("crd") {
-//!         println!("{}", serde_json::to_string_pretty(&Network::crd())?);
+//!         println!("{}", serde_json::to_string_pretty(&crd::<Network>()?)?);
 //!         return Ok(());
 //!     }
 //!     // Logs at level INFO. RUST_LOG=steersman=debug shows more.
@@ -90,7 +99,7 @@
 //! #
 //! #     pub(crate) async fn a_network_gets_a_config_map() -> Result<(), Box<dyn std::error::Error>> {
 //! #         let server = Embedded::start();
-//! #         server.install_crds([Network::crd()]).await?;
+//! #         server.install_crds([crd::<Network>()?]).await?;
 //! #         let client = server.client();
 //! #         let network = Network::new("demo", NetworkSpec { cidr: "10.0.0.0/24".to_owned() });
 //! #         client.namespaced::<Network>("default").create(&PostParams::default(), &network).await?;
