@@ -14,6 +14,8 @@ use steersman_apiserver::{ApiServer, Identity};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const THINGS: &str = "/apis/example.com/v1/things";
+const JSON: &str = "application/json";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn post(server: &ApiServer, path: &str, content_type: &str, body: impl Into<Bytes>) -> Sent {
@@ -100,7 +102,6 @@ fn a_strategic_merge_patch_of_long_lists_is_bounded() {
 #[test]
 fn printer_columns_of_many_objects_are_bounded() {
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-    const THINGS: &str = "/apis/example.com/v1/things";
     within_memory("printer_columns_of_many_objects_are_bounded", 700, || {
         let server = ApiServer::new();
         let object = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -300,6 +301,40 @@ fn managed_fields_of_a_request_are_bounded() {
     });
 }
 
+/// Each level of lists that are merged by keys holds all lists below it.
+#[test]
+fn an_apply_of_nested_lists_copies_no_list() {
+    within_memory("an_apply_of_nested_lists_copies_no_list", 250, || {
+        const LISTS: usize = 25;
+        let server = ApiServer::new();
+        let atomic = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-list-type": "atomic"});
+        let list = |inner: Value| {
+            json!({
+                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {
+                    "type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "l": inner},
+                },
+            })
+        };
+        let schema = (0..LISTS).fold(atomic, |inner, _| list(inner));
+        let sent = post(
+            &server,
+            DEFINITIONS,
+            JSON,
+            definition(&json!({"type": "object", "properties": {"l": schema}})).to_string(),
+        );
+        assert_eq!(sent.status, 201, "{}", message(&sent));
+        let numbers = Value::from(vec![7; 150_000]);
+        let nested = (0..LISTS).fold(numbers, |inner, _| json!([{"k": "a", "l": inner}]));
+        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "l": nested});
+        for manager in ["one", "two"] {
+            let uri = format!("{THINGS}/a?fieldManager={manager}");
+            let sent = Sent::send(&server, "PATCH", &uri, "application/apply-patch+yaml", thing.to_string().into());
+            assert!([200, 201, 413].contains(&sent.status), "{}: {}", sent.status, message(&sent));
+        }
+    });
+}
+
 /// The number of managers.
 fn managed_at(server: &ApiServer, path: &str) -> usize {
     let found = Sent::send(server, "GET", path, "", Bytes::new());
@@ -387,8 +422,6 @@ fn without_type(mut schema: Value) -> Value {
 /// A stack overflow ends the process, whatever else it does. Most threads have a stack of 2 MiB.
 #[test]
 fn the_deepest_requests_do_not_overflow_the_stack() {
-    const THINGS: &str = "/apis/example.com/v1/things";
-    const JSON: &str = "application/json";
     const OPENAPI: [(&str, &str); 3] = [
         ("/openapi/v3/apis/example.com/v1", JSON),
         ("/openapi/v3/apis/example.com/v1", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"),

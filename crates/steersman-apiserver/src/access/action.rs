@@ -8,6 +8,7 @@ use steersman_wire::{FieldSelector, LabelSelector, Operator, is_path_segment_nam
 use crate::request::identity::Identity;
 use crate::request::{HttpRequest, Query, decode_path};
 use crate::response::status::{Named, Status};
+use crate::response::without_tags;
 
 /// The subresources of Namespaces. Anything else below a namespace is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
@@ -108,9 +109,16 @@ impl Action {
                 format!("User {user} cannot {verb} resource {resource} in API group {group} {at}")
             }
         };
-        // A browser must not take any part of the path for a tag.
-        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+        without_tags(&text)
     }
+}
+
+/// Whether a path begins as that of a watch or a proxy, and then names nothing. The real server
+/// refuses such a request before it looks at the user.
+pub(crate) fn names_nothing(path: &str) -> bool {
+    let path = decode_path(path);
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    matches!(segments[..], ["api", _, "watch" | "proxy"] | ["apis", _, _, "watch" | "proxy"])
 }
 
 /// The action on a resource, if the path is one of a resource.

@@ -48,8 +48,16 @@ impl Shared {
         let missing = |rules: &[Rule]| self.missing_rights(identity, kind, &target.namespace, rules);
         if kind.kind.ends_with("Binding") {
             let role = RoleRef::of(value);
-            if may("bind", role.plural(), &role.name) {
+            let role_kind = value["roleRef"]["kind"].as_str().unwrap_or_default();
+            let is_known = role_kind == role.kind();
+            if is_known && may("bind", role.plural(), &role.name) {
                 return Ok(());
+            }
+            if !is_known {
+                return Err(Status::unexpected(format!("unsupported role reference kind: {}", quote(role_kind))));
+            }
+            if !role.is_cluster && target.namespace.is_empty() {
+                return Err(Status::bad_request("Namespace parameter required."));
             }
             let Some(rules) = self.policy().rules_of_role(&role, &target.namespace) else {
                 // The real server calls a role by the resource of the request.

@@ -104,12 +104,13 @@ pub(crate) fn manager(query: &Query, headers: &HeaderMap) -> String {
     let agent = headers.get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let mut name = String::new();
     for character in agent.iter().flat_map(|agent| agent.chars()).take_while(|character| *character != '/') {
+        if !is_printable(character) {
+            continue;
+        }
         if name.len() + character.len_utf8() > MANAGER_MAX {
             break;
         }
-        if is_printable(character) {
-            name.push(character);
-        }
+        name.push(character);
     }
     name
 }

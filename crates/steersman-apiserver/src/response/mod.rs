@@ -54,6 +54,34 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
+/// The response to a request whose URI names neither a resource nor a path.
+pub(crate) fn unreadable(uri: &str) -> Response<Body> {
+    let uri = without_tags(&steersman_wire::quote(uri));
+    text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Server Error: {uri}\n"))
+}
+
+/// A text in which a browser takes no part for a tag.
+pub(crate) fn without_tags(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// JSON as Go writes it: characters are escaped that HTML or JavaScript give a meaning.
+pub(crate) fn html_safe(json: String) -> String {
+    let has_meaning = |character: char| matches!(character, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+    if !json.contains(has_meaning) {
+        return json;
+    }
+    let mut text = String::with_capacity(json.len() + 64);
+    for character in json.chars() {
+        if has_meaning(character) {
+            text.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
 /// Whether the body is JSON.
 pub(crate) fn is_json(response: &Response<Body>) -> bool {
     response.headers().get(CONTENT_TYPE).is_some_and(|value| value == "application/json")

@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::FutureExt;
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
@@ -26,6 +27,7 @@ pub use self::builder::ApiServerBuilder;
 use self::dispatch::error_response;
 pub(crate) use self::weight::Weight;
 use crate::access::Access;
+use crate::access::action::names_nothing;
 use crate::access::record::RequestRecord;
 use crate::clock;
 use crate::request::budget;
@@ -269,6 +271,10 @@ impl ApiServer {
                 headers: &parts.headers,
                 body: &body,
             };
+            if names_nothing(request.path) {
+                let uri = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+                return Ok(response::unreadable(uri));
+            }
             let identity = match identity {
                 Some(identity) => identity,
                 None => match self.shared.bearer(request.headers) {

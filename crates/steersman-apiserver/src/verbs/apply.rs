@@ -10,7 +10,7 @@ use crate::request::budget;
 use crate::request::write_options::{self, WriteOptions};
 use crate::request::yaml;
 use crate::response::status::Status;
-use crate::response::{self, HandlerResult};
+use crate::response::{self, HandlerResult, html_safe};
 use crate::rules::convert;
 use crate::rules::kinds::Kind;
 use crate::rules::managed_fields::{self, Applied, ApplyError, Managed, Resource, Writer};
@@ -136,7 +136,7 @@ impl ApplyRequest {
         if let Some(own) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
             own.remove(managed_fields::LAST_APPLIED);
         }
-        let text = html_safe(&config.to_string()) + "\n";
+        let text = html_safe(config.to_string()) + "\n";
         budget::make(text.len());
         annotations.insert(managed_fields::LAST_APPLIED.to_owned(), text.into());
         if metadata::annotations_are_too_long(annotations) {
@@ -256,11 +256,6 @@ impl Shared {
         };
         decoded.map_err(|error| Status::unexpected(error.to_string()))
     }
-}
-
-/// JSON with the characters escaped that HTML gives a meaning, as Go writes it.
-fn html_safe(json: &str) -> String {
-    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 /// The group, version and kind of an object, as messages print them.

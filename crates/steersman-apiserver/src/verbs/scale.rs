@@ -72,7 +72,16 @@ impl Shared {
                 };
                 custom.versions().map(path).collect()
             }
-            None => vec![(kind.api_version(), Some(vec!["spec", "replicas"]))],
+            None => {
+                // Entries of versions that are no longer served are kept, too.
+                let former: &[&str] = match &*kind.plural {
+                    "deployments" | "statefulsets" => &["apps/v1beta1", "apps/v1beta2"],
+                    "replicasets" => &["apps/v1beta2"],
+                    _ => &[],
+                };
+                let versions = former.iter().map(|&version| version.to_owned()).chain([kind.api_version()]);
+                versions.map(|version| (version, Some(vec!["spec", "replicas"]))).collect()
+            }
         };
         ScaleFields { api_version: kind.api_version(), paths }
     }

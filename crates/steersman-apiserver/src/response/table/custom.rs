@@ -8,6 +8,7 @@ use super::age::{Now, parse};
 use super::columns::{definition, description};
 use super::json_path::JsonPath;
 use crate::request::budget;
+use crate::response::html_safe;
 use crate::rules::go_text;
 use crate::rules::kinds::Kind;
 use steersman_wire::time::{self, Precision};
@@ -65,7 +66,7 @@ impl PrinterColumn {
         let Some(found) = self.path.first(object) else { return Value::Null };
         match (self.ty.as_str(), found) {
             // Containers are printed as JSON.
-            ("string", Value::Array(_) | Value::Object(_)) => escaped(&found.to_string()).into(),
+            ("string", Value::Array(_) | Value::Object(_)) => html_safe(found.to_string()).into(),
             ("string", Value::Null) => "<no value>".into(),
             ("string", _) => go_text::text(found).into(),
             ("integer", Value::Number(number)) => number.as_i64().or_else(|| number.as_f64().map(truncated)).into(),
@@ -79,18 +80,6 @@ impl PrinterColumn {
 /// A floating-point number as Go converts it to an integer.
 fn truncated(float: f64) -> i64 {
     if float.abs() < i64::MAX as f64 { float as i64 } else { i64::MIN }
-}
-
-/// JSON as Go writes it, which can be put into HTML.
-fn escaped(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        match character {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => text.push_str(&format!("\\u{:04x}", u32::from(character))),
-            character => text.push(character),
-        }
-    }
-    text
 }
 
 fn date(text: &str, found: &Value, now: Now) -> String {

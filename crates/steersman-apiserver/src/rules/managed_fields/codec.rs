@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::element::PathElement;
 use super::set::{FieldNode, FieldSet};
 use crate::request::budget;
+use crate::response::html_safe;
 use crate::rules::schema::DEPTH_MAX;
 
 /// The estimated memory of a node.
@@ -160,14 +161,14 @@ pub(super) fn write_key(element: &PathElement, out: &mut Vec<u8>) {
                 if place > 0 {
                     text.push(',');
                 }
-                text.push_str(&escaped(&Value::String(name.to_string())));
+                text.push_str(&html_safe(Value::String(name.to_string()).to_string()));
                 text.push(':');
-                text.push_str(&escaped(value));
+                text.push_str(&html_safe(value.to_string()));
             }
             text.push('}');
             write_text(&text, out);
         }
-        PathElement::Value(value) => write_text(&format!("v:{}", escaped(value)), out),
+        PathElement::Value(value) => write_text(&format!("v:{}", html_safe(value.to_string())), out),
         PathElement::Index(index) => write_text(&format!("i:{index}"), out),
     }
     out.push(b':');
@@ -187,17 +188,4 @@ pub(super) fn write_field(name: &str, out: &mut Vec<u8>) {
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("writing to memory does not fail");
-}
-
-/// A value as Go's encoder writes it, which escapes what HTML gives a meaning.
-fn escaped(value: &Value) -> String {
-    let text = value.to_string();
-    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return text;
-    }
-    let escape = |character: char| match character {
-        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(character)),
-        other => other.to_string(),
-    };
-    text.chars().map(escape).collect()
 }

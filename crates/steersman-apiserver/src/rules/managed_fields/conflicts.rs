@@ -74,7 +74,8 @@ fn last_applied_fields(resource: &Resource<'_>, live: &Value) -> Option<FieldSet
     let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().filter(|text| !text.is_empty())?;
     let last: Value = serde_json::from_str(text).ok()?;
     let ty = resource.schema(resource.api_version())?;
-    if last["apiVersion"] != *resource.api_version() {
+    // A configuration of another kind cannot be compared.
+    if last["apiVersion"] != *resource.api_version() || last["kind"] != *resource.kind().kind {
         return None;
     }
     validate(ty, live, false).ok()?;

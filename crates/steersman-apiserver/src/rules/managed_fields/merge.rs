@@ -87,11 +87,11 @@ impl Walk {
     /// Merges lists item by item. The order is that of the configuration, with items that only the
     /// object has between their neighbours.
     fn list(&mut self, list: &List<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
-        let values = |value: Option<&'_ Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-        let (live, config) = (values(live), values(config));
+        let live = live.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let config = config.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut errors = Vec::new();
-        let of_config = Items::new(list, &config, |error| errors.push(error));
-        let of_live = Items::new(list, &live, |error| errors.push(error));
+        let of_config = Items::new(list, config, |error| errors.push(error));
+        let of_live = Items::new(list, live, |error| errors.push(error));
         for (element, values) in of_config.groups.iter().filter(|(_, values)| values.len() > 1) {
             errors.extend(vec![format!("duplicate entries for key {element}"); values.len() - 1]);
         }

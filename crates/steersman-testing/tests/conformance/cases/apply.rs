@@ -542,6 +542,20 @@ fn subresources() -> Vec<Case> {
             .apply(deployments("/d"), "a", with(deployment(), json!({"spec": {"replicas": 2}})))
             .expect(409)
             .message_contains("with subresource \"scale\""),
+        case("update-of-a-scale-with-an-entry-of-a-former-version")
+            .post(DEPLOYMENTS, with(deployment(), json!({"spec": {"replicas": 2}})))
+            .expect(201)
+            .merge(
+                deployments("/d"),
+                json!({"metadata": {"managedFields": [{
+                    "manager": "m", "operation": "Apply", "apiVersion": "apps/v1beta2", "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": {"f:replicas": {}, "f:paused": {}}},
+                }]}}),
+            )
+            .expect(200)
+            .merge(deployments("/d/scale?fieldManager=u"), json!({"spec": {"replicas": 5}}))
+            .expect(200)
+            .get(deployments("/d")),
         case("update-of-a-scale-that-changes-nothing")
             .post(format!("{DEPLOYMENTS}?fieldManager=u"), with(deployment(), json!({"spec": {"replicas": 2}})))
             .merge(deployments("/d/scale?fieldManager=u"), json!({"spec": {"replicas": 2}}))

@@ -129,6 +129,15 @@ fn refusals() -> Vec<Case> {
         jane("authorization-refuses-a-path-like-a-tag", "GET", "/a%3Cb%3E&c"),
         jane("authorization-refuses-another-method", "POST", "/healthz").message_contains("cannot post path"),
         jane("authorization-refuses-head", "HEAD", MAPS),
+        case("authorization-of-a-watch-of-nothing")
+            .get("/api/v1/watch")
+            .by("jane")
+            .expect(500)
+            .get("/api/v1/proxy/?a=<b>")
+            .expect(500)
+            .get("/apis/apps/v1/watch?a=b&c=d")
+            .by("jane")
+            .expect(500),
         case("authorization-of-every-user")
             .get("/version")
             .by("jane")
@@ -450,6 +459,14 @@ fn bindings() -> Vec<Case> {
             .post(here("rolebindings"), to("none"))
             .by_jane()
             .expect(404),
+        with_role("escalation-by-a-binding-to-another-kind", &own)
+            .post(here("rolebindings"), binding("b", "Foo", "own", json!([user(JANE)])))
+            .by_jane()
+            .expect(500),
+        with_cluster_role("escalation-by-a-cluster-wide-binding-to-a-role", &own)
+            .post(cluster("clusterrolebindings"), binding("b-${id}", "Role", "view", json!([user(JANE)])))
+            .by_jane()
+            .expect(400),
         with_role("escalation-by-a-binding-to-cluster-admin", &own)
             .post(here("rolebindings"), binding("b", "ClusterRole", "cluster-admin", json!([user(JANE)])))
             .by_jane()

@@ -22,6 +22,10 @@ fn managers() -> Vec<Case> {
             .see("/metadata/managedFields/0/manager", "kubectl"),
         case("manager-of-no-user-agent").post(MAPS, map("one")).see("/metadata/managedFields/0/manager", "unknown"),
         case("manager-of-a-long-user-agent").post(MAPS, map("one")).header("user-agent", "a".repeat(200)),
+        // An unprintable character takes no room, also where there is little left.
+        case("manager-of-a-long-user-agent-that-is-not-printable")
+            .post(MAPS, map("one"))
+            .header("user-agent", format!("{}\u{85}bc", "a".repeat(127))),
         case("manager-of-a-user-agent-with-a-space").post(MAPS, map("one")).header("user-agent", "my agent"),
         case("create-by-a-manager-with-a-long-name")
             .post(format!("{MAPS}?fieldManager={}", "m".repeat(129)), map("one"))
@@ -148,15 +152,17 @@ fn resets() -> Vec<Case> {
 
 fn migration() -> Vec<Case> {
     const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    let client_side = |name| {
-        let last = "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"one\"},\"data\":{\"a\":\"1\",\"b\":\"2\"}}";
+    let with_last = |name, last: Value| {
+        let annotations = json!({LAST: last.to_string()});
         case(name)
             .post(
                 format!("{MAPS}?fieldManager=kubectl-client-side-apply"),
-                with(data("one", json!({"a": "1", "b": "2"})), json!({"metadata": {"annotations": {LAST: last}}})),
+                with(data("one", json!({"a": "1", "b": "2"})), json!({"metadata": {"annotations": annotations}})),
             )
             .expect(201)
     };
+    let last = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "one"}, "data": {"a": "1", "b": "2"}});
+    let client_side = |name| with_last(name, last("ConfigMap"));
     vec![
         client_side("apply-by-kubectl-after-a-client-side-one")
             .apply(maps("/one"), "kubectl", data("one", json!({"a": "9", "b": "2"})))
@@ -171,6 +177,18 @@ fn migration() -> Vec<Case> {
             .apply(maps("/one"), "kubectl", data("one", json!({"a": "9", "b": "9"})))
             .expect(409)
             .message_contains(".data.a"),
+        with_last("apply-by-kubectl-after-a-client-side-one-of-another-kind", last("Secret"))
+            .apply(maps("/one"), "kubectl", data("one", json!({"a": "9", "b": "2"})))
+            .expect(409),
+        with_last(
+            "apply-by-kubectl-after-a-client-side-one-of-no-kind",
+            json!({"apiVersion": "v1", "data": {"a": "1"}}),
+        )
+        .apply(maps("/one"), "kubectl", data("one", json!({"a": "9", "b": "2"})))
+        .expect(409),
+        client_side("apply-by-kubectl-of-characters-that-are-escaped")
+            .apply(maps("/one"), "kubectl", data("one", json!({"a": "<\u{2028}&\u{2029}>"})))
+            .expect(200),
         applied("apply-by-kubectl-without-an-annotation", json!({"a": "1"}))
             .apply(maps("/one"), "kubectl", data("one", json!({"b": "2"})))
             .expect(200),
