@@ -56,8 +56,9 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
 
 /// The response to a request whose URI names neither a resource nor a path.
 pub(crate) fn unreadable(uri: &str) -> Response<Body> {
-    let uri = without_tags(&steersman_wire::quote(uri));
-    text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Server Error: {uri}\n"))
+    let cause = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {uri}");
+    let message = format!("Internal Server Error: {}: {cause}\n", steersman_wire::quote(uri));
+    text(StatusCode::INTERNAL_SERVER_ERROR, without_tags(&message))
 }
 
 /// A text in which a browser takes no part for a tag.

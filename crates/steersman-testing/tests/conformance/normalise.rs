@@ -55,7 +55,7 @@ impl Normaliser {
     /// Notes the versions of objects. `many`: of a list or a bookmark.
     fn gather(&mut self, value: &Value, many: bool) {
         match value {
-            Value::Array(items) => items.iter().for_each(|item| self.gather(item, false)),
+            Value::Array(items) => items.iter().for_each(|item| self.gather(item, many)),
             Value::Object(fields) => {
                 for (key, field) in fields {
                     match (key.as_str(), version(field)) {
@@ -71,7 +71,7 @@ impl Normaliser {
     fn rewrite(&mut self, value: &Value, many: bool) -> Value {
         match value {
             Value::String(text) => self.text(text).into(),
-            Value::Array(items) => items.iter().map(|item| self.rewrite(item, false)).collect(),
+            Value::Array(items) => items.iter().map(|item| self.rewrite(item, many)).collect(),
             Value::Object(fields) => {
                 let fields = &sorted_rules(fields);
                 let mut rewritten = Map::new();
@@ -244,11 +244,13 @@ fn sorted_rules(fields: &Map<String, Value>) -> Map<String, Value> {
     fields
 }
 
-/// Whether the field `key` holds the metadata of a list or of a bookmark.
+/// Whether the field `key` holds the metadata of a list or of a bookmark. A bookmark as a Table has
+/// its version in a row, too.
 fn is_of_many(fields: &Map<String, Value>, key: &str, many: bool) -> bool {
     match key {
         "metadata" => many || fields.contains_key("items") || fields.contains_key("rows"),
-        "object" => fields.get("type").is_some_and(|kind| kind == "BOOKMARK"),
+        "object" => many || fields.get("type").is_some_and(|kind| kind == "BOOKMARK"),
+        "rows" => many,
         _ => false,
     }
 }

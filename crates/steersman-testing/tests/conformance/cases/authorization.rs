@@ -133,7 +133,7 @@ fn refusals() -> Vec<Case> {
             .get("/api/v1/watch")
             .by("jane")
             .expect(500)
-            .get("/api/v1/proxy/?a=<b>")
+            .get("/api/v1/proxy/?a=%3Cb%3E")
             .expect(500)
             .get("/apis/apps/v1/watch?a=b&c=d")
             .by("jane")
