@@ -116,6 +116,11 @@ impl Action {
 /// Whether a path begins as that of a watch or a proxy, and then names nothing. The real server
 /// refuses such a request before it looks at the user.
 pub(crate) fn names_nothing(path: &str) -> bool {
+    let end = path.trim_end_matches('/');
+    // Almost every request ends here.
+    if !["watch", "proxy"].iter().any(|word| end.ends_with(word)) && !end.contains('%') {
+        return false;
+    }
     let path = decode_path(path);
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     matches!(segments[..], ["api", _, "watch" | "proxy"] | ["apis", _, _, "watch" | "proxy"])
