@@ -7,8 +7,24 @@ pub(crate) enum Area {
     Crds,
     Deletion,
     Authorization,
-    OpenApi,
+    Apply,
+    StrategicMerge,
+    /// OpenAPI documents and Tables.
+    Schemas,
+    /// What every cluster has, and the bodies that Go clients send.
+    BootstrapAndBodies,
     Rest,
+}
+
+impl Area {
+    /// The areas that have a minimum of cases.
+    pub(crate) const WITH_MINIMUM: [(Self, usize); 5] = [
+        (Self::Apply, 60),
+        (Self::StrategicMerge, 30),
+        (Self::Schemas, 40),
+        (Self::Authorization, 40),
+        (Self::BootstrapAndBodies, 15),
+    ];
 }
 
 /// A script about one rule of the API.

@@ -262,6 +262,15 @@ mod tests {
     }
 
     #[test]
+    fn every_area_has_its_cases() {
+        let cases = cases::all();
+        for (area, minimum) in Area::WITH_MINIMUM {
+            let found = cases.iter().filter(|(of, _)| *of == area).count();
+            assert!(found >= minimum, "{area:?}: {found} cases of at least {minimum}");
+        }
+    }
+
+    #[test]
     fn differences_are_the_rows_of_a_table() {
         let listed =
             Differences::read("# Title\n\n| case | reason |\n|---|---|\n| `list-of-nothing` | it is never empty |\n");
