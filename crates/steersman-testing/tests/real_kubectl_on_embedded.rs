@@ -262,6 +262,24 @@ async fn a_deletion_cascades_as_it_is_asked() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_deletion_is_waited_for() {
+    let server = Server::start().await;
+    server.kubectl("create configmap held --from-literal=a=b");
+    server.kubectl(r#"patch configmap held --type=merge -p {"metadata":{"finalizers":["example.com/f"]}}"#);
+    server.kubectl("delete configmap held --wait=false");
+    let late = server.refused("wait --for=delete configmap/held --timeout=100ms");
+    assert!(late.contains("timed out waiting for the condition on configmaps/held"), "{late}");
+
+    let wait = server.command("wait --for=delete configmap/held --timeout=60s").stdout(Stdio::piped()).spawn();
+    server.kubectl(r#"patch configmap held --type=merge -p {"metadata":{"finalizers":null}}"#);
+    let waited = wait.unwrap().wait_with_output().unwrap();
+    assert!(waited.status.success(), "{waited:?}");
+    assert!(server.refused("get configmap held").contains("(NotFound)"));
+    server.kubectl("wait --for=delete configmap/held --timeout=60s");
+    server.stop().await;
+}
+
 /// The lines of an output, split at spaces.
 fn words(output: &str) -> Vec<Vec<&str>> {
     output.lines().map(|line| line.split_whitespace().collect()).collect()

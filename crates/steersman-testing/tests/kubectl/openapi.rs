@@ -119,3 +119,29 @@ async fn files_are_applied_and_compared() {
     assert_eq!(server.kubectl("get widget one -o jsonpath={.spec}"), "{\"size\":2}");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_compared_by_the_server() {
+    let server = Server::start().await;
+    let diff = "diff --server-side -f deployment.yaml";
+    assert_eq!(server.run(diff).status.code(), Some(1), "it is not there yet");
+    server.kubectl("apply --server-side -f deployment.yaml");
+    assert_eq!(server.kubectl(diff), "");
+
+    server.file("deployment.yaml", &DEPLOYMENT.replace("replicas: 1", "replicas: 2"));
+    let difference = server.run(diff);
+    assert_eq!(difference.status.code(), Some(1));
+    let difference = String::from_utf8_lossy(&difference.stdout).into_owned();
+    assert!(difference.contains("\n-  replicas: 1\n+  replicas: 2\n"), "{difference}");
+    assert_eq!(server.deployment("/spec/replicas"), 1, "a comparison writes nothing");
+
+    server.kubectl("scale deployment web --replicas=3");
+    let conflict = server.run(diff);
+    assert!(conflict.status.code().is_some_and(|code| code > 1), "a conflict is no difference: {conflict:?}");
+    assert!(String::from_utf8_lossy(&conflict.stderr).contains(".spec.replicas"), "{conflict:?}");
+    let forced = server.run(&format!("{diff} --force-conflicts"));
+    assert_eq!(forced.status.code(), Some(1));
+    let forced = String::from_utf8_lossy(&forced.stdout).into_owned();
+    assert!(forced.contains("\n-  replicas: 3\n+  replicas: 2\n"), "{forced}");
+    server.stop().await;
+}
