@@ -137,11 +137,15 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// Whether two values are equal. Numbers are compared by their value.
+/// Whether two values are equal. Integers are compared exactly, and with a float as floats.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     crate::request::budget::step(1);
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
+            (Some(one), Some(other)) => one == other,
+            // Go reads an integer that is too large as a float.
+            _ => one.as_f64() == other.as_f64(),
+        },
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
         }

@@ -127,6 +127,16 @@ fn custom() -> Vec<Case> {
         typed("apply-of-a-wrong-custom-type", json!({"a": text()}))
             .apply(crs("/w"), "a", widget(json!({"a": 1})))
             .expect(500),
+        typed("apply-of-neighbouring-big-integers", json!({"n": {"type": "integer"}, "x": {"type": "number"}}))
+            .apply(crs("/w"), "a", widget(json!({"n": 9_007_199_254_740_992_i64, "x": 1.0})))
+            .expect(201)
+            .apply(crs("/w"), "a", widget(json!({"n": 9_007_199_254_740_993_i64, "x": 1})))
+            .expect(200)
+            .see("/spec/n", 9_007_199_254_740_993_i64)
+            .apply(crs("/w"), "b", widget(json!({"n": 9_007_199_254_740_992_i64})))
+            .expect(409)
+            .merge(crs("/w?fieldManager=u"), json!({"spec": {"n": 9_007_199_254_740_992_i64}}))
+            .expect(200),
         typed("apply-of-an-invalid-custom-value", json!({"a": {"type": "string", "enum": ["x"]}}))
             .apply(crs("/w"), "a", widget(json!({"a": "y"})))
             .expect(422),
