@@ -26,8 +26,9 @@ impl Node {
         if let [one] = &self.types[..] { Some(one) } else { None }
     }
 
-    pub(crate) fn has_format(&self) -> bool {
-        self.format.is_some()
+    /// Whether a text has a format, known or not, for which a value of any type is merged.
+    pub(crate) fn is_untyped_text(&self) -> bool {
+        self.untyped_text
     }
 
     pub(crate) fn has_properties(&self) -> bool {

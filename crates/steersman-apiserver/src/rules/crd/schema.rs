@@ -29,6 +29,8 @@ pub(crate) struct Node {
     pub(super) types: Vec<String>,
     pub(super) nullable: bool,
     pub(super) format: Option<Format>,
+    /// Whether `format` is a name other than `byte`, be it known or not.
+    pub(super) untyped_text: bool,
     pub(super) default: Option<Value>,
     pub(super) properties: BTreeMap<String, Node>,
     pub(super) additional: Additional,
@@ -209,6 +211,7 @@ impl Node {
         let pattern = schema["pattern"].as_str().filter(|text| !text.is_empty());
         Self {
             format: schema["format"].as_str().and_then(|name| Format::read(name, &types)),
+            untyped_text: schema["format"].as_str().is_some_and(|name| !matches!(name, "" | "byte")),
             types,
             nullable: flag("nullable"),
             default: schema.get("default").filter(|value| !value.is_null()).cloned(),

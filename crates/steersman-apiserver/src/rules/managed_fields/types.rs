@@ -268,7 +268,7 @@ fn custom(node: &crd::Node, preserve: bool, is_object: bool) -> Atom<'_> {
         Some("array") => Atom { list: list(), ..Atom::default() },
         Some("integer" | "number") => scalar(Scalar::Number),
         Some("boolean") => scalar(Scalar::Bool),
-        Some("string") => scalar(if node.has_format() { Scalar::Any } else { Scalar::Text }),
+        Some("string") => scalar(if node.is_untyped_text() { Scalar::Any } else { Scalar::Text }),
         _ if is_object => Atom { map: map(), ..Atom::default() },
         _ => Atom { scalar: Some(Scalar::Any), list: list(), map: map() },
     }

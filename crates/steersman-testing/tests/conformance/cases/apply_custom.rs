@@ -137,6 +137,20 @@ fn custom() -> Vec<Case> {
             .expect(409)
             .merge(crs("/w?fieldManager=u"), json!({"spec": {"n": 9_007_199_254_740_992_i64}}))
             .expect(200),
+        typed("apply-of-a-wrong-type-with-a-format", json!({"a": {"type": "string", "format": "date-time"}}))
+            .apply(crs("/w"), "a", widget(json!({"a": 1})))
+            .expect(422),
+        typed("apply-of-a-wrong-type-with-an-unknown-format", json!({"a": {"type": "string", "format": "nonsense"}}))
+            .apply(crs("/w"), "a", widget(json!({"a": 1})))
+            .expect(422)
+            .apply(crs("/w"), "a", widget(json!({"a": {"b": 1}})))
+            .expect(500),
+        typed("apply-of-a-wrong-type-with-the-format-of-bytes", json!({"a": {"type": "string", "format": "byte"}}))
+            .apply(crs("/w"), "a", widget(json!({"a": 1})))
+            .expect(500),
+        typed("apply-of-a-wrong-type-with-an-empty-format", json!({"a": {"type": "string", "format": ""}}))
+            .apply(crs("/w"), "a", widget(json!({"a": 1})))
+            .expect(500),
         typed("apply-of-an-invalid-custom-value", json!({"a": {"type": "string", "enum": ["x"]}}))
             .apply(crs("/w"), "a", widget(json!({"a": "y"})))
             .expect(422),
