@@ -371,7 +371,10 @@ fn merge(of_go: &BTreeMap<String, String>, schema: &Value) -> Result<Type> {
                 _ => {}
             }
         }
-        if let Some(default) = property.get("default").filter(|default| !is_empty(default)) {
+        // Only where Go leaves out the value is an empty default more than what the field has anyway.
+        let is_omitted = go.split(' ').any(|word| word == "omitempty");
+        let shows_nothing = |default: &Value| is_empty(default) && !(is_omitted && is_scalar(default));
+        if let Some(default) = property.get("default").filter(|default| !shows_nothing(default)) {
             words.push(format!("default={default}"));
         }
         (name.clone(), words.join(" "))
@@ -380,7 +383,11 @@ fn merge(of_go: &BTreeMap<String, String>, schema: &Value) -> Result<Type> {
     Ok(Type { map, fields: of_go.iter().map(field).collect() })
 }
 
-/// Whether a default only shows that the field is no pointer.
+fn is_scalar(value: &Value) -> bool {
+    value.is_string() || value.is_number() || value.is_boolean()
+}
+
+/// Whether a default is the empty value of its type.
 fn is_empty(default: &Value) -> bool {
     match default {
         Value::Null => true,

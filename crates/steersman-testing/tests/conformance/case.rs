@@ -98,6 +98,8 @@ pub(crate) struct Request {
     pub(crate) is_protobuf: bool,
     /// Headers of the answer that are compared beside those of every answer.
     pub(crate) compared: Vec<&'static str>,
+    /// Whether warnings are left out of the record.
+    pub(crate) ignores_warnings: bool,
 }
 
 impl Request {
@@ -109,6 +111,7 @@ impl Request {
             body: String::new(),
             is_protobuf: false,
             compared: Vec::new(),
+            ignores_warnings: false,
         }
     }
 }
@@ -272,6 +275,12 @@ impl Case {
     /// Compares these headers of the answer too.
     pub(crate) fn comparing(mut self, headers: &[&'static str]) -> Self {
         self.request().compared.extend(headers);
+        self
+    }
+
+    /// Leaves out warnings: those about the contents of Pods do not exist everywhere.
+    pub(crate) fn without_warnings(mut self) -> Self {
+        self.request().ignores_warnings = true;
         self
     }
 

@@ -108,7 +108,12 @@ impl Player<'_> {
 
     async fn try_send(&self, request: &Request) -> Result<Value, String> {
         let answer = self.target.send(self.fill_request(request)?).await?;
-        let (status, headers) = (answer.status.as_u16(), answer.headers(&request.compared));
+        let (status, mut headers) = (answer.status.as_u16(), answer.headers(&request.compared));
+        if request.ignores_warnings
+            && let Some(headers) = headers.as_object_mut()
+        {
+            headers.remove("warning");
+        }
         let (body, indented) = answer.body().await?;
         let mut value = json!({"status": status, "headers": headers, "body": body});
         if indented {

@@ -5,7 +5,7 @@ use super::{MAPS, map, maps, with};
 use crate::conformance::case::{Case, case};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [managers(), resets(), migration()].into_iter().flatten().collect()
+    [managers(), resets(), items(), migration()].into_iter().flatten().collect()
 }
 
 fn managers() -> Vec<Case> {
@@ -146,6 +146,35 @@ fn resets() -> Vec<Case> {
                 deployments("/d/status?fieldManager=u"),
                 json!({"metadata": {"managedFields": []}, "status": {"replicas": 1}}),
             )
+            .expect(200),
+    ]
+}
+
+/// Items of lists, and sets of fields, as the schema of their kind has them.
+fn items() -> Vec<Case> {
+    let secrets =
+        |secrets: Value| with(deployment(), json!({"spec": {"template": {"spec": {"imagePullSecrets": secrets}}}}));
+    vec![
+        case("managed-fields-of-an-item-with-an-empty-key")
+            .post(format!("{DEPLOYMENTS}?fieldManager=u"), secrets(json!([{"name": ""}])))
+            .without_warnings()
+            .expect(201)
+            .merge(deployments("/d?fieldManager=v"), json!({"metadata": {"labels": {"a": "b"}}}))
+            .expect(200)
+            .apply(deployments("/d?force=true"), "a", secrets(json!([{"name": ""}])))
+            .without_warnings()
+            .expect(200)
+            .apply(deployments("/d?force=true"), "a", secrets(json!([{"name": "one"}])))
+            .expect(200),
+        case("apply-of-an-item-with-an-empty-key")
+            .apply(deployments("/d"), "a", secrets(json!([{"name": ""}])))
+            .without_warnings()
+            .expect(201)
+            .apply(deployments("/d"), "a", secrets(json!([{"name": ""}])))
+            .without_warnings()
+            .expect(200)
+            .apply(deployments("/d"), "a", secrets(json!([{}])))
+            .without_warnings()
             .expect(200),
     ]
 }
