@@ -1,4 +1,4 @@
-//! ConfigMaps, Secrets, Namespaces and LimitRanges.
+//! ConfigMaps, Secrets, ServiceAccounts, Namespaces and LimitRanges.
 
 use serde_json::Value;
 use steersman_wire::base64;
@@ -31,6 +31,15 @@ pub(super) fn fill_secret(value: &mut Value) {
         data.extend(texts.into_iter().map(|(key, text)| (key, text.into())));
     }
     fields::fill(value, "type", "Opaque");
+}
+
+/// Of the Secrets that a ServiceAccount lists, only names are kept.
+pub(super) fn keep_names_of_secrets(value: &mut Value) {
+    each(value, "secrets", |secret| {
+        if let Some(secret) = secret.as_object_mut() {
+            secret.retain(|field, _| field == "name");
+        }
+    });
 }
 
 /// A new Namespace gets the finalizer that keeps it until its contents are deleted.

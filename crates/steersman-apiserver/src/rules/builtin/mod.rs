@@ -49,6 +49,7 @@ pub(crate) fn prepare_for_create(kind: &Kind, value: &mut Value) {
         }
         ("", "Node") => cluster::taint_new(value),
         ("", "Service") => services::settle(value, None),
+        ("", "ServiceAccount") => config::keep_names_of_secrets(value),
         ("", "PersistentVolumeClaim" | "PersistentVolume") => storage::start(kind, value),
         ("apps", "DaemonSet") => workloads::template_generation(value, None),
         ("batch", "Job") => batch::select_own_pods(value),
@@ -68,6 +69,7 @@ pub(crate) fn prepare_for_update(kind: &Kind, value: &mut Value, old: &Value, su
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => pods::admit(value, Some(old)),
         ("", "Service") => services::settle(value, Some(old)),
+        ("", "ServiceAccount") => config::keep_names_of_secrets(value),
         ("", "Namespace") => fields::copy(value, old, "spec.finalizers"),
         ("apps", "DaemonSet") => workloads::template_generation(value, Some(old)),
         ("batch", "Job") => batch::label(value),

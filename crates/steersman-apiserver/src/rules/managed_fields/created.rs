@@ -39,10 +39,10 @@ enum Before {
 }
 
 /// The fields of a new object, without those of `excluded`, which are fields of the object itself.
-/// `None` if there are none.
+/// `None` if there are none, or if an item of a list has no key.
 pub(crate) fn fields_of_new(ty: TypeRef<'_>, value: &Value, excluded: &[&str]) -> Option<Vec<u8>> {
     let Choice::Map(map) = ty.atom().of(Some(value)).choice() else { return None };
-    let mut writer = Writer { out: Vec::with_capacity(256) };
+    let mut writer = Writer { out: Vec::with_capacity(256), has_failed: false };
     for (name, member) in value.as_object()? {
         if STRIPPED.contains(&name.as_str()) || excluded.contains(&name.as_str()) {
             continue;
@@ -53,7 +53,7 @@ pub(crate) fn fields_of_new(ty: TypeRef<'_>, value: &Value, excluded: &[&str]) -
             writer.field(&map, Before::Zero, name, member);
         }
     }
-    if writer.out.is_empty() {
+    if writer.out.is_empty() || writer.has_failed {
         return None;
     }
     let mut out = writer.out;
@@ -75,6 +75,8 @@ struct Node<'a> {
 
 struct Writer {
     out: Vec<u8>,
+    /// Whether some item of a list has no key.
+    has_failed: bool,
 }
 
 impl Writer {
@@ -161,7 +163,7 @@ impl Writer {
     }
 
     fn items(&mut self, list: &List<'_>, items: &[Value]) {
-        let mut groups = Items::new(list, items, |_| {}).groups;
+        let mut groups = Items::new(list, items, |_| self.has_failed = true).groups;
         groups.sort_by(|(one, _), (other, _)| PathElement::cmp(one, other));
         for (element, values) in groups {
             let start = self.out.len();

@@ -154,6 +154,8 @@ fn resets() -> Vec<Case> {
 fn items() -> Vec<Case> {
     let secrets =
         |secrets: Value| with(deployment(), json!({"spec": {"template": {"spec": {"imagePullSecrets": secrets}}}}));
+    let accounts = |rest: &str| format!("/api/v1/namespaces/${{ns}}/serviceaccounts{rest}");
+    let account = |secrets: Value| json!({"metadata": {"name": "a"}, "secrets": secrets});
     vec![
         case("managed-fields-of-an-item-with-an-empty-key")
             .post(format!("{DEPLOYMENTS}?fieldManager=u"), secrets(json!([{"name": ""}])))
@@ -175,6 +177,18 @@ fn items() -> Vec<Case> {
             .expect(200)
             .apply(deployments("/d"), "a", secrets(json!([{}])))
             .without_warnings()
+            .expect(200),
+        case("managed-fields-of-an-item-without-a-key")
+            .post(accounts("?fieldManager=u"), account(json!([{}])))
+            .expect(201)
+            .absent("/metadata/managedFields")
+            .merge(accounts("/a?fieldManager=v"), json!({"metadata": {"labels": {"a": "b"}}}))
+            .expect(200)
+            .absent("/metadata/managedFields"),
+        case("managed-fields-after-an-update-to-an-item-without-a-key")
+            .post(accounts("?fieldManager=u"), account(json!([{"name": "x"}])))
+            .expect(201)
+            .put(accounts("/a?fieldManager=v"), account(json!([{"namespace": "x"}])))
             .expect(200),
     ]
 }
