@@ -175,6 +175,8 @@ struct Stored<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managed {
     pub(crate) entries: Vec<Entry>,
+    /// Whether a request has set them.
+    pub(super) is_given: bool,
 }
 
 impl Managed {
@@ -197,7 +199,7 @@ impl Managed {
 
     fn read(text: &[u8], checked: bool) -> Result<Self, String> {
         let stored: Vec<Stored<'_>> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        let mut managed = Self::default();
+        let mut managed = Self { is_given: checked, ..Self::default() };
         let mut places = HashMap::new();
         for (place, one) in stored.into_iter().enumerate() {
             if !budget::step(1) {

@@ -80,7 +80,7 @@ pub(crate) fn create(resource: &Resource<'_>, value: &Value, given: Managed, wri
     {
         let fields = created::fields_of_new(ty, value, excluded);
         let entry = |text| Entry::encoded(manager, resource.api_version(), time, text);
-        return Managed { entries: fields.map(entry).into_iter().collect() };
+        return Managed { entries: fields.map(entry).into_iter().collect(), ..Managed::default() };
     }
     update_checked(resource, &resource.empty(), value, given, writer).unwrap_or_default()
 }
@@ -342,9 +342,10 @@ fn prune(resource: &Resource<'_>, merged: Value, managed: &mut Managed, last: &m
     Ok(back.map_or(merged, std::borrow::Cow::into_owned))
 }
 
-/// Adapts the entries to a schema in which lists or maps became atomic after they were written.
+/// Adapts the entries to a schema in which lists or maps became atomic after they were written. The
+/// schemas of built-in kinds do not change, so only entries of a request can differ from them.
 fn reconcile(resource: &Resource<'_>, live: &Value, managed: &mut Managed) -> Result<(), String> {
-    if !resource.may_misfit() {
+    if !resource.may_misfit() && !managed.is_given {
         return Ok(());
     }
     for entry in &mut managed.entries {

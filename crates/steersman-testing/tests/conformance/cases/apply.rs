@@ -14,7 +14,7 @@ pub(super) fn deployments(rest: &str) -> String {
     format!("{DEPLOYMENTS}{rest}")
 }
 
-fn services(rest: &str) -> String {
+pub(super) fn services(rest: &str) -> String {
     format!("/api/v1/namespaces/${{ns}}/services{rest}")
 }
 

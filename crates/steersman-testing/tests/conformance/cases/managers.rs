@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::apply::{DEPLOYMENTS, applied, containers, data, deployment, deployments};
+use super::apply::{DEPLOYMENTS, applied, containers, data, deployment, deployments, services};
 use super::{MAPS, map, maps, with};
 use crate::conformance::case::{Case, case};
 
@@ -154,6 +154,18 @@ fn resets() -> Vec<Case> {
 fn items() -> Vec<Case> {
     let secrets =
         |secrets: Value| with(deployment(), json!({"spec": {"template": {"spec": {"imagePullSecrets": secrets}}}}));
+    let entry = |manager: &str, version: &str, set: Value| {
+        json!({
+            "manager": manager, "operation": "Apply", "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": set,
+        })
+    };
+    let below_atomic = json!({"f:spec": {"f:selector": {"f:app": {}}, "f:ports": {"k:{\"port\":80}": {"f:name": {}}}}});
+    let service = |app: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+            "spec": {"selector": {"app": app}, "ports": [{"port": 80}]},
+        })
+    };
     let accounts = |rest: &str| format!("/api/v1/namespaces/${{ns}}/serviceaccounts{rest}");
     let account = |secrets: Value| json!({"metadata": {"name": "a"}, "secrets": secrets});
     vec![
@@ -189,6 +201,30 @@ fn items() -> Vec<Case> {
             .post(accounts("?fieldManager=u"), account(json!([{"name": "x"}])))
             .expect(201)
             .put(accounts("/a?fieldManager=v"), account(json!([{"namespace": "x"}])))
+            .expect(200),
+        case("managed-fields-below-an-atomic-value-of-a-built-in-kind")
+            .post(services(""), service("one"))
+            .expect(201)
+            .merge(
+                services("/s?fieldManager=u"),
+                json!({"metadata": {"managedFields": [entry("m", "v1", below_atomic.clone())]}}),
+            )
+            .expect(200)
+            .apply(services("/s"), "b", service("two"))
+            .expect(409),
+        case("managed-fields-below-an-atomic-value-of-a-created-object")
+            .post(
+                services("?fieldManager=u"),
+                with(service("one"), json!({"metadata": {"managedFields": [entry("m", "v1", below_atomic.clone())]}})),
+            )
+            .expect(201)
+            .apply(services("/s"), "b", service("two")),
+        case("managed-fields-below-an-atomic-value-of-an-unknown-version")
+            .post(services(""), service("one"))
+            .merge(
+                services("/s?fieldManager=u"),
+                json!({"metadata": {"managedFields": [entry("m", "v9", below_atomic.clone()), entry("n", "v1", below_atomic)]}}),
+            )
             .expect(200),
     ]
 }
