@@ -122,7 +122,8 @@ impl<'a> Resource<'a> {
             "approval" => &[&["spec"], &["status", "certificate"]],
             "status" if is_csr => &[&["spec"], &["status", "conditions"]],
             "status" => match own {
-                _ if self.custom.is_some() || self.kind.is_definition() => &[&["metadata"], &["spec"]],
+                _ if self.custom.is_some() => &[&["metadata"], &["spec"]],
+                _ if self.kind.is_definition() => &[&["spec"]],
                 _ if self.kind.metadata_kept_by_status().is_none() => &[&["metadata"], &["spec"]],
                 ("apps", "deployments") => &[&["metadata", "labels"], &["spec"]],
                 ("", "pods") => &[&["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"], &["spec"]],

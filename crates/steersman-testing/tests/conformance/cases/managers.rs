@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::apply::{DEPLOYMENTS, applied, containers, data, deployment, deployments, services};
-use super::{MAPS, map, maps, with};
+use super::{CRDS, MAPS, defined, map, maps, widgets, with};
 use crate::conformance::case::{Case, case};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -226,6 +226,14 @@ fn items() -> Vec<Case> {
                 json!({"metadata": {"managedFields": [entry("m", "v9", below_atomic.clone()), entry("n", "v1", below_atomic)]}}),
             )
             .expect(200),
+        defined("managed-fields-of-the-status-of-a-definition", widgets())
+            .merge(
+                format!("{CRDS}/widgets.${{id}}.example.com/status?fieldManager=u"),
+                json!({"metadata": {"labels": {"a": "b"}}, "spec": {"preserveUnknownFields": true}}),
+            )
+            .expect(200)
+            .only("/metadata/labels")
+            .only("/metadata/managedFields"),
     ]
 }
 
