@@ -1,7 +1,7 @@
 //! Roles and role bindings.
 
 use serde_json::{Value, json};
-use steersman_wire::is_dns1123_subdomain;
+use steersman_wire::{is_dns1123_subdomain, is_path_segment_name};
 
 use super::fields::{self, Default, each, each_wrong, fill_all, items, text};
 use super::meta;
@@ -82,8 +82,9 @@ fn binding(value: &Value, kinds: &[&str], errors: &mut Errors) {
     let role = &value["roleRef"];
     fields::one_of(role, "roleRef", "apiGroup", &[GROUP], errors);
     fields::one_of(role, "roleRef", "kind", kinds, errors);
-    if text(role, "name").is_empty() {
-        errors.push(FieldError::required("roleRef.name", ""));
+    match text(role, "name") {
+        "" => errors.push(FieldError::required("roleRef.name", "")),
+        name => each_wrong(name, "roleRef.name", is_path_segment_name(name), errors),
     }
     for (index, subject) in items(value, "subjects").iter().enumerate() {
         let at = format!("subjects[{index}]");

@@ -272,6 +272,23 @@ fn small_kinds() -> Vec<Case> {
             .see("/roleRef/apiGroup", "rbac.authorization.k8s.io")
             .merge(path("rolebindings", "/b"), json!({"roleRef": {"name": "other"}}))
             .expect(422),
+        case("role-binding-to-a-role-whose-name-is-no-part-of-a-path")
+            .post(
+                path("rolebindings", ""),
+                json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "a/b%"}}),
+            )
+            .expect(422)
+            .message_contains("may not contain '/'")
+            .post(
+                path("rolebindings", ""),
+                json!({"metadata": {"name": "b"}, "roleRef": {"kind": "ClusterRole", "name": ".."}}),
+            )
+            .expect(422)
+            .post(
+                "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+                json!({"metadata": {"name": "${id}"}, "roleRef": {"kind": "ClusterRole", "name": "a/b"}}),
+            )
+            .expect(422),
         case("ingress")
             .post(
                 path("ingresses", ""),
