@@ -49,6 +49,31 @@ pub(crate) fn settle_namespace(meta: &mut Map<String, Value>, kind: &Kind, names
     Ok(())
 }
 
+/// Removes references to owners that are in the list already, and returns a warning if there are
+/// some. `late` is set after managed fields were computed, as in a patch.
+pub(crate) fn drop_duplicate_owners(meta: &mut Map<String, Value>, late: bool) -> Option<String> {
+    let owners = meta.get_mut("ownerReferences")?.as_array_mut()?;
+    if owners.len() < 2 {
+        return None;
+    }
+    let mut seen = HashSet::new();
+    let is_new: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
+    if !is_new.contains(&false) {
+        return None;
+    }
+    let uid = |owner: &Value| owner["uid"].as_str().unwrap_or_default().to_owned();
+    let duplicates: Vec<String> =
+        owners.iter().zip(&is_new).filter(|(_, is_new)| !**is_new).map(|(owner, _)| uid(owner)).collect();
+    let mut is_new = is_new.into_iter();
+    owners.retain(|_| is_new.next().unwrap_or_default());
+    let when = if late { " after mutating admission happens" } else { "" };
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \
+         may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        duplicates.join(", ")
+    ))
+}
+
 /// Generates a name from `generateName`, unless there is one.
 pub(crate) fn generate_name(meta: &mut Map<String, Value>, world: &World) {
     let text = |name: &str| meta.get(name).and_then(Value::as_str).unwrap_or_default();

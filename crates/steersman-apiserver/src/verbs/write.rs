@@ -84,7 +84,9 @@ impl Shared {
 
     pub(super) fn create_decoded(&self, write: &mut Write<'_>, mut value: Value) -> HandlerResult {
         let RequestContext { kind, target, form, .. } = write.request;
-        metadata::settle_namespace(metadata::of(&mut value), kind, &target.namespace)?;
+        let meta = metadata::of(&mut value);
+        metadata::settle_namespace(meta, kind, &target.namespace)?;
+        write.warnings.extend(metadata::drop_duplicate_owners(meta, false));
         self.check_escalation(&write.request, &value, None)?;
         let meta = metadata::of(&mut value);
         metadata::generate_name(meta, &self.world);
@@ -173,6 +175,7 @@ impl Shared {
     fn update_decoded(&self, write: &mut Write<'_>, mut value: Value) -> Result<Arc<Object>, Status> {
         let request = write.request;
         check_identity(&mut value, &request)?;
+        write.warnings.extend(metadata::drop_duplicate_owners(metadata::of(&mut value), false));
         let current = self.current(&request)?;
         let version = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if matches!(version, "" | "0") && request.kind.insists_on_version() {
@@ -245,6 +248,8 @@ impl Shared {
                 self.managed_after(write, &old, &value, before)
             }
         };
+        // Those of an update are gone by now: this is for patches.
+        write.warnings.extend(metadata::drop_duplicate_owners(metadata::of(&mut value), true));
         if is_given {
             write.managed_errors = managed.errors();
         }

@@ -61,8 +61,10 @@ pub(crate) fn prepare_for_create(kind: &Kind, value: &mut Value) {
 /// `subresource` is empty if the object itself is written.
 pub(crate) fn prepare_for_update(kind: &Kind, value: &mut Value, old: &Value, subresource: &str) {
     if !subresource.is_empty() {
-        if (kind.group.as_str(), kind.kind.as_str()) == ("apps", "DaemonSet") {
-            workloads::keep_generation(value, old);
+        match (kind.group.as_str(), kind.kind.as_str()) {
+            ("", "Pod") if subresource == "status" => pods::keep_quality(value, old),
+            ("apps", "DaemonSet") => workloads::keep_generation(value, old),
+            _ => {}
         }
         return;
     }

@@ -260,6 +260,13 @@ pub(super) fn reset_status(value: &mut Value) {
     put(value, "status", status);
 }
 
+/// A status without a quality of service keeps the old one.
+pub(super) fn keep_quality(value: &mut Value, old: &Value) {
+    if text(value, "status.qosClass").is_empty() && !text(old, "status.qosClass").is_empty() {
+        put(value, "status.qosClass", get(old, "status.qosClass").clone());
+    }
+}
+
 /// The quality of service: BestEffort Pods request nothing, Burstable Pods request less than their
 /// limits, and Guaranteed Pods request all of them.
 fn qos_class(spec: &Value) -> &'static str {

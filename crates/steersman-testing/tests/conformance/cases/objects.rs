@@ -1,10 +1,10 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{MAPS, labelled, map, maps, pod, pods, with};
+use super::{MAPS, crs, defined, labelled, map, maps, pod, pods, widget, widgets, with};
 use crate::conformance::case::{Case, case};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [create(), names(), update(), metadata(), dry_run(), namespaces()].into_iter().flatten().collect()
+    [create(), names(), update(), metadata(), owners(), dry_run(), namespaces()].into_iter().flatten().collect()
 }
 
 fn one(name: &'static str) -> Case {
@@ -225,6 +225,69 @@ fn metadata() -> Vec<Case> {
             .header("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
             .expect(404)
             .see("/kind", "Status"),
+    ]
+}
+
+fn owners() -> Vec<Case> {
+    let reference = |uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid});
+    let (a, b) = (|| reference("uid-a"), || reference("uid-b"));
+    let other = || with(a(), json!({"name": "other"}));
+    let owned = |owners: &[Value]| with(map("one"), json!({"metadata": {"ownerReferences": owners}}));
+    vec![
+        case("owners-that-come-twice")
+            .post(MAPS, owned(&[a(), b(), a(), other(), b(), a(), other()]))
+            .expect(201)
+            .warns("duplicate UID(s) observed: uid-a, uid-b, uid-a, uid-a")
+            .see("/metadata/ownerReferences/2/name", "other")
+            .absent("/metadata/ownerReferences/3"),
+        case("owners-that-differ-in-a-flag")
+            .post(MAPS, owned(&[with(a(), json!({"controller": false})), a(), with(a(), json!({"controller": false}))]))
+            .expect(201),
+        case("owners-that-come-twice-in-an-update")
+            .post(MAPS, map("one"))
+            .put(maps("/one?fieldManager=u"), owned(&[a(), a()]))
+            .expect(200)
+            .warns("please fix your requests; duplicate UID(s) observed: uid-a")
+            .put(maps("/one?fieldManager=u"), owned(&[a(), a()]))
+            .expect(200),
+        case("owners-that-come-twice-in-a-patch")
+            .post(MAPS, owned(&[a()]))
+            .merge(maps("/one?fieldManager=u"), json!({"metadata": {"ownerReferences": [a(), b(), b()]}}))
+            .expect(200)
+            .warns("after mutating admission happens; API server dedups")
+            .json_patch(
+                maps("/one?fieldManager=v"),
+                json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": a()}]),
+            )
+            .expect(200),
+        case("owners-that-come-twice-in-an-apply")
+            .apply(maps("/one"), "a", owned(&[a(), a()]))
+            .expect(500)
+            .post(MAPS, owned(&[with(a(), json!({"uid": ""})), with(a(), json!({"uid": ""}))]))
+            .expect(422),
+        case("owners-that-come-twice-in-a-refused-update")
+            .put(maps("/one"), owned(&[a(), a()]))
+            .expect(404)
+            .put(maps("/two"), owned(&[a(), a()]))
+            .expect(400)
+            .post(MAPS, with(owned(&[a(), a()]), json!({"metadata": {"labels": {"a": "b c"}}})))
+            .expect(422)
+            .post("/api/v1/namespaces/none-${id}/configmaps", owned(&[a(), a()]))
+            .expect(404)
+            .post(format!("{MAPS}?dryRun=All"), owned(&[a(), a()]))
+            .expect(201),
+        defined("owners-of-a-custom-resource-that-come-twice", widgets())
+            .post(crs(""), with(widget("one", json!({})), json!({"metadata": {"ownerReferences": [a(), a()]}})))
+            .expect(201)
+            .merge(crs("/one"), json!({"metadata": {"ownerReferences": [b(), a(), b()]}}))
+            .expect(200)
+            .put(crs("/one"), with(widget("one", json!({})), json!({"metadata": {"ownerReferences": [a(), a()]}}))),
+        case("owners-that-come-twice-in-a-status")
+            .post(pods(""), pod("one"))
+            .put(pods("/one/status"), with(pod("one"), json!({"metadata": {"ownerReferences": [a(), a()]}})))
+            .expect(200)
+            .merge(pods("/one/status"), json!({"metadata": {"ownerReferences": [b(), b()]}}))
+            .expect(200),
     ]
 }
 
