@@ -74,6 +74,12 @@ pub(crate) fn drop_duplicate_owners(meta: &mut Map<String, Value>, late: bool) -
     ))
 }
 
+/// The name of an object in messages about its create, before a name is generated.
+pub(crate) fn wanted_name(meta: &Map<String, Value>) -> &str {
+    let text = |name: &str| meta.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    text("name").or_else(|| text("generateName")).unwrap_or("Unknown")
+}
+
 /// Generates a name from `generateName`, unless there is one.
 pub(crate) fn generate_name(meta: &mut Map<String, Value>, world: &World) {
     let text = |name: &str| meta.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -87,11 +87,11 @@ impl Shared {
         let meta = metadata::of(&mut value);
         metadata::settle_namespace(meta, kind, &target.namespace)?;
         write.warnings.extend(metadata::drop_duplicate_owners(meta, false));
+        self.check_namespace(kind, &target.namespace, metadata::wanted_name(meta))?;
         self.check_escalation(&write.request, &value, None)?;
         let meta = metadata::of(&mut value);
         metadata::generate_name(meta, &self.world);
         let name = meta.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        self.check_namespace(kind, &target.namespace, &name)?;
         if !kind.is_built_in() && self.customs.find(&kind.group, &kind.plural).is_some_and(|custom| custom.terminating)
         {
             return Err(Status::definition_terminating(kind.named(), &name));

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{MAPS, map, maps, pod, pods};
+use super::{MAPS, map, maps, pod, pods, with};
 use crate::conformance::case::{Case, Needs, case};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -424,6 +424,15 @@ fn escalation() -> Vec<Case> {
             .by_jane()
             .expect(403)
             .message_contains("must have cluster-admin privileges to use the aggregationRule"),
+        with_cluster_role("escalation-in-a-namespace-that-is-not-there", &own)
+            .post(format!("{RBAC}/namespaces/none-${{id}}/roles"), wanted.clone())
+            .by_jane()
+            .expect(404)
+            .message_contains("namespaces \"none-${id}\" not found"),
+        with_role("escalation-by-an-apply", &own)
+            .apply(here("roles/new"), "m", with(wanted.clone(), json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"})))
+            .by_jane()
+            .expect(403),
         with_role("escalation-beside-a-missing-role", &own)
             .post(here("rolebindings"), binding("lost", "Role", "none", json!([user(JANE)])))
             .get(maps("/x"))

@@ -414,7 +414,12 @@ fn namespaces() -> Vec<Case> {
         terminating("namespace-that-terminates-takes-nothing-new")
             .post(MAPS, map("two"))
             .expect(403)
-            .message_contains("because it is being terminated"),
+            .message_contains("because it is being terminated")
+            .post(MAPS, json!({"metadata": {"generateName": "two-"}}))
+            .expect(403)
+            .message_contains("configmaps \"two-\" is forbidden")
+            .post(MAPS, json!({}))
+            .expect(403),
         terminating("namespace-that-terminates-takes-changes")
             .merge(maps("/one"), json!({"data": {"k": "new"}}))
             .expect(200),
