@@ -291,3 +291,28 @@ pub(crate) fn uid(world: &World) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn owners_that_come_twice_are_dropped() {
+        let owner = |uid: &str, controller: Value| json!({"name": "a", "uid": uid, "controller": controller});
+        let dropped = |owners: Value, late| {
+            let mut value = json!({"metadata": {"ownerReferences": owners}});
+            let warning = drop_duplicate_owners(of(&mut value), late).unwrap_or_default();
+            (value["metadata"]["ownerReferences"].as_array().map(Vec::len), warning)
+        };
+        let (a, b) = (owner("a", json!(true)), owner("b", json!(true)));
+        assert_eq!(dropped(json!([a, b, owner("a", json!(false))]), false), (Some(3), String::new()));
+        let (left, warning) = dropped(json!([a, b, b, a, a]), false);
+        assert_eq!(left, Some(2));
+        assert!(warning.ends_with("duplicate UID(s) observed: b, a, a"), "{warning}");
+        assert!(warning.starts_with(".metadata.ownerReferences contains duplicate entries; API server"), "{warning}");
+        let (_, warning) = dropped(json!([a, a]), true);
+        assert!(warning.contains("entries after mutating admission happens; API server dedups"), "{warning}");
+    }
+}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::codec::{decode, encode};
 use super::compare::compare;
 use super::created::fields_of_new;
-use super::element::PathElement;
+use super::element::{PathElement, same};
 use super::entries::{Managed, before, same_but_times};
 use super::fields::{fields_of, without};
 use super::merge::merge;
@@ -480,4 +480,14 @@ fn a_scale_has_the_managers_of_the_replicas() {
     let taken = fields.of_parent(&parent, Managed::default());
     let text = String::from_utf8(taken.text()).unwrap();
     assert!(text.contains("f:paused") && !text.contains("f:replicas"), "{text}");
+}
+
+#[test]
+fn numbers_are_compared_as_in_go() {
+    let exact = 9_007_199_254_740_993_i64;
+    assert!(!same(&json!(exact), &json!(exact - 1)), "integers are compared exactly");
+    assert!(same(&json!((exact - 1) as f64), &json!(exact - 1)));
+    assert!(same(&json!((exact - 1) as f64), &json!(exact)), "beside a float, both are floats");
+    assert!(same(&json!(u64::MAX), &json!(u64::MAX - 1)), "what is no i64 is a float");
+    assert!(!same(&json!(1), &json!(1.5)));
 }
