@@ -80,7 +80,8 @@ pub const CASES: &[Case] = &[
     },
     Case { name: "server-start", unit: "a start and the end of a server", run: server::start },
     Case { name: "server-get", unit: "a GET of a Pod", run: server::get },
-    Case { name: "server-create", unit: "a POST of a ConfigMap", run: server::create },
+    Case { name: "server-create", unit: "a POST of a ConfigMap", run: || server::create(true) },
+    Case { name: "server-create-bare", unit: "the same without managed fields", run: || server::create(false) },
     Case { name: "server-list", unit: "a Pod in a LIST", run: server::list },
     Case { name: "server-watch", unit: "an update of a ConfigMap that one watch reads", run: server::watch },
 ];

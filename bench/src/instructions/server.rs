@@ -28,9 +28,14 @@ struct Server {
 
 impl Server {
     fn start() -> Result<Self> {
+        Self::managing(true)
+    }
+
+    /// A server that keeps managed fields, or not.
+    fn managing(managed_fields: bool) -> Result<Self> {
         let runtime = runtime()?;
         // Without the objects of every cluster, which a request does not depend on.
-        let empty = ApiServer::builder().world(world()).bootstrap(false);
+        let empty = ApiServer::builder().world(world()).bootstrap(false).managed_fields(managed_fields);
         let server = runtime.block_on(async { empty.build() });
         Ok(Self { server, runtime })
     }
@@ -106,8 +111,8 @@ pub(super) fn get() -> Result<u64> {
     Ok(REQUESTS)
 }
 
-pub(super) fn create() -> Result<u64> {
-    let server = Server::start()?;
+pub(super) fn create(managed_fields: bool) -> Result<u64> {
+    let server = Server::managing(managed_fields)?;
     let path = "/api/v1/namespaces/default/configmaps";
     let requests: Vec<_> =
         (0..2 * REQUESTS).map(|name| request(Method::POST, path, &config_map(name, 0).1)).collect::<Result<_>>()?;
@@ -116,6 +121,9 @@ pub(super) fn create() -> Result<u64> {
         requests.iter().try_for_each(|request| server.body(request, StatusCode::CREATED).map(drop))
     };
     create(warm)?;
+    let map = request(Method::GET, &format!("{path}/map-0"), &json!(null))?;
+    let map: serde_json::Value = serde_json::from_slice(&server.body(&map, StatusCode::OK)?)?;
+    ensure!(map["metadata"]["managedFields"].is_array() == managed_fields, "the object is {map}");
     let mut created = Ok(());
     measured(&mut || created = create(requests));
     created?;

@@ -26,12 +26,13 @@ pub struct ApiServerBuilder {
     world: World,
     bootstrap: bool,
     controllers: bool,
+    managed_fields: bool,
 }
 
 impl ApiServer {
     /// A server with other options than [`ApiServer::new`].
     pub fn builder() -> ApiServerBuilder {
-        ApiServerBuilder { world: World::system(), bootstrap: true, controllers: true }
+        ApiServerBuilder { world: World::system(), bootstrap: true, controllers: true, managed_fields: true }
     }
 }
 
@@ -67,6 +68,15 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Whether a created object gets managed fields. Without them, fields of an object that is not
+    /// applied have no managers. It exists to measure what managed fields cost.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn managed_fields(mut self, on: bool) -> Self {
+        self.managed_fields = on;
+        self
+    }
+
     /// The server.
     pub fn build(self) -> ApiServer {
         let shared = Arc::new(Shared {
@@ -77,6 +87,7 @@ impl ApiServerBuilder {
             access: Access::default(),
             bootstrap: self.bootstrap,
             controllers: self.controllers,
+            managed_fields: self.managed_fields,
             authority: Mutex::default(),
             panics: AtomicU64::new(0),
             #[cfg(test)]

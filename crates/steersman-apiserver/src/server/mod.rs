@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) bootstrap: bool,
     /// Whether the work of kube-controller-manager is done.
     pub(crate) controllers: bool,
+    /// Whether created objects get managed fields.
+    pub(crate) managed_fields: bool,
     /// The certificate of the authority of the server on a socket.
     pub(crate) authority: Mutex<String>,
     /// The number of requests and watches that have ended in a panic.

@@ -45,6 +45,9 @@ impl Controller {
 impl Shared {
     /// The managed fields of a new object. `given` are those that the request itself has.
     pub(super) fn managed_of_new(&self, write: &Write<'_>, value: &Value, given: Option<Value>, now: &str) -> Managed {
+        if !self.managed_fields {
+            return Managed::default();
+        }
         let RequestContext { kind, target, query, headers, .. } = write.request;
         let custom = self.customs.find_custom(kind);
         let view = write.options.view.unwrap_or(kind);
