@@ -71,8 +71,8 @@ async fn a_collector_gets_event_reconcile_and_request_as_one_trace() {
     });
     tokio::spawn(collector.run(router, std::future::pending()));
 
-    // With only one subscriber, `tracing` asks only the thread that first reaches a call site whether
-    // it is enabled, and that thread may belong to another test.
+    // With only one subscriber, `tracing` asks only the thread that first reaches a call site
+    // whether it is enabled, and that thread may belong to another test.
     let _others = [(); 2].map(|()| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
     let exporter = Exporter::new(&url).unwrap();
     // Only for this thread, on which the test and all its tasks run.
