@@ -19,10 +19,12 @@
 //! # }
 //! ```
 //!
-//! The folders follow a request. `request` reads it: the identity, the path, the query, the body.
-//! `rules` knows which kinds are served and what their objects may be. `verbs` has one module for
-//! each verb. `store` keeps the objects and the changes that led to them, `lifecycle` does what
-//! follows from a write, and `response` encodes the result. `serve` is the server on a socket.
+//! The folders follow a request. `server` receives it and calls the others. `request` reads it: the
+//! identity, the path, the query, the body. `access` checks tokens, impersonation and RBAC, and
+//! records requests. `rules` knows which kinds are served and what their objects may be. `verbs`
+//! has one module for each verb. `store` keeps the objects and the changes that led to them,
+//! `lifecycle` does what follows from a write, and `response` encodes the result. `serve` is the
+//! server on a socket.
 
 mod access;
 mod clock;

@@ -137,9 +137,10 @@
 //! | [`cache`] | informers, without a manager |
 //! | [`workqueue`] | the queue, without Kubernetes |
 //! | [`manifests`] | CRDs from Rust types, roles and the rest, as files |
+//! | [`http`] | the server of metrics, probes and webhooks, with TLS |
 //! | [`wire`] | lists, watches, metadata and selectors as bytes |
 //!
-//! Each of the last six is a crate and begins with an essay of its own. To test a controller
+//! Each of the last seven is a crate and begins with an essay of its own. To test a controller
 //! without a cluster, use the crate `steersman-testing`: its embedded API server runs inside the
 //! test. The example above is tested on it. The `README.md` of the repository has the `Cargo.toml`
 //! and the test of the example, and `docs/testing.md` explains the rest.
