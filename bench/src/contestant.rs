@@ -473,7 +473,7 @@ mod tests {
     fn the_time_since_the_start_is_measured_from_the_harness_s_start() {
         let mut ask = ask(1, 0);
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
-        ask.since_start(now).expect_err("nobody said when the program was started");
+        ask.since_start(now).expect_err("no time of the start was given");
         ask.started = Some(99_500_000_000);
         assert_eq!(ask.since_start(now).expect("it was started before"), Duration::from_millis(500));
         ask.started = Some(101_000_000_000);

@@ -123,7 +123,7 @@ impl Server {
         for pid in self.pids() {
             let path = format!("/proc/{pid}/stat");
             let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-            sum += ticks_from(&stat).with_context(|| format!("{path} says {stat:?}"))?;
+            sum += ticks_from(&stat).with_context(|| format!("unexpected content of {path}: {stat:?}"))?;
         }
         Ok(Duration::from_secs_f64(sum as f64 / ticks as f64))
     }

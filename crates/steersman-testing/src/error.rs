@@ -25,7 +25,7 @@ pub enum Error {
     },
 
     /// A server did not become ready in time.
-    #[error("waited {} s in vain for {what}; last answer: {answer}\n{log}", waited.as_secs())]
+    #[error("{what} did not come within {} s; last answer: {answer}\n{log}", waited.as_secs())]
     NotReady {
         /// What was waited for.
         what: &'static str,

@@ -184,7 +184,8 @@ impl Running {
         let mut missing = wanted.to_vec();
         while !missing.is_empty() {
             let did = tokio::time::timeout(PATIENCE, self.did.recv()).await;
-            let did = did.unwrap_or_else(|_| panic!("waited in vain for {missing:?}")).expect("the controller ended");
+            let did =
+                did.unwrap_or_else(|_| panic!("these did not happen: {missing:?}")).expect("the controller ended");
             missing.retain(|wanted| *wanted != did);
         }
     }

@@ -164,7 +164,7 @@ async fn flags_reach_the_servers() {
     let maps: Api<ConfigMap> = Api::namespaced(server.kube_client().await.unwrap(), "no-such-namespace");
     maps.create(&PostParams::default(), &config_map("one", "")).await.unwrap();
     let log = std::fs::read_to_string(server.folder().join("etcd.log")).unwrap();
-    assert!(!log.contains("\"level\":\"info\""), "etcd was told to log errors only:\n{log}");
+    assert!(!log.contains("\"level\":\"info\""), "etcd has to log errors only:\n{log}");
 }
 
 #[tokio::test]
@@ -292,7 +292,7 @@ async fn a_test_that_panics_shows_the_logs_and_stops_the_servers() {
     for expected in ["as planned", "--- kube-apiserver, the last", "--- etcd, the last"] {
         assert!(printed.contains(expected), "no {expected:?} in:\n{printed}");
     }
-    let folder = printed.lines().find_map(|line| line.split("victim ").nth(1)).expect("the victim says where it ran");
+    let folder = printed.lines().find_map(|line| line.split("victim ").nth(1)).expect("the victim prints its folder");
     assert!(!Path::new(folder).exists(), "{folder}");
 }
 

@@ -13,7 +13,7 @@ impl NetworkStatus {
     pub(crate) fn ready(&mut self, network_id: &str, subnet_id: &str, generation: Option<i64>) {
         self.network_id = Some(network_id.to_owned());
         self.subnet_id = Some(subnet_id.to_owned());
-        self.set(Phase::Ready, true, "Synced", "Neutron has what the spec says", generation);
+        self.set(Phase::Ready, true, "Synced", "Neutron matches the spec", generation);
     }
 
     /// A network was chosen; the rest is in progress.

@@ -248,7 +248,7 @@ pub(crate) const JOBS: &[Job] = &[
     },
     Job {
         name: "cache-sync",
-        about: "Pods in a cache, each told to a handler that counts them; curl only downloads the list",
+        about: "Pods in a cache, each passed to a handler that counts them; curl only downloads the list",
         task: "cache-sync",
         contestants: &["steersman", "client-go", "kube-rs", "curl"],
         costs: &["cpu_s", "wall_s", "rss_mb"],
@@ -285,7 +285,7 @@ pub(crate) const JOBS: &[Job] = &[
     },
     Job {
         name: "cache-watch",
-        about: "MODIFIED events as fast as they are taken, told to a handler that counts them; the first list is not measured",
+        about: "MODIFIED events as fast as they are taken, passed to a handler that counts them; the first list is not measured",
         task: "cache-watch",
         full: Scale::of(&[20_000]).with_events(50_000),
         quick: Scale::of(&[1_000]).with_events(5_000),
@@ -337,7 +337,7 @@ pub(crate) const JOBS: &[Job] = &[
     },
     Job {
         name: "cache-handlers",
-        about: "half of the MODIFIED events told to 10 handlers of one informer; the other half came before, when it had one",
+        about: "half of the MODIFIED events passed to 10 handlers of one informer; the other half came before, when it had one",
         task: "cache-handlers",
         contestants: &["steersman", "client-go"],
         workers: 10,
@@ -351,7 +351,7 @@ pub(crate) const JOBS: &[Job] = &[
     },
     Job {
         name: "cache-memory",
-        about: "how large a cache gets while everything is listed anew, in times of what it was: one Pod in 100 changed, or all; and \
+        about: "how large a cache gets while everything is listed again, in times of what it was: one Pod in 100 changed, or all; and \
                 after 1,000,000 updates of 1,000 Pods, in times of what it was after 100,000",
         task: "cache-memory",
         server: Server::None,
@@ -436,7 +436,7 @@ pub(crate) const JOBS: &[Job] = &[
     },
     Job {
         name: "idle",
-        about: "a manager at rest with 10 controllers of 10 kinds, which have reconciled so many small objects each",
+        about: "a manager at rest with 10 controllers of 10 kinds, which have reconciled that number of small objects each",
         task: "idle",
         full: Scale::of(&[1_000]).with_objects(Objects::Small(10)),
         quick: Scale::of(&[1_000]).with_objects(Objects::Small(10)),
@@ -600,7 +600,7 @@ pub(crate) const JOBS: &[Job] = &[
     },
     Job {
         name: "apiserver-watch",
-        about: "watchers that are all told of each of the Pods created; in process, processor time includes the watchers'",
+        about: "watchers that all receive each of the Pods created; in process, processor time includes the watchers'",
         task: "apiserver-watch",
         contestants: &["steersman", "steersman-in-process", "kube-apiserver"],
         full: Scale::of(&[1_000]).with_events(1_000),
@@ -683,7 +683,11 @@ mod tests {
                 assert!(CONTESTANTS.iter().any(|contestant| contestant.name == *name), "{} has {name}", job.name);
             }
             for goal in job.goals {
-                assert!(job.contestants.contains(&goal.contestant), "{} has a goal for nobody: {goal:?}", job.name);
+                assert!(
+                    job.contestants.contains(&goal.contestant),
+                    "{} has a goal for no contestant: {goal:?}",
+                    job.name
+                );
                 assert!(job.costs.contains(&goal.figure), "{} has a goal for no cost: {goal:?}", job.name);
             }
         }

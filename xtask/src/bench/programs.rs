@@ -108,7 +108,7 @@ fn require(program: Program, names: &[&str], others: &[&str]) -> Result<()> {
 
 fn missing(tool: &str, advice: &str, names: &[&str], others: &[&str]) -> String {
     let way_out = if others.is_empty() {
-        "choose other jobs: nobody else takes part in these".to_owned()
+        "choose other jobs: no other program takes part in these".to_owned()
     } else {
         format!("measure without: --contestant {}", others.join(" "))
     };
@@ -131,6 +131,6 @@ mod tests {
     #[test]
     fn without_anyone_else_other_jobs_are_the_way_out() {
         let text = missing("go", "Install Go", &["client-go"], &[]);
-        assert!(text.ends_with("or choose other jobs: nobody else takes part in these"), "{text}");
+        assert!(text.ends_with("or choose other jobs: no other program takes part in these"), "{text}");
     }
 }

@@ -212,7 +212,7 @@ fn ratios(job: &Job, rows: &[&Row]) -> (Vec<Column>, String) {
     let remark = match rows {
         [] | [_] => {
             columns.clear();
-            "Nobody to compare with.".to_owned()
+            "No other row to compare with.".to_owned()
         }
         _ if !ours.is_empty() => {
             "\"÷ this\" is our cost over that of the row: below 1× ours is the smaller.".to_owned()

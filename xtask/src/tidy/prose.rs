@@ -1,10 +1,11 @@
-//! Rules for prose: comments of Rust sources and Markdown pages.
+//! Rules for prose: comments and texts of Rust sources, and Markdown pages.
 //!
-//! `docs/style.md` has the rules in words. Code blocks and code spans are not prose.
+//! `docs/style.md` has the rules in words. Code blocks and code spans are not prose. A text is a
+//! string literal with white space: errors, logs, output, and messages of assertions.
 
 use std::collections::BTreeMap;
 
-use ra_ap_rustc_lexer::{FrontmatterAllowed, TokenKind, tokenize};
+use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 
 use super::File;
 
@@ -117,16 +118,60 @@ impl<'a> Prose<'a> {
             last_number = line.number;
             for (index, piece) in line.text.split('`').enumerate() {
                 in_code ^= index > 0;
-                if in_code {
-                    continue;
+                if !in_code {
+                    words.extend(split(piece).map(|word| (line.number, word)));
                 }
-                let found = piece.split(|char: char| !char.is_alphanumeric() && char != '\'');
-                words
-                    .extend(found.filter(|word| !word.is_empty()).map(|word| (line.number, word.to_ascii_lowercase())));
             }
         }
         words
     }
+}
+
+/// Words in lower case.
+fn split(prose: &str) -> impl Iterator<Item = String> {
+    let words = prose.split(|char: char| !char.is_alphanumeric() && char != '\'');
+    words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase)
+}
+
+/// The words of each text of a source, each with its line. Names of the code are left out: those in
+/// `{}`, and code spans.
+fn texts(source: &str) -> Vec<Vec<(usize, String)>> {
+    use LiteralKind::{ByteStr, CStr, RawByteStr, RawCStr, RawStr, Str};
+    let mut texts = Vec::new();
+    let (mut offset, mut line) = (0, 1);
+    for token in tokenize(source, FrontmatterAllowed::No) {
+        let text = &source[offset..offset + token.len as usize];
+        let first = line;
+        offset += text.len();
+        line += text.matches('\n').count();
+        let TokenKind::Literal { kind, .. } = token.kind else { continue };
+        let is_string = matches!(kind, Str { .. } | ByteStr { .. } | CStr { .. })
+            || matches!(kind, RawStr { .. } | RawByteStr { .. } | RawCStr { .. });
+        if is_string && text.contains(char::is_whitespace) {
+            texts.push(words_of_text(text, first));
+        }
+    }
+    texts
+}
+
+fn words_of_text(text: &str, first: usize) -> Vec<(usize, String)> {
+    let mut words = Vec::new();
+    let (mut prose, mut braces, mut in_code) = (String::new(), 0_usize, false);
+    for (index, line) in text.lines().enumerate() {
+        prose.clear();
+        // An escape, such as that of a line break, ends a word.
+        for char in line.replace("\\n", " ").replace("\\t", " ").chars() {
+            match char {
+                '{' => braces += 1,
+                '}' => braces = braces.saturating_sub(1),
+                '`' => in_code = !in_code,
+                _ if braces == 0 && !in_code => prose.push(char),
+                _ => {}
+            }
+        }
+        words.extend(split(&prose).map(|word| (first + index, word)));
+    }
+    words
 }
 
 /// Wide lines and marker words of all files.
@@ -136,6 +181,7 @@ pub(super) fn check(files: &[File]) -> Vec<String> {
         let files: Vec<&File> = files.iter().filter(|file| file.has_extension(extension)).collect();
         complaints.extend(files.iter().flat_map(|file| check_width(file)));
         complaints.extend(check_markers(name, &files));
+        complaints.extend(files.iter().flat_map(|file| check_texts(file)));
     }
     complaints
 }
@@ -147,8 +193,18 @@ pub(super) fn list(files: &[File]) -> Vec<String> {
         places.extend(check_width(file));
         let found = markers(&Prose::of(file).words());
         places.extend(found.iter().map(|(line, marker)| file.complaint(*line, &format!("{marker:?}"))));
+        places.extend(check_texts(file));
     }
     places
+}
+
+/// A text is short and read alone, so that it has none of the marker words.
+fn check_texts(file: &File) -> Vec<String> {
+    if !file.has_extension("rs") {
+        return Vec::new();
+    }
+    let found = texts(&file.text).into_iter().flat_map(|words| markers(&words));
+    found.map(|(line, marker)| file.complaint(line, &format!("{marker:?} in a text: see docs/style.md"))).collect()
 }
 
 fn check_width(file: &File) -> Vec<String> {
@@ -274,6 +330,18 @@ mod tests {
         assert_eq!(markers(&Prose::of(&rust(marked)).words()).len(), 3);
         let code = concat!("// The field `to", "ld`.\n//\n// Nothing so\n\n// ma", "ny.\n");
         assert_eq!(markers(&Prose::of(&rust(code)).words()), []);
+    }
+
+    #[test]
+    fn a_marker_word_in_a_text_is_found_and_a_name_is_not() {
+        let marker = concat!("to", "ld");
+        let complaint = |line: usize| format!("x.rs:{line}: {marker:?} in a text: see docs/style.md");
+        assert_eq!(check_texts(&rust(&format!("f();\npanic!(\"it was {marker} of {{x}}\");\n"))), [complaint(2)]);
+        assert_eq!(check_texts(&rust(&format!("f(r#\"it was\n\"{marker}\"\"#);\n"))), [complaint(2)]);
+        assert_eq!(check_texts(&rust(concat!("f(\"it waits in \\\n    va", "in\");\n"))).len(), 1);
+        let names = format!("f(\"{marker}\", \"a-{marker}-name\", \"see {{{marker}}} and `{marker}`\", {marker});\n");
+        assert_eq!(check_texts(&rust(&names)), [""; 0]);
+        assert_eq!(check_texts(&page(&format!("\"it was {marker}\"\n"))), [""; 0]);
     }
 
     #[test]

@@ -465,7 +465,10 @@ impl Shared {
 
     /// The owners that an object names, each with its state.
     fn owners(&self, kind: &Kind, object: &Object) -> Result<Vec<(Reference, Owner)>, UnknownOwner> {
-        debug_assert!(kind.namespaced != object.key().namespace.is_empty(), "an object is where its kind says");
+        debug_assert!(
+            kind.namespaced != object.key().namespace.is_empty(),
+            "an object is in a namespace if its kind is namespaced"
+        );
         let references = Reference::all(&object.value()).collect::<Vec<_>>();
         // Many owners are of few kinds, and finding the kind of a definition is a search through
         // all of them.

@@ -41,7 +41,7 @@ async fn it_stops_in_reverse() {
     let (notes, reads) = (log.clone(), manager.client().clone());
     let runnable = move |stop: StopSignal| async move {
         stop.stopped().await;
-        notes.note("runnable is told");
+        notes.note("runnable is stopped");
         sleep(Duration::from_secs(5)).await;
         notes.note(format!("runnable ends, caches: {}", caches_work(&reads, "ended").await));
         Ok::<_, ReconcileError>(())
@@ -54,7 +54,7 @@ async fn it_stops_in_reverse() {
     assert!(stopping.elapsed() >= Duration::from_secs(9), "both had their time: {:?}", stopping.elapsed());
     assert_eq!(
         log.all(),
-        ["reconcile begins", "reconcile ends, caches: true", "runnable is told", "runnable ends, caches: true"]
+        ["reconcile begins", "reconcile ends, caches: true", "runnable is stopped", "runnable ends, caches: true"]
     );
     assert!(manager.status().is_empty(), "no cache is left: {:?}", manager.status());
 }

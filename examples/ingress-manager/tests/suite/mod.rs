@@ -175,9 +175,9 @@ impl World {
 
     /// Waits for an Event on a Service that contains this text.
     pub(crate) async fn event(&self, service: &str, words: &str) -> Event {
-        let says = |event: &Event| event.message.as_deref().is_some_and(|message| message.contains(words));
-        let what = format!("an Event says {words:?}");
-        eventually(&what, async || self.events(service).await.into_iter().find(says)).await
+        let has_words = |event: &Event| event.message.as_deref().is_some_and(|message| message.contains(words));
+        let what = format!("an Event contains {words:?}");
+        eventually(&what, async || self.events(service).await.into_iter().find(has_words)).await
     }
 
     fn start_manager(&mut self) {

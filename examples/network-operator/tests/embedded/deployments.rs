@@ -138,7 +138,7 @@ async fn when_no_addresses_are_left_an_event_and_a_condition_say_so_until_some_a
     assert!(world.networks.get_opt("e").await.unwrap().is_none());
     let has_condition = |status: &'static str, reason: &'static str| {
         let deployments = deployments(&world);
-        eventually("the condition says so", move || {
+        eventually("the condition is set", move || {
             let deployments = deployments.clone();
             async move {
                 let conditions = deployments.get("e").await.unwrap().status.unwrap_or_default().conditions;

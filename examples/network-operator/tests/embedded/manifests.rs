@@ -14,8 +14,7 @@ fn manifest<K: DeserializeOwned>(text: &str) -> K {
 #[test]
 fn the_definition_in_the_file_is_the_one_of_the_code() {
     let file: CustomResourceDefinition = manifest(include_str!("../../deploy/crd.yaml"));
-    let hint =
-        "write it anew: cargo run -p network-operator -- --print-crd > examples/network-operator/deploy/crd.yaml";
+    let hint = "update it: cargo run -p network-operator -- --print-crd > examples/network-operator/deploy/crd.yaml";
     assert_eq!(file, Network::crd(), "{hint}");
 }
 

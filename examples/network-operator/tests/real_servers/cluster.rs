@@ -96,10 +96,10 @@ async fn with_the_rights_of_the_manifest_the_operator_can_do_all_it_does() {
         }
     }
     let events = admin.namespaced::<Event>("default");
-    eventually("an Event says that no addresses are left, twice", || async {
+    eventually("an Event reports that no addresses are left, twice", || async {
         let listed = events.list(&ListParams::default()).await.unwrap().items;
-        let said = listed.iter().find(|event| event.reason.as_deref() == Some("CIDRPoolExhausted"));
-        said.filter(|event| event.series.is_some()).map(drop).ok_or_else(|| format!("{listed:?}"))
+        let exhausted = listed.iter().find(|event| event.reason.as_deref() == Some("CIDRPoolExhausted"));
+        exhausted.filter(|event| event.series.is_some()).map(drop).ok_or_else(|| format!("{listed:?}"))
     })
     .await;
     let conditions = deployments.get("late").await.unwrap().status.unwrap().conditions.unwrap();

@@ -66,7 +66,10 @@ impl Bench {
         match self.correlator.next(self.now) {
             Next::Write(write) => Some(write),
             Next::Wait(until) => {
-                assert!(until.is_none_or(|until| until > self.now), "it would wake up in vain: {until:?}");
+                assert!(
+                    until.is_none_or(|until| until > self.now),
+                    "it would wake up with nothing to write: {until:?}"
+                );
                 None
             }
         }
