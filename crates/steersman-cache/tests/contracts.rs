@@ -207,11 +207,14 @@ impl EventHandler<ConfigMap> for Joiner {
     }
 }
 
+/// Limit of waits in real time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn contract_3_late_joiners_on_several_threads_first_get_every_object() {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     informer.start().unwrap();
-    eventually("it watches", || script.is_watched()).await;
+    until("it watches", || script.is_watched()).await;
     script.listed(10);
     informer.wait_for_sync(PATIENCE).await.unwrap();
     let (problems, stop) = (Log::new(), Arc::new(AtomicBool::new(false)));
@@ -262,7 +265,7 @@ async fn contract_3_late_joiners_on_several_threads_first_get_every_object() {
     assert!(joiners.len() > 10, "{} stayed to the end", joiners.len());
     for (handle, known) in joiners {
         handle.wait_for_sync(PATIENCE).await.unwrap();
-        eventually("every event is received", || handle.pending() == 0).await;
+        until("every event is received", || handle.pending() == 0).await;
         assert_eq!(*known.lock().unwrap(), held);
     }
     assert_eq!(problems.all(), Vec::<String>::new());
@@ -384,7 +387,7 @@ async fn contracts_2_4_and_7_hold_for_readers_and_handlers_on_other_threads() {
     });
     let handle = informer.add_event_handler(check).unwrap();
     informer.start().unwrap();
-    eventually("it watches", || script.is_watched()).await;
+    until("it watches", || script.is_watched()).await;
     script.listed(10);
     informer.wait_for_sync(PATIENCE).await.unwrap();
 
@@ -425,24 +428,12 @@ async fn contracts_2_4_and_7_hold_for_readers_and_handlers_on_other_threads() {
         }
     }
     lister.wait_for_version(&(FIRST + EVENTS - 1).to_string(), PATIENCE).await.unwrap();
-    eventually("every event is received", || received.load(Ordering::SeqCst) == EVENTS).await;
+    until("every event is received", || received.load(Ordering::SeqCst) == EVENTS).await;
     stop.store(true, Ordering::Relaxed);
     told_of_all.await.unwrap();
     reached_means_applied.await.unwrap();
     assert_eq!(stale.all(), Vec::<String>::new());
 }
-
-/// Waits until a condition holds, in real time.
-async fn eventually(what: &str, is_true: impl Fn() -> bool) {
-    let started = std::time::Instant::now();
-    while !is_true() {
-        assert!(started.elapsed() < PATIENCE, "this never came true: {what}");
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Limit of waits in real time.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn contract_8_a_resync_delivers_all_objects_again_to_one_handler() {

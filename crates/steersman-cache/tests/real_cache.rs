@@ -244,7 +244,7 @@ async fn write_on(
     failed: Arc<AtomicUsize>,
 ) -> (usize, usize) {
     let pods = client.namespaced::<Pod>(&namespace);
-    let mut written = 0;
+    let (mut written, mut retries) = (0, tokio::time::interval(Duration::from_millis(20)));
     while !stop.load(Ordering::Relaxed) && written < 9_000 {
         // No other task writes to these objects.
         let (old, new) = (format!("pod-{}", 1_000 + written / 3), format!("late-{}", written / 3));
@@ -264,7 +264,7 @@ async fn write_on(
         match result {
             Err(error) if !done_before(&error) => {
                 failed.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                retries.tick().await;
             }
             _ => written += 1,
         }

@@ -15,7 +15,7 @@ use steersman_client::{
     Client, Config, DeleteParams, Error, ListParams, Patch, PatchParams, PostParams, RequestMetrics, RequestSample,
     Warning, WarningHandler, config_from_service_account,
 };
-use steersman_testing::RealServer;
+use steersman_testing::{RealServer, eventually};
 use steersman_wire::{Encoding, Limits, protobuf};
 
 use mounted::ServiceAccount;
@@ -320,13 +320,11 @@ async fn a_service_account_is_known_to_the_server_and_its_token_can_rotate() {
         async move { maps.list(&ListParams::default()).await }
     };
     // The server learns of a new role a moment later.
-    let allowed = async {
-        while let Err(error) = list(in_cluster.default_namespace()).await {
-            assert!(error.is_forbidden(), "{error}");
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), allowed).await.expect("the role does not take effect");
+    eventually("the role takes effect", || async {
+        let listed = list(in_cluster.default_namespace()).await;
+        listed.inspect_err(|error| assert!(error.is_forbidden(), "{error}"))
+    })
+    .await;
     assert!(list("kube-system").await.unwrap_err().is_forbidden());
 }
 

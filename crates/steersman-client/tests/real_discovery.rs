@@ -8,7 +8,7 @@ use serde_json::json;
 use steersman_client::{
     Client, DynamicObject, Error, GroupVersionKind, ListParams, PostParams, RequestMetrics, RequestSample,
 };
-use steersman_testing::{Embedded, RealServer};
+use steersman_testing::{Embedded, RealServer, eventually_within};
 
 /// The deadline of what must happen.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -166,7 +166,7 @@ async fn a_kind_that_comes_later_is_found() {
         }))
         .unwrap();
         client.cluster().create(&PostParams::default(), &definition).await.unwrap();
-        tokio::time::timeout(DEADLINE, until_served(&client)).await.unwrap();
+        until_served(&client).await;
 
         let found = client.mapper().kind(&kind).await.unwrap();
         assert_eq!(
@@ -193,17 +193,16 @@ async fn a_kind_that_comes_later_is_found() {
 async fn until_served(client: &Client) {
     let fresh = Client::from(kube_client::Client::from(client.clone())).discovery();
     let plain = client.rest_of("late.example.com", "v1");
-    loop {
+    eventually_within(DEADLINE, "the new kind is served", || async {
         let served = fresh.refresh().await.unwrap();
         let aggregated = served.resources_of("late.example.com", "v1").is_some_and(|found| !found.is_empty());
         match plain.get().send().await {
-            Ok(_) if aggregated => return,
-            Ok(_) => {}
-            Err(error) if is_absent(&error) => {}
+            Ok(_) => aggregated,
+            Err(error) if is_absent(&error) => false,
             Err(error) => panic!("{error}"),
         }
-        tokio::task::yield_now().await;
-    }
+    })
+    .await;
 }
 
 fn is_absent(error: &Error) -> bool {

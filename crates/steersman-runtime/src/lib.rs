@@ -18,8 +18,8 @@
 //! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 //! use steersman_runtime::owner::set_controller_reference;
 //! use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
-//! # use std::time::Duration;
 //! # use steersman_client::{Client, PostParams};
+//! # use steersman_testing::{Embedded, eventually};
 //!
 //! /// Every ConfigMap has an empty Secret of its name.
 //! async fn reconcile(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, ReconcileError> {
@@ -42,16 +42,15 @@
 //! }
 //! #
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let client = steersman_testing::Embedded::start().client();
+//! # let client = Embedded::start().client();
 //! # let map = ConfigMap { metadata: ObjectKey::new("default", "web").to_meta(), ..ConfigMap::default() };
 //! # client.namespaced("default").create(&PostParams::default(), &map).await?;
 //! # let secrets = client.namespaced::<Secret>("default");
-//! # let made = async {
-//! #     while !secrets.get_opt("web").await.is_ok_and(|found| found.is_some()) {
-//! #         tokio::time::sleep(Duration::from_millis(10)).await;
-//! #     }
+//! # let test_secrets = secrets.clone();
+//! # let made = async move {
+//! #     eventually("the Secret is made", || async { test_secrets.get_opt("web").await.unwrap() }).await;
 //! # };
-//! # tokio::time::timeout(Duration::from_secs(60), run(client.clone(), made)).await??;
+//! # run(client.clone(), made).await?;
 //! # assert_eq!(secrets.get("web").await?.metadata.owner_references.unwrap()[0].kind, "ConfigMap");
 //! # Ok(())
 //! # }

@@ -13,7 +13,7 @@ use steersman_client::{Client, Config, DeleteParams, ListParams, ObjectMeta, Pat
 use steersman_runtime::finalizer::{Finalizer, FinalizerState};
 use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{Action, Cached, Context, ListQuery, Manager, ObjectKey, ReconcileError, Reconciler, kind};
-use steersman_testing::Embedded;
+use steersman_testing::{Embedded, eventually_within};
 use steersman_wire::LabelSelector;
 use tokio::sync::Notify;
 use tower::{BoxError, ServiceExt};
@@ -102,6 +102,9 @@ enum When {
 }
 
 /// The network to the server, on which the process is killed.
+///
+/// Not `FaultyNetwork`: its faults are of requests that a text selects, and do not depend on how
+/// many there were before. None of them lets the server handle a request and then ends the client.
 #[derive(Clone)]
 struct Killer {
     at: Option<(usize, When)>,
@@ -187,14 +190,11 @@ fn complete(parents: &[&str]) -> Vec<String> {
 /// Waits until the state is as expected, and checks that it stays so.
 async fn settled(server: &Embedded, wanted: &[String]) {
     let client = client(server);
-    let reached = async {
-        while state(&client).await != wanted {
-            settle().await;
-        }
-    };
-    if tokio::time::timeout(LONG, reached).await.is_err() {
-        panic!("it should end as {wanted:#?} and is {:#?}", state(&client).await);
-    }
+    eventually_within(LONG, "it ends as expected", || async {
+        let state = state(&client).await;
+        if state == wanted { Ok(()) } else { Err(format!("it is {state:#?} and not {wanted:#?}")) }
+    })
+    .await;
     for _ in 0..10 {
         settle().await;
     }

@@ -76,20 +76,19 @@ async fn a_controller_makes_what_its_objects_want_and_repairs_it() {
     let running = start(&manager);
     let (maps, secrets) = (client.namespaced::<ConfigMap>(&namespace), client.namespaced::<Secret>(&namespace));
     maps.create(&PostParams::default(), &map_in(&namespace, "web")).await.unwrap();
-    let made = async |not: Option<String>| {
-        let started = Instant::now();
-        loop {
-            let uid = secrets.get_opt("web").await.unwrap().and_then(|secret| secret.metadata.uid);
-            if uid.is_some() && uid != not {
-                return uid;
+    let made = |but: Option<String>| {
+        let secrets = &secrets;
+        eventually_within(PATIENCE, "the Secret is made", move || {
+            let but = but.clone();
+            async move {
+                let uid = secrets.get_opt("web").await.unwrap().and_then(|secret| secret.metadata.uid);
+                uid.filter(|uid| but.as_ref() != Some(uid))
             }
-            assert!(started.elapsed() < PATIENCE, "the Secret is not made");
-            tokio::task::yield_now().await;
-        }
+        })
     };
     let first = made(None).await;
     secrets.delete("web", &DeleteParams::default()).await.unwrap();
-    made(first).await;
+    made(Some(first)).await;
     running.stop().await.unwrap();
 }
 

@@ -1,5 +1,7 @@
 //! Rules for Rust sources.
 
+use std::path::Path;
+
 use super::File;
 
 /// A longer file probably holds two ideas.
@@ -9,6 +11,7 @@ const LINES_MAX: usize = 700;
 pub(super) fn check(file: &File) -> Vec<String> {
     let mut complaints = check_layout(file);
     complaints.extend(check_tests(file));
+    complaints.extend(check_eventually(file));
     if file.is_library() {
         complaints.extend(check_select(file));
         complaints.extend(check_debug(file));
@@ -28,27 +31,62 @@ fn check_layout(file: &File) -> Vec<String> {
     complaints
 }
 
+/// The files that may poll a condition by hand: the test kit, and tests of crates that the kit is
+/// made of or that depend on none of this workspace.
+const POLL_BY_HAND: [&str; 3] = [
+    "crates/steersman-testing/src/eventually.rs",
+    "crates/steersman-apiserver/src/serve/tests.rs",
+    "examples/neutron/tests/support/mod.rs",
+];
+
 /// Tests run, and do not sleep. Paused time passes at once, and `eventually` polls; no other wait
 /// is needed in a test.
 fn check_tests(file: &File) -> Vec<String> {
     let mut complaints = Vec::new();
     let in_test = file.path.iter().any(|part| part == "tests");
     let paused = file.text.contains("start_paused = true");
-    let (mut in_test_module, mut after_eventually) = (false, false);
+    let in_kit = POLL_BY_HAND.iter().any(|path| file.path == Path::new(path));
+    let (mut in_test_module, mut in_eventually) = (file.path.ends_with("tests.rs"), false);
     for (index, line) in file.text.lines().enumerate() {
         in_test_module |= line.starts_with("mod tests {");
-        after_eventually |= line.contains("async fn eventually(") || line.contains("async fn eventually<");
         let code = line.trim_start();
+        if in_kit && declares_eventually(code) {
+            in_eventually = true;
+        } else if line.starts_with('}') {
+            in_eventually = false;
+        }
         if code.starts_with(concat!("#[ign", "ore")) || code.contains(concat!("```ign", "ore")) {
             complaints.push(file.complaint(index + 1, "a test or an example that never runs"));
         }
         let sleeps = code.contains("thread::sleep(") || (code.contains("time::sleep(") && !paused);
-        if sleeps && (in_test || in_test_module) && !after_eventually {
+        if sleeps && (in_test || in_test_module) && !in_eventually {
             let what = "tests do not sleep: pause the time, or wait for a condition (`eventually`)";
             complaints.push(file.complaint(index + 1, what));
         }
     }
     complaints
+}
+
+/// A function `eventually` outside of the test kit only chooses the deadline, or the form of the
+/// condition: it calls the kit's.
+fn check_eventually(file: &File) -> Vec<String> {
+    if POLL_BY_HAND.iter().any(|path| file.path == Path::new(path)) {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = file.text.lines().collect();
+    let calls =
+        |line: &&str| ["eventually_within(", "steersman_testing::eventually("].iter().any(|call| line.contains(call));
+    let by_hand = |index: &usize| {
+        let body = lines[index + 1..].iter().take_while(|line| !line.trim_end().ends_with('}'));
+        declares_eventually(lines[*index].trim_start()) && !body.copied().any(|line| calls(&line))
+    };
+    let found = (0..lines.len()).filter(by_hand);
+    found.map(|index| file.complaint(index + 1, "polls by hand: use `eventually` of steersman-testing")).collect()
+}
+
+fn declares_eventually(code: &str) -> bool {
+    let declared = code.split_once("fn eventually").filter(|(before, _)| !before.contains(['"', '/']));
+    declared.is_some_and(|(_, after)| after.starts_with(['(', '<', '_']))
 }
 
 /// `select!` polls its branches in a random order unless it is `biased`, so that two runs of the
@@ -116,8 +154,22 @@ mod tests {
         let sleeping = concat!("fn f() {\n    std::thread::sle", "ep(d);\n}\n");
         assert_eq!(check_tests(&File::new("crates/x/tests/y.rs", sleeping)).len(), 1);
         assert_eq!(check_tests(&File::new("crates/x/src/y.rs", sleeping)), NONE);
-        let polling = format!("async fn eventually() {{}}\n{sleeping}");
-        assert_eq!(check_tests(&File::new("crates/x/tests/y.rs", &polling)), NONE);
+        // Only in the function that polls, and not after it.
+        let polling = sleeping.replace("fn f", "async fn eventually");
+        assert_eq!(check_tests(&File::new(POLL_BY_HAND[0], &polling)), NONE);
+        assert_eq!(check_tests(&File::new(POLL_BY_HAND[1], &format!("{polling}{sleeping}"))).len(), 1);
+        assert_eq!(check_tests(&File::new("crates/x/tests/y.rs", &polling)).len(), 1);
+    }
+
+    #[test]
+    fn a_test_that_polls_by_hand_is_found() {
+        let polling = "async fn eventually<T>(f: F) {\n    while !f() {\n        yield_now().await;\n    }\n}\n";
+        let complaint = "crates/x/tests/y.rs:1: polls by hand: use `eventually` of steersman-testing";
+        assert_eq!(check(&File::new("crates/x/tests/y.rs", polling)), [complaint]);
+        assert_eq!(check(&File::new(POLL_BY_HAND[0], polling)), NONE);
+        let calling = "async fn eventually(f: F) {\n    eventually_within(MINUTE, || ready(f())).await;\n}\n";
+        assert_eq!(check(&File::new("crates/x/tests/y.rs", calling)), NONE);
+        assert_eq!(check(&File::new("crates/x/tests/y.rs", "/// Unlike `fn eventually(`.\n")), NONE);
     }
 
     #[test]

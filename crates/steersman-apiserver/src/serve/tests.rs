@@ -90,6 +90,8 @@ async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
     let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("the connection stays open");
 }
 
+/// Polls until a condition holds. That of `steersman-testing` is not for this crate, of which it is
+/// made.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     let started = Instant::now();
     while !condition().await {

@@ -124,6 +124,16 @@ pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     eventually_within(Duration::from_secs(1_000), what, || ready(is_true())).await;
 }
 
+/// Waits for another thread while paused time stands still: it would advance faster than that
+/// thread runs.
+pub(crate) async fn until_in_real_time(what: &str, is_true: impl Fn() -> bool) {
+    let started = std::time::Instant::now();
+    while !is_true() {
+        assert!(started.elapsed() < Duration::from_secs(60), "this did not happen within a minute: {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Lets every task run that does not wait for time.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;

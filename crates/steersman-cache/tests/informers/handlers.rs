@@ -79,24 +79,18 @@ async fn each_handler_has_a_buffer_of_its_own_whose_length_can_be_seen() {
         informer.add_event_handler(slow).unwrap()
     };
     let (quick_log, quick) = listen(&informer);
-    while !script.is_watched() {
-        tokio::task::yield_now().await;
-    }
+    until("it watches", || script.is_watched()).await;
     script.listed(1);
     for number in 0..100 {
         script.added(&map_json(&format!("map-{number}"), 10 + number, ""));
     }
-    while quick_log.len() < 100 {
-        tokio::task::yield_now().await;
-    }
+    until("the quick handler has received every event", || quick_log.len() == 100).await;
     assert_eq!((slow.pending(), slow_log.len()), (100, 0));
     assert_eq!(informer.metrics().events_pending, slow.pending() + quick.pending());
     for _ in 0..100 {
         go.send(()).unwrap();
     }
-    while slow.pending() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until("the slow handler has received every event", || slow.pending() == 0).await;
     assert_eq!(slow_log.all(), quick_log.all());
     slow_runtime.shutdown_background();
 }
@@ -144,9 +138,7 @@ async fn a_handler_that_is_not_through_with_a_resync_is_spared_the_next() {
     assert_eq!(handle.pending(), 2, "the object, and once more");
     assert_eq!(informer.metrics().resyncs_skipped_total, 9);
     (0..2).for_each(|_| go.send(()).unwrap());
-    while handle.pending() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until_in_real_time("the other thread has received both", || handle.pending() == 0).await;
     until("it receives the object again", || {
         let _ = go.send(());
         log.len() > 2

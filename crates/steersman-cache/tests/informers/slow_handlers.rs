@@ -79,9 +79,7 @@ fn other_thread() -> tokio::runtime::Runtime {
 async fn informer(names: impl IntoIterator<Item = String>) -> (Informer<ConfigMap>, Script) {
     let (informer, script) = scripted::<ConfigMap>(StorageOptions::default());
     informer.start().unwrap();
-    while !script.is_watched() {
-        tokio::task::yield_now().await;
-    }
+    until("it watches", || script.is_watched()).await;
     for (number, name) in names.into_iter().enumerate() {
         script.added(&map_json(&name, 11 + number as u64, ""));
     }
@@ -178,9 +176,7 @@ async fn a_stuck_handler_costs_a_few_entries_for_each_object_and_then_sees_how_i
 
     go.send(()).unwrap();
     let mut known = Known::new();
-    while handle.pending() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until("every event is received", || handle.pending() == 0).await;
     while let Ok(next) = seen.try_recv() {
         known = next;
     }
@@ -232,11 +228,7 @@ async fn a_handler_that_falls_behind_twice_sees_every_object_in_order() {
     };
     let allow = |events: usize| (0..events).for_each(|_| permit.send(()).unwrap());
     let wait_for_pending = async |pending: usize| {
-        let started = std::time::Instant::now();
-        while handle.pending() > pending {
-            assert!(started.elapsed() < Duration::from_secs(60), "{} events still wait", handle.pending());
-            tokio::task::yield_now().await;
-        }
+        until("few enough events wait", || handle.pending() <= pending).await;
     };
     let mut sender = Sender { script, informer: informer.clone(), version: 1_000 };
     // Each object is in the backlog, which is popped in several pieces.
@@ -277,9 +269,7 @@ async fn a_handler_that_is_stuck_from_the_start_has_synced_only_after_the_whole_
     };
     let objects = 20_u64;
     informer.start().unwrap();
-    while !script.is_watched() {
-        tokio::task::yield_now().await;
-    }
+    until("it watches", || script.is_watched()).await;
     for number in 0..objects {
         script.added(&map_json(&format!("map-{number}"), 11 + number, ""));
     }
@@ -298,18 +288,14 @@ async fn a_handler_that_is_stuck_from_the_start_has_synced_only_after_the_whole_
     for _ in 1..objects {
         go.send(()).unwrap();
     }
-    while log.len() < 19 {
-        tokio::task::yield_now().await;
-    }
+    until("all objects but one are received", || log.len() >= 19).await;
     assert!(!handle.has_synced());
     for _ in 0..=pending {
         let _ = go.send(());
     }
     handle.wait_for_sync(Duration::from_secs(60)).await.unwrap();
     assert!(log.all()[..20].iter().all(|words| words.starts_with("add") && words.ends_with("initial")));
-    while handle.pending() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until("every event is received", || handle.pending() == 0).await;
     assert_eq!(log.len(), pending);
     runtime.shutdown_background();
 }
@@ -351,10 +337,6 @@ async fn a_filter_misses_no_deletion_of_what_it_let_through_before_it_was_stuck(
         let _ = go.send(());
     }
     let received = || log.all().iter().any(|words| words.starts_with("delete wanted"));
-    let started = std::time::Instant::now();
-    while !received() {
-        assert!(started.elapsed() < Duration::from_secs(60), "its deletion is missing: {:?}", log.all());
-        tokio::task::yield_now().await;
-    }
+    until("its deletion is received", received).await;
     runtime.shutdown_background();
 }

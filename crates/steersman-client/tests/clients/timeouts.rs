@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use steersman_client::{Client, Error, TimeoutError, Timeouts};
+use steersman_testing::eventually;
 use tokio::time::{Instant, pause};
 
 use super::loopback::{Loopback, Then};
@@ -340,18 +341,13 @@ async fn connections_are_kept_alive() {
     // Nothing is left to send, which would have another timer.
     tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4096]).await.unwrap();
     let port = format!(":{:04X}", peer.port());
-    let keepalive = async {
-        loop {
-            let sockets = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
-            let mut sockets = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-            let ours = sockets.find(|fields| fields.get(1).is_some_and(|local| local.ends_with(&port))).unwrap();
-            // 2 is the keepalive timer.
-            if ours[5].starts_with("02:") {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(10), keepalive).await.expect("no keepalive timer");
+    eventually("the connection has a keepalive timer", || {
+        let sockets = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let mut sockets = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let ours = sockets.find(|fields| fields.get(1).is_some_and(|local| local.ends_with(&port))).unwrap();
+        // 2 is the keepalive timer.
+        std::future::ready(ours[5].starts_with("02:"))
+    })
+    .await;
     asking.abort();
 }

@@ -1,13 +1,12 @@
 //! A controller that creates one object for another.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use steersman_client::{ObjectMeta, PostParams};
 use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
-use steersman_testing::Embedded;
+use steersman_testing::{Embedded, eventually};
 
 fn named(name: &str) -> ObjectMeta {
     ObjectMeta { namespace: Some("default".into()), name: Some(name.into()), ..ObjectMeta::default() }
@@ -55,16 +54,11 @@ async fn a_controller_makes_what_its_objects_want_and_repairs_it() {
     map.metadata.labels = Some([("copy".to_owned(), "yes".to_owned())].into());
     map.data = Some([("a".to_owned(), "1".to_owned())].into());
     maps.create(&PostParams::default(), &map).await.unwrap();
-    let copied = async || loop {
-        if let Ok(Some(secret)) = secrets.get_opt("web").await {
-            return secret;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
-    let secret = tokio::time::timeout(Duration::from_secs(60), copied()).await.expect("the Secret is made");
+    let copied = |what| eventually(what, || async { secrets.get_opt("web").await.unwrap() });
+    let secret = copied("the Secret is made").await;
     assert_eq!(secret.data.unwrap()["a"].0, b"1");
     secrets.delete("web", &Default::default()).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(60), copied()).await.expect("the Secret is made again");
+    copied("the Secret is made again").await;
     stop.send(()).unwrap();
     run.await.unwrap().unwrap();
     println!("{controller:?}");

@@ -46,12 +46,9 @@ pub(crate) async fn launch(client: &Client, name: &str) {
     }))
     .unwrap();
     let api = client.dynamic(&boats(), NamespaceScope::Namespace("default".to_owned()));
-    let started = Instant::now();
     // A kind is served a little after it was defined.
-    while let Err(error) = api.create(&PostParams::default(), &boat).await {
-        assert!(started.elapsed() < Duration::from_secs(60), "{error}");
-        settle().await;
-    }
+    let params = PostParams::default();
+    steersman_testing::eventually("the kind is served", || api.create(&params, &boat)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ use steersman_client::{Client, ObjectMeta, PostParams};
 use steersman_http::Tls;
 use steersman_runtime::metrics::MetricsServer;
 use steersman_runtime::{Action, Context, Manager, Probes, kind, reconcile_fn};
+use steersman_testing::eventually_within;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -132,12 +133,10 @@ async fn metrics_are_for_those_whom_the_api_server_permits() {
                  "nonResourceAttributes": {"path": "/metrics", "verb": "get"}},
     }))
     .unwrap();
-    let allowed = async {
-        while !reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, allowed).await.expect("the role counts");
+    eventually_within(PATIENCE, "the role takes effect", || async {
+        reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
+    })
+    .await;
     let (status, body) = scraper.get("/metrics", Some(&reader)).await;
     assert_eq!(status, 200);
     let shown = Exposition::parse(&body);

@@ -83,7 +83,7 @@ pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     eventually_within(Duration::from_secs(60), what, || ready(is_true())).await;
 }
 
-/// In paused time: lets all tasks run until they wait.
+/// Lets all tasks run until they wait. The tests that use it have `start_paused = true`.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

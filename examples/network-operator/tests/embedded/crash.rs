@@ -22,6 +22,9 @@ enum When {
 }
 
 /// A client that kills the process at the write with this number.
+///
+/// Not `FaultyNetwork`: its faults do not depend on how many requests there were before, and none
+/// of them lets the server handle a request and then ends the client.
 fn deadly(world: &World, at: usize, when: When, killed: &Arc<Notify>) -> Client {
     let (server, writes, killed) = (world.server.server().clone(), Arc::new(AtomicUsize::new(0)), Arc::clone(killed));
     let service = tower::service_fn(move |request: Request<Body>| {
