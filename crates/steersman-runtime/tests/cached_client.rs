@@ -16,6 +16,7 @@ use steersman_runtime::owner::set_controller_reference;
 use steersman_runtime::{
     Error, Index, ListQuery, OperationResult, StorageMode, StorageOptions, dynamic, dynamic_metadata, kind, metadata,
 };
+use steersman_testing::Fault;
 use steersman_wire::LabelSelector;
 use with_client::{World, key, labelled, map, meta, names, set_value, settle, value};
 
@@ -120,7 +121,7 @@ async fn metadata_alone_is_not_written_as_a_whole() {
     world.client.create(&map("a/m", "1")).await.unwrap();
     let metadata = world.client.metadata::<ConfigMap>();
     let object = metadata.get(&key("a/m")).await.unwrap().get().unwrap();
-    world.network.writes();
+    world.writes();
     for error in [
         metadata.create(&object).await.unwrap_err(),
         metadata.update(&object).await.unwrap_err(),
@@ -128,7 +129,7 @@ async fn metadata_alone_is_not_written_as_a_whole() {
     ] {
         assert!(error.to_string().contains("from its metadata"), "{error}");
     }
-    assert!(world.network.writes().is_empty());
+    assert!(world.writes().is_empty());
 }
 
 /// Contract 11.
@@ -227,7 +228,7 @@ async fn a_write_without_the_name_or_namespace_it_needs_is_refused_before_it_is_
     assert!(nowhere.to_string().contains("namespace"), "{nowhere}");
     assert!(world.client.update(&map("m", "1")).await.is_err());
     assert!(world.client.delete::<ConfigMap>(&key("m")).await.is_err());
-    assert!(world.network.writes().is_empty());
+    assert!(world.writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,13 +275,13 @@ async fn a_collection_is_deleted_with_one_request() {
         maps.create(&map).await.unwrap();
     }
     maps.create(&labelled("b/three", "app=web")).await.unwrap();
-    world.network.writes();
+    world.writes();
     let (params, web) = (DeleteParams::default(), ListParams::default().labels("app=web"));
     world.client.dry_run().objects::<ConfigMap>().delete_collection(Some("a"), &params, &web).await.unwrap();
     settle().await;
     assert_eq!(maps.list(&ListQuery::all()).await.unwrap().len(), 4, "a dry run deletes nothing");
     maps.delete_collection(Some("a"), &params, &web).await.unwrap();
-    assert_eq!(world.network.writes().len(), 2);
+    assert_eq!(world.writes().len(), 2);
     settle().await;
     assert_eq!(names(&maps.list(&ListQuery::all()).await.unwrap()), ["db", "three"]);
     let error = maps.delete_collection(None, &params, &web).await.unwrap_err();
@@ -311,7 +312,7 @@ async fn a_conflict_is_retried_with_the_state_that_the_cache_has_caught_up_with(
     maps.create(&map("a/m", "1")).await.unwrap();
     maps.get(&key("a/m")).await.unwrap();
     // The change of another client reaches the cache late.
-    world.network.delay(std::time::Duration::from_millis(5));
+    world.network.delay_watches(std::time::Duration::from_millis(5));
     let there = world.other.namespaced::<ConfigMap>("a");
     there.patch("m", &PatchParams::default(), &Patch::Merge(set_value("2"))).await.unwrap();
     let tries = std::cell::Cell::new(0);
@@ -350,7 +351,7 @@ async fn writes_are_marked_with_the_field_owner() {
     let created = client.create(&map("a/m", "1")).await.unwrap();
     client.update(&created).await.unwrap();
     client.objects::<ConfigMap>().patch(&key("a/m"), &Patch::Merge(set_value("2"))).await.unwrap();
-    let writes = world.network.writes();
+    let writes = world.writes();
     assert_eq!(writes.len(), 3);
     for write in writes {
         assert!(write.contains("fieldManager=the+owner") || write.contains("fieldManager=the%20owner"), "{write}");
@@ -363,16 +364,16 @@ async fn server_side_apply_sends_the_field_manager() {
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "1"}});
     let error = world.client.objects::<ConfigMap>().apply(&key("a/m"), false, &wanted).await.unwrap_err();
     assert!(error.to_string().contains("field_owner("), "{error}");
-    assert!(world.network.writes().is_empty());
+    assert!(world.writes().is_empty());
 
     let mut answer = serde_json::to_value(map("a/m", "1")).unwrap();
     answer["metadata"]["resourceVersion"] = json!("1");
-    world.network.answer("PATCH /api/v1/namespaces/a/configmaps/m", answer);
+    world.network.fail("PATCH /api/v1/namespaces/a/configmaps/m", Fault::Body(answer));
     let maps = world.client.field_owner("me").objects::<ConfigMap>();
     let applied = maps.apply(&key("a/m"), false, &wanted).await.unwrap();
     assert_eq!(applied.data, map("a/m", "1").data);
     maps.apply(&key("a/m"), true, &wanted).await.unwrap();
-    let writes = world.network.writes();
+    let writes = world.writes();
     assert!(writes[0].contains("fieldManager=me") && !writes[0].contains("force=true"), "{writes:?}");
     assert!(writes[1].contains("fieldManager=me") && writes[1].contains("force=true"), "{writes:?}");
 }
@@ -382,7 +383,7 @@ async fn server_side_apply_of_the_status_can_be_forced() {
     let world = with_maps().await;
     let mut answer = serde_json::to_value(map("a/m", "1")).unwrap();
     answer["metadata"]["resourceVersion"] = json!("1");
-    world.network.answer("PATCH /api/v1/namespaces/a/configmaps/m/status", answer);
+    world.network.fail("PATCH /api/v1/namespaces/a/configmaps/m/status", Fault::Body(answer));
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
     let maps = world.client.objects::<ConfigMap>();
     let error = maps.apply_status(&key("a/m"), true, &wanted).await.unwrap_err();
@@ -390,7 +391,7 @@ async fn server_side_apply_of_the_status_can_be_forced() {
     let maps = world.client.field_owner("me").objects::<ConfigMap>();
     maps.apply_status(&key("a/m"), false, &wanted).await.unwrap();
     maps.apply_status(&key("a/m"), true, &wanted).await.unwrap();
-    let writes = world.network.writes();
+    let writes = world.writes();
     assert_eq!(writes.len(), 2);
     assert!(writes[0].contains("/m/status?") && !writes[0].contains("force=true"), "{writes:?}");
     assert!(writes[1].contains("/m/status?") && writes[1].contains("force=true"), "{writes:?}");
@@ -408,12 +409,12 @@ async fn create_or_update_writes_only_what_is_not_as_it_should_be() {
     let new = || ConfigMap { metadata: meta("a/m"), ..ConfigMap::default() };
     let (created, result) = world.client.create_or_update(new(), set("1")).await.unwrap();
     assert_eq!((created.data, result), (map("a/m", "1").data, OperationResult::Created));
-    world.network.writes();
+    world.writes();
     let (same, result) = world.client.create_or_update(new(), set("1")).await.unwrap();
     assert_eq!((same.data, result), (map("a/m", "1").data, OperationResult::Unchanged));
-    assert!(world.network.writes().is_empty(), "nothing was sent");
+    assert!(world.writes().is_empty(), "nothing was sent");
     let (_, result) = world.client.create_or_update(new(), set("2")).await.unwrap();
-    assert_eq!((result, world.network.writes().len()), (OperationResult::Updated, 1));
+    assert_eq!((result, world.writes().len()), (OperationResult::Updated, 1));
     assert_eq!(value(&world.client.get(&key("a/m")).await.unwrap()), "2");
 }
 
@@ -428,7 +429,7 @@ async fn an_equivalent_object_is_not_written() {
     let world = with_maps().await;
     world.client.create(&map("a/m", "1")).await.unwrap();
     world.client.get::<ConfigMap>(&key("a/m")).await.unwrap();
-    world.network.writes();
+    world.writes();
     let empty = |map: &mut ConfigMap| {
         map.metadata.labels = Some(BTreeMap::new());
         map.metadata.finalizers = Some(Vec::new());
@@ -438,7 +439,7 @@ async fn an_equivalent_object_is_not_written() {
     assert_eq!(result, OperationResult::Unchanged);
     let (_, result) = world.client.create_or_patch(map("a/m", ""), empty).await.unwrap();
     assert_eq!(result, OperationResult::Unchanged);
-    assert!(world.network.writes().is_empty(), "nothing was sent");
+    assert!(world.writes().is_empty(), "nothing was sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -464,10 +465,10 @@ async fn create_or_patch_sends_only_what_changed() {
     let (_, result) = world.client.create_or_patch(new(), change("1")).await.unwrap();
     assert_eq!(result, OperationResult::Created);
     world.client.get::<ConfigMap>(&key("a/m")).await.unwrap();
-    world.network.writes();
+    world.writes();
     let (_, result) = world.client.create_or_patch(new(), change("1")).await.unwrap();
     assert_eq!(result, OperationResult::Unchanged);
-    assert!(world.network.writes().is_empty(), "nothing was sent");
+    assert!(world.writes().is_empty(), "nothing was sent");
 
     world.network.hold("watch=true");
     let others = Patch::Merge(json!({"data": {"theirs": "1"}}));
@@ -484,7 +485,7 @@ async fn create_or_patch_sends_the_status_to_the_status() {
     let new =
         || Node { metadata: ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() }, ..Node::default() };
     world.client.create_or_patch(new(), |_| ()).await.unwrap();
-    world.network.writes();
+    world.writes();
     let change = |node: &mut Node| {
         node.status.get_or_insert_default().phase = Some("Running".to_owned());
         node.spec.get_or_insert_default().unschedulable = Some(true);
@@ -493,10 +494,10 @@ async fn create_or_patch_sends_the_status_to_the_status() {
     assert_eq!(result, OperationResult::Updated);
     assert_eq!(patched.status.unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(patched.spec.unwrap().unschedulable, Some(true));
-    let writes = world.network.writes();
+    let writes = world.writes();
     assert_eq!(writes.iter().map(|write| write.contains("/status")).collect::<Vec<_>>(), [false, true]);
     let (_, result) = world.client.create_or_patch(new(), change).await.unwrap();
-    assert_eq!((result, world.network.writes().len()), (OperationResult::Unchanged, 0));
+    assert_eq!((result, world.writes().len()), (OperationResult::Unchanged, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -505,7 +506,7 @@ async fn a_change_that_fails_or_renames_writes_nothing() {
     let owner = map("b/owner", "1");
     let owner = world.client.create(&owner).await.unwrap();
     world.client.create(&map("a/m", "1")).await.unwrap();
-    world.network.writes();
+    world.writes();
     for name in ["a/m", "a/new"] {
         let owned = |map: &mut ConfigMap| -> Result<(), Error> {
             map.data = None;
@@ -522,7 +523,7 @@ async fn a_change_that_fails_or_renames_writes_nothing() {
     }
     let nameless = ConfigMap::default();
     assert!(world.client.create_or_update(nameless, |_| ()).await.unwrap_err().to_string().contains("metadata.name"));
-    assert!(world.network.writes().is_empty());
+    assert!(world.writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

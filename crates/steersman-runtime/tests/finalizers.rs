@@ -14,31 +14,18 @@ use steersman_runtime::{
     Action, CachedClient, Context, Kind, ObjectKey, ReconcileError, dynamic, dynamic_metadata, kind, metadata,
     reconcile_fn,
 };
+use steersman_testing::Log;
 use with_client::{World, eventually, key, map, settle, value};
 
 const OURS: &str = "example.com/ours";
 const THEIRS: &str = "example.com/theirs";
 
-/// The calls of hooks, in order.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn push(&self, line: impl Into<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn count(&self, line: &str) -> usize {
-        self.all().iter().filter(|other| *other == line).count()
-    }
+fn count(log: &Log<String>, line: &str) -> usize {
+    log.all().iter().filter(|other| *other == line).count()
 }
 
 /// A controller of ConfigMaps that only ensures a finalizer, and logs the result.
-async fn world(finalizer: Finalizer<ConfigMap>) -> (World, Log) {
+async fn world(finalizer: Finalizer<ConfigMap>) -> (World, Log<String>) {
     let (finalizer, log) = (Arc::new(finalizer), Log::default());
     let ends = log.clone();
     let reconcile = move |ctx: Context<ConfigMap>, key: ObjectKey| {
@@ -47,8 +34,8 @@ async fn world(finalizer: Finalizer<ConfigMap>) -> (World, Log) {
             let Some(object) = ctx.client().objects::<ConfigMap>().get_opt(&key).await? else {
                 return Ok(Action::done());
             };
-            let state = finalizer.ensure(&ctx, &object).await.inspect_err(|_| ends.push("failed"))?;
-            ends.push(if state == FinalizerState::Active { "active" } else { "finalized" });
+            let state = finalizer.ensure(&ctx, &object).await.inspect_err(|_| ends.note("failed"))?;
+            ends.note(if state == FinalizerState::Active { "active" } else { "finalized" });
             Ok(Action::done())
         }
     };
@@ -64,10 +51,10 @@ fn finalizer() -> Finalizer<ConfigMap> {
 }
 
 /// A hook that logs its name.
-fn noting(log: &Log, name: &'static str) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
+fn noting(log: &Log<String>, name: &'static str) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
     let log = log.clone();
     move |_, _| {
-        log.push(name);
+        log.note(name);
         std::future::ready(Ok(()))
     }
 }
@@ -122,7 +109,7 @@ async fn a_living_object_gets_the_finalizer_beside_those_of_others() {
     let object = create(&world, &object).await;
     assert_eq!(object.metadata.finalizers, Some(vec![THEIRS.to_owned(), OURS.to_owned()]));
     settle().await;
-    assert_eq!(log.count("failed"), 0);
+    assert_eq!(count(&log, "failed"), 0);
     let version = maps(&world).get("m").await.unwrap().metadata.resource_version;
     assert_eq!(version, object.metadata.resource_version, "and once it has it, nothing is written");
 }
@@ -137,7 +124,7 @@ async fn hooks_run_in_order_while_the_last_state_is_in_the_cache() {
             async move {
                 let cached = ctx.client().get::<ConfigMap>(&object.key()).await?;
                 assert!(cached.meta().deletion_timestamp().is_some());
-                log.push(format!("{} {}", value(&object), value(&cached)));
+                log.note(format!("{} {}", value(&object), value(&cached)));
                 Ok::<_, ReconcileError>(())
             }
         }
@@ -155,15 +142,15 @@ async fn hooks_run_in_order_while_the_last_state_is_in_the_cache() {
 
 /// A hook that logs its name, and then fails this number of times.
 fn failing(
-    log: &Log,
+    log: &Log<String>,
     name: &'static str,
     times: usize,
     failure: fn() -> ReconcileError,
 ) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
     let log = log.clone();
     move |_, _| {
-        log.push(name);
-        std::future::ready(if log.count(name) > times { Ok(()) } else { Err(failure()) })
+        log.note(name);
+        std::future::ready(if count(&log, name) > times { Ok(()) } else { Err(failure()) })
     }
 }
 
@@ -178,11 +165,11 @@ async fn the_finalizer_goes_only_after_all_hooks_have_succeeded() {
     let (world, ends) = world(finalizer.hook("c", noting(&log, "c"))).await;
     create(&world, &map("a/m", "1")).await;
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
-    eventually("a failure", || async { ends.count("failed") == 3 }).await;
+    eventually("a failure", || async { count(&ends, "failed") == 3 }).await;
     assert!(has_finalizer(&maps(&world).get("m").await.unwrap(), OURS));
     gone(&world).await;
     // After a hook that fails, the other hooks still run.
-    assert_eq!((log.count("a"), log.count("b"), log.count("c")), (4, 4, 4));
+    assert_eq!((count(&log, "a"), count(&log, "b"), count(&log, "c")), (4, 4, 4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +180,7 @@ async fn a_hook_that_gives_up_does_not_keep_others_from_being_tried_again() {
     create(&world, &map("a/m", "1")).await;
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
     gone(&world).await;
-    assert_eq!((log.count("gives up"), log.count("b")), (2, 2));
+    assert_eq!((count(&log, "gives up"), count(&log, "b")), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,11 +190,11 @@ async fn finalizers_of_others_stay_also_those_added_during_the_hooks() {
     add_finalizer(&mut object, THEIRS);
     create(&world, &object).await;
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
-    eventually("the end", || async { ends.count("finalized") > 0 }).await;
+    eventually("the end", || async { count(&ends, "finalized") > 0 }).await;
     settle().await;
     let left = maps(&world).get("m").await.unwrap().metadata.finalizers;
     assert_eq!(left, Some(vec![THEIRS.to_owned()]));
-    assert_eq!(ends.count("failed"), 0);
+    assert_eq!(count(&ends, "failed"), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +204,7 @@ async fn an_object_that_others_change_at_the_same_time_is_finalized_with_one_cal
     let changes = {
         let (log, others) = (log.clone(), Arc::clone(&others));
         move |_: Context<ConfigMap>, _: Cached<ConfigMap>| {
-            log.push("hook");
+            log.note("hook");
             let api = others.lock().unwrap_or_else(PoisonError::into_inner).clone();
             async move {
                 // Another controller removes its own finalizer while ours is running.
@@ -233,17 +220,17 @@ async fn an_object_that_others_change_at_the_same_time_is_finalized_with_one_cal
     add_finalizer(&mut object, THEIRS);
     create(&world, &object).await;
     // Our cache does not see it in time.
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
     gone(&world).await;
     settle().await;
-    assert_eq!((log.count("hook"), ends.count("failed")), (1, 0));
+    assert_eq!((count(&log, "hook"), count(&ends, "failed")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_is_added_to_an_object_that_others_have_changed() {
     let (world, ends) = world(finalizer()).await;
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     let maps = maps(&world);
     maps.create(&PostParams::default(), &map("a/m", "1")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -252,7 +239,7 @@ async fn a_finalizer_is_added_to_an_object_that_others_have_changed() {
     settle().await;
     let finalizers = maps.get("m").await.unwrap().metadata.finalizers;
     assert_eq!(finalizers, Some(vec![THEIRS.to_owned(), OURS.to_owned()]));
-    assert_eq!(ends.count("failed"), 0);
+    assert_eq!(count(&ends, "failed"), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,7 +263,7 @@ async fn an_object_that_another_client_releases_is_finalized() {
     maps(&world).delete("m", &DeleteParams::default()).await.unwrap();
     gone(&world).await;
     settle().await;
-    assert_eq!((log.count("hook"), ends.count("finalized"), ends.count("failed")), (1, 1, 0));
+    assert_eq!((count(&log, "hook"), count(&ends, "finalized"), count(&ends, "failed")), (1, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +280,7 @@ async fn an_object_that_is_deleted_without_the_finalizer_is_left_alone() {
     settle().await;
     assert_eq!(maps(&world).get("m").await.unwrap().metadata.finalizers, Some(vec![THEIRS.to_owned()]));
     assert!(log.all().is_empty(), "no hook was called");
-    assert!(ends.count("finalized") > 0);
+    assert!(count(&ends, "finalized") > 0);
     assert!(world.client.get::<ConfigMap>(&key("a/m")).await.unwrap().meta().deletion_timestamp().is_some());
 }
 
@@ -326,8 +313,8 @@ where
     let finalizer = finalizer.hook("clean", move |_, object: Cached<K>| {
         let log = hooked.clone();
         async move {
-            log.push(format!("clean {}", object.key()));
-            if log.count(&format!("clean {}", object.key())) == 1 {
+            log.note(format!("clean {}", object.key()));
+            if count(&log, &format!("clean {}", object.key())) == 1 {
                 Err(ReconcileError::new("not yet"))
             } else {
                 Ok(())

@@ -144,15 +144,15 @@ async fn create_or_update_outside_the_cache_is_refused_before_anything_is_sent()
         Secret { metadata: with_client::meta("a/s"), type_: Some("example.com/b".to_owned()), ..Secret::default() };
     let error = world.client.create_or_update(secret.clone(), |_| ()).await.unwrap_err();
     assert_names(&error, &["Secret a/s", "fields type=example.com/a"]);
-    assert!(world.network.writes().is_empty());
+    assert!(world.writes().is_empty());
 
     // The object that the function has changed counts, also if the object exists.
     let (_, result) = maps.create_or_update(map("a/m", "1"), relabel("app=web")).await.unwrap();
     assert_eq!(result, OperationResult::Created);
-    world.network.writes();
+    world.writes();
     assert_names(&maps.create_or_update(map("a/m", "1"), relabel("app=other")).await.unwrap_err(), &["ConfigMap a/m"]);
     assert_names(&maps.create_or_patch(map("a/m", "1"), relabel("app=other")).await.unwrap_err(), &["ConfigMap a/m"]);
-    assert!(world.network.writes().is_empty());
+    assert!(world.writes().is_empty());
     // A field that only the server knows decides nothing.
     let of_any_type = Secret { type_: None, ..secret };
     world.client.create_or_update(of_any_type, |_| ()).await.unwrap();

@@ -1,5 +1,8 @@
 //! A faulty connection to the server. It needs paused time: its tests have
 //! `start_paused = true`.
+//!
+//! Not `FaultyNetwork`: the faults here are chosen at random from a seed, so that a failed run can
+//! be repeated, and they break, delay and split the bytes of a response.
 
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

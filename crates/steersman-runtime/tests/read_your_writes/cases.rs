@@ -1,6 +1,5 @@
 //! When a read waits, and when it does not.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,6 +9,7 @@ use k8s_openapi::api::policy::v1::Eviction;
 use serde_json::json;
 use steersman_client::{ApiResource, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Status};
 use steersman_runtime::{CachedClient, Error, ListQuery, dynamic, kind, metadata};
+use steersman_testing::{Fault, Log};
 use tokio::time::Instant;
 
 use crate::with_client::{World, key, map, set_value, settle, value};
@@ -48,7 +48,7 @@ async fn a_read_that_waits_is_not_released_by_a_later_write() {
         let maps = world.client.objects::<ConfigMap>();
         maps.create(&map("a/m", "1")).await.unwrap();
         maps.get(&key("a/m")).await.unwrap();
-        world.network.delay(Duration::from_millis(300));
+        world.network.delay_watches(Duration::from_millis(300));
         // Another event comes before the first write, and after the second is answered.
         world.other.namespaced::<ConfigMap>("b").create(&PostParams::default(), &map("b/n", "9")).await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -236,7 +236,7 @@ async fn typed_dynamic_and_metadata_caches_of_a_kind_each_wait() {
 
     // Through any of the clients.
     let patch = |name: &str| Patch::Merge(json!({"metadata": {"labels": {"by": name}}}));
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     metadata.patch(&key("a/m"), &patch("metadata")).await.unwrap();
     assert_eq!(typed.get(&key("a/m")).await.unwrap().meta().label("by"), Some("metadata"));
     dynamic.patch(&key("a/m"), &patch("dynamic")).await.unwrap();
@@ -252,7 +252,7 @@ async fn an_object_that_is_written_in_one_version_is_read_in_another() {
         manager.declare(kind::<v2::HorizontalPodAutoscaler>()).unwrap();
     })
     .await;
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     let scaler = json!({"metadata": {"name": "s", "namespace": "a"}, "spec": {"maxReplicas": 3,
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}});
     let scaler: v1::HorizontalPodAutoscaler = serde_json::from_value(scaler).unwrap();
@@ -270,7 +270,7 @@ async fn a_subresource_that_is_written_is_seen_in_its_object() {
         "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
     deployments.create(&serde_json::from_value(deployment).unwrap()).await.unwrap();
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     let replicas = async || deployments.get(&key("a/d")).await.unwrap().get().unwrap().spec.clone().unwrap().replicas;
     let mut scale: Scale = deployments.live(Some("a")).subresource("scale").get("d").await.unwrap();
     scale.spec.get_or_insert_default().replicas = Some(3);
@@ -284,7 +284,7 @@ async fn a_subresource_that_is_written_is_seen_in_its_object() {
 #[tokio::test(start_paused = true)]
 async fn a_read_does_not_wait_for_what_is_written_after_it_began() {
     let world = World::new(|manager| manager.declare(kind::<ConfigMap>()).unwrap()).await;
-    world.network.delay(Duration::from_millis(500));
+    world.network.delay_watches(Duration::from_millis(500));
     let client = world.client.clone();
     let writer = tokio::spawn(async move {
         for number in 0.. {
@@ -306,25 +306,24 @@ async fn kinds_whose_versions_do_not_compare_are_excluded_and_say_so() {
     let world = held().await;
     let mut answer = serde_json::to_value(map("a/m", "2")).unwrap();
     answer["metadata"]["resourceVersion"] = json!("not-a-number");
-    world.network.answer("PATCH /api/v1/namespaces/a/configmaps/m", answer);
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    world.network.fail("PATCH /api/v1/namespaces/a/configmaps/m", Fault::Body(answer));
+    let log = Log::new();
+    let _guard = tracing::subscriber::set_default(LogOutput(log.clone()));
     for _ in 0..2 {
         let maps = world.client.objects::<ConfigMap>();
         maps.patch(&key("a/m"), &Patch::Merge(set_value("2"))).await.unwrap();
         assert_eq!(read_value(&world.client).await, "1");
     }
-    let lines = log.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let lines = log.all();
     let lines: Vec<_> = lines.iter().filter(|line| line.contains("do not compare")).collect();
     assert_eq!(lines.len(), 1, "once: {lines:?}");
     assert!(lines[0].contains("configmaps"), "{lines:?}");
 }
 
 /// Stores the log output.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+struct LogOutput(Log<String>);
 
-impl tracing::Subscriber for Log {
+impl tracing::Subscriber for LogOutput {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         *metadata.level() <= tracing::Level::WARN
     }
@@ -339,7 +338,7 @@ impl tracing::Subscriber for Log {
     fn event(&self, event: &tracing::Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.0);
+        self.0.push(line.0);
     }
 
     fn enter(&self, _: &tracing::Id) {}

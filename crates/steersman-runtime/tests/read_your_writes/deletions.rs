@@ -6,12 +6,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use steersman_client::{DeleteParams, Deleted, Patch, Preconditions};
 use steersman_runtime::{ListQuery, kind, metadata};
+use steersman_testing::Fault;
 
 use crate::with_client::{World, key, looks_for_any, map, names, settle, value};
 
 async fn world() -> World {
     let world = World::new(|manager| manager.declare(kind::<ConfigMap>()).unwrap()).await;
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     world
 }
 
@@ -95,7 +96,7 @@ async fn a_deletion_whose_answer_does_not_tell_the_uid_is_waited_for() {
     maps.create(&map("a/m", "1")).await.unwrap();
     let uid = maps.get(&key("a/m")).await.unwrap().meta().uid().to_owned();
     let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
-    world.network.answer("DELETE ", success);
+    world.network.fail("DELETE ", Fault::Body(success));
     maps.delete(&key("a/m"), &DeleteParams::default()).await.unwrap();
     let error = maps.get(&key("a/m")).await.unwrap_err();
     assert!(error.is_stale() && error.to_string().contains(&uid), "{error}");
@@ -153,7 +154,7 @@ async fn what_a_cache_has_not_seen_is_not_forgotten() {
     assert_eq!(world.client.remembered_writes(), 1_001);
     assert!(maps.get(&key("a/deleted")).await.unwrap_err().is_stale());
     assert!(maps.get(&key("a/0")).await.unwrap_err().is_stale());
-    world.network.delay(Duration::ZERO);
+    world.network.delay_watches(Duration::ZERO);
     world.network.release();
     assert_eq!(maps.list(&ListQuery::all()).await.unwrap().len(), 1_000);
     let names = names(&maps.list(&ListQuery::all()).await.unwrap());
@@ -175,7 +176,7 @@ async fn objects_that_were_made_and_deleted_unseen_never_appear() {
     }
     assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());
     assert_eq!(world.client.remembered_writes(), 1_500, "the cache has passed none of them");
-    world.network.delay(Duration::from_secs(2));
+    world.network.delay_watches(Duration::from_secs(2));
     world.network.release();
     for _ in 0..400 {
         assert!(maps.list(&ListQuery::all()).await.unwrap().is_empty());

@@ -48,7 +48,7 @@ async fn rounds(limit: Option<Duration>) -> Tally {
     let mut random = 0x9e37_79b9_u64;
     for number in 0..ROUNDS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        world.network.delay(Duration::from_millis(1 + (random >> 33) % 300));
+        world.network.delay_watches(Duration::from_millis(1 + (random >> 33) % 300));
         match number % 5 {
             0 => whole_life(&world.client, &resource, number, &mut tally).await,
             1 => finalizer(&world.client, number, &mut tally).await,

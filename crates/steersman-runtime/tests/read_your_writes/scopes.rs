@@ -20,7 +20,7 @@ async fn a_write_that_takes_an_object_out_of_the_labels_is_waited_for_until_the_
     let maps = world.client.objects::<ConfigMap>();
     maps.create(&labelled("a/m", "app=web")).await.unwrap();
     maps.get(&key("a/m")).await.unwrap();
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     maps.patch(&key("a/m"), &label("other")).await.unwrap();
     assert_eq!(
         world.client.stale_ok().objects::<ConfigMap>().list(&ListQuery::all()).await.unwrap().len(),
@@ -59,7 +59,7 @@ async fn an_object_that_a_cache_does_not_keep_is_not_waited_for() {
 async fn an_object_that_entered_and_left_the_labels_unseen_never_appears() {
     let world = World::new(|manager| manager.declare(kind::<ConfigMap>().labels("app=web")).unwrap()).await;
     let maps = world.client.objects::<ConfigMap>();
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     let (was_seen, _looking) = looks_for_any(&world.client);
     maps.create(&labelled("a/m", "app=web")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -79,7 +79,7 @@ fn secret(key: &str, type_: &str) -> Secret {
 async fn a_field_that_the_answer_has_is_evaluated() {
     let world = World::new(|manager| manager.declare(kind::<Secret>().fields("type=example.com/a")).unwrap()).await;
     let secrets = world.client.objects::<Secret>();
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     let started = Instant::now();
     secrets.create(&secret("a/other", "example.com/b")).await.unwrap();
     assert!(secrets.get_opt(&key("a/other")).await.unwrap().is_none());
@@ -122,7 +122,7 @@ async fn an_idle_namespace_delays_no_read() {
     let world = World::new(|manager| manager.declare(both).unwrap()).await;
     let maps = world.client.objects::<ConfigMap>();
     let started = Instant::now();
-    world.network.delay(Duration::from_millis(10));
+    world.network.delay_watches(Duration::from_millis(10));
     for round in 0..10 {
         let created = maps.create(&map("a/m", "1")).await.unwrap();
         assert_eq!(value(&maps.get(&key("a/m")).await.unwrap()), "1");
@@ -148,7 +148,7 @@ async fn deletions_are_waited_for_where_another_namespace_is_idle() {
     let both = kind::<ConfigMap>().namespace("a").namespace("b");
     let world = World::new(|manager| manager.declare(both).unwrap()).await;
     let maps = world.client.objects::<ConfigMap>();
-    world.network.delay(Duration::from_millis(100));
+    world.network.delay_watches(Duration::from_millis(100));
     // Never seen by the cache before it is deleted.
     maps.create(&map("a/m", "1")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -173,7 +173,7 @@ async fn an_object_that_left_the_labels_and_came_back_before_it_was_deleted_neve
     let maps = world.client.objects::<ConfigMap>();
     maps.create(&labelled("a/m", "app=web")).await.unwrap();
     maps.get(&key("a/m")).await.unwrap();
-    world.network.delay(Duration::from_millis(300));
+    world.network.delay_watches(Duration::from_millis(300));
     let others = world.other.namespaced::<ConfigMap>("a");
     others.patch("m", &PatchParams::default(), &label("other")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -109,7 +109,7 @@ async fn reads_on_other_threads_show_what_was_answered_before_they_began() {
         manager.declare(dynamic(&resource)).unwrap();
     })
     .await;
-    world.network.delay(Duration::from_millis(3));
+    world.network.delay_watches(Duration::from_millis(3));
     let objects: Arc<Vec<Object>> = Arc::new((0..WRITERS).map(|_| Object::default()).collect());
     let writers: Vec<_> =
         (0..WRITERS).map(|number| tokio::spawn(write(world.client.clone(), number, Arc::clone(&objects)))).collect();

@@ -5,143 +5,20 @@
 
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::StreamExt;
-use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube_client::client::Body;
 use serde_json::{Value, json};
-use steersman_client::{Client, Config, ObjectMeta, PostParams};
+use steersman_client::{Client, ObjectMeta, PostParams};
 use steersman_runtime::{Cached, CachedClient, Error, ListQuery, Manager, ObjectKey, OperationResult, ReconcileError};
-use steersman_testing::Embedded;
-use tokio::sync::{mpsc, oneshot, watch};
+use steersman_testing::{Embedded, FaultyNetwork};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
-use tower::{BoxError, ServiceExt};
 
 #[allow(unused_imports, reason = "not every test binary uses all of it")]
 pub(crate) use steersman_testing::eventually;
-
-type ServerBody = UnsyncBoxBody<Bytes, Infallible>;
-type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
-
-/// The network to a server. Requests are described as
-/// `GET /api/v1/pods?watch=true… application/json`, with their `Accept` header.
-#[derive(Clone)]
-pub(crate) struct Network(Arc<Inner>);
-
-struct Inner {
-    /// Watches with one of these texts in their description deliver nothing.
-    held: watch::Sender<Vec<String>>,
-    /// The delay of every frame of a watch.
-    delay: Mutex<Duration>,
-    requests: Mutex<Vec<String>>,
-    /// Requests with the first text in their description get the second as the response.
-    answers: Mutex<Vec<(String, Value)>>,
-}
-
-impl Network {
-    /// A client of the server through this network.
-    pub(crate) fn new(server: &Embedded) -> (Self, Client) {
-        let (held, delay) = (watch::Sender::new(Vec::new()), Mutex::default());
-        let inner = Inner { held, delay, requests: Mutex::default(), answers: Mutex::default() };
-        let network = Self(Arc::new(inner));
-        let (server, way) = (server.server().clone(), network.clone());
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let (server, way) = (server.clone(), way.clone());
-            async move { way.send(server, request).await }
-        });
-        let config = Config::new(http::Uri::from_static("http://server.test"));
-        (network, Client::builder(config).build_over(service).unwrap())
-    }
-
-    pub(crate) fn delay(&self, delay: Duration) {
-        *locked(&self.0.delay) = delay;
-    }
-
-    /// Watches with this text in their description deliver nothing until they are released.
-    pub(crate) fn hold(&self, part: &str) {
-        self.0.held.send_modify(|held| held.push(part.to_owned()));
-    }
-
-    pub(crate) fn release(&self) {
-        self.0.held.send_replace(Vec::new());
-    }
-
-    /// From now on, answers requests with this text in their description in place of the server.
-    pub(crate) fn answer(&self, part: &str, answer: Value) {
-        locked(&self.0.answers).push((part.to_owned(), answer));
-    }
-
-    /// The requests since the last call, without reads.
-    pub(crate) fn writes(&self) -> Vec<String> {
-        let requests = std::mem::take(&mut *locked(&self.0.requests));
-        requests.into_iter().filter(|request| !request.starts_with("GET ")).collect()
-    }
-
-    async fn send(
-        self,
-        server: impl tower::Service<Request<Body>, Response = Response<ServerBody>, Error = Infallible>,
-        request: Request<Body>,
-    ) -> Result<Answer, BoxError> {
-        let accept = request.headers().get(http::header::ACCEPT).and_then(|accept| accept.to_str().ok());
-        let uri = request.uri();
-        let address = uri.path_and_query().map_or(uri.path(), |path| path.as_str());
-        let description = format!("{} {address} {}", request.method(), accept.unwrap_or_default());
-        locked(&self.0.requests).push(description.clone());
-        let answer = locked(&self.0.answers).iter().find(|(part, _)| description.contains(part)).cloned();
-        if let Some((_, answer)) = answer {
-            let body = Full::from(answer.to_string()).map_err(|never: Infallible| match never {}).boxed_unsync();
-            return Ok(Response::builder().header("content-type", "application/json").body(body)?);
-        }
-        let answer = server.oneshot(request).await.unwrap_or_else(|never| match never {});
-        if !description.contains("watch=true") {
-            return Ok(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
-        }
-        Ok(answer.map(|body| self.late(body, description)))
-    }
-
-    /// Delays every frame by the delay of the network. The delay of one frame does not add to that
-    /// of the next.
-    fn late(self, body: ServerBody, description: String) -> UnsyncBoxBody<Bytes, BoxError> {
-        let (sender, frames) = mpsc::unbounded_channel();
-        let mut body = BodyStream::new(body);
-        tokio::spawn(async move {
-            loop {
-                let frame = tokio::select! {
-                    frame = body.next() => frame,
-                    () = sender.closed() => return,
-                };
-                let Some(frame) = frame else { return };
-                let _ = sender.send((Instant::now(), frame));
-            }
-        });
-        let frames = futures::stream::unfold((frames, self, description), |(mut frames, network, description)| async {
-            let (since, frame) = frames.recv().await?;
-            let delay = *locked(&network.0.delay);
-            sleep_until(since + delay).await;
-            let mut held = network.0.held.subscribe();
-            let free = |held: &Vec<String>| !held.iter().any(|part| description.contains(part));
-            held.wait_for(free).await.map(drop).ok()?;
-            drop(held);
-            let frame: Result<_, BoxError> = frame.map_err(Into::into);
-            Some((frame, (frames, network, description)))
-        });
-        StreamBody::new(frames).boxed_unsync()
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A manager that runs until this is dropped.
 pub(crate) struct Running(JoinHandle<Result<(), Error>>);
@@ -168,7 +45,7 @@ pub(crate) async fn start(manager: &Manager) -> Running {
 
 /// A client of a running manager, on a network to an embedded server.
 pub(crate) struct World {
-    pub(crate) network: Network,
+    pub(crate) network: FaultyNetwork,
     pub(crate) client: CachedClient,
     /// Another client.
     pub(crate) other: Client,
@@ -192,12 +69,17 @@ impl World {
             let namespace = Namespace { metadata, ..Namespace::default() };
             other.cluster::<Namespace>().create(&PostParams::default(), &namespace).await.unwrap();
         }
-        let (network, client) = Network::new(&server);
-        let manager = Manager::builder(client).read_your_writes(limit).build();
+        let network = FaultyNetwork::new(&server);
+        let manager = Manager::builder(network.client()).read_your_writes(limit).build();
         declare(&manager);
         let running = start(&manager).await;
-        network.writes();
+        network.take_requests();
         Self { network, client: manager.client().clone(), other, manager, _server: server, _running: running }
+    }
+
+    /// The requests since the last call, without reads.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        self.network.take_requests().into_iter().filter(|request| !request.starts_with("GET ")).collect()
     }
 }
 
