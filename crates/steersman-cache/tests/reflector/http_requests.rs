@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::client::Body;
 use steersman_cache::{ApiListerWatcher, Phase, Reason};
 use steersman_client::{Client, Config};
+use steersman_testing::Log;
 use tokio::time::sleep;
 
 use super::script::{HOUR, Running, json, plain, streaming};
@@ -58,16 +59,14 @@ impl HttpBody for Answer {
     }
 }
 
-type Seen = Arc<Mutex<Vec<String>>>;
-
 /// A lister and watcher of a server with these responses, and its requests. After the last response
 /// the server is silent.
-fn server(answers: impl IntoIterator<Item = Answer>) -> (ApiListerWatcher<ConfigMap>, Seen) {
-    let seen = Seen::default();
-    let log = Arc::clone(&seen);
+fn server(answers: impl IntoIterator<Item = Answer>) -> (ApiListerWatcher<ConfigMap>, Log<String>) {
+    let seen = Log::new();
+    let log = seen.clone();
     let answers = Arc::new(Mutex::new(answers.into_iter().collect::<VecDeque<_>>()));
     let service = tower::service_fn(move |request: Request<Body>| {
-        log.lock().unwrap().push(request.uri().to_string());
+        log.push(request.uri().to_string());
         let answer = answers.lock().unwrap().pop_front();
         async move {
             let Some(answer) = answer else { return std::future::pending().await };
@@ -79,8 +78,8 @@ fn server(answers: impl IntoIterator<Item = Answer>) -> (ApiListerWatcher<Config
 }
 
 /// The sorted query parameters of a request, without the timeout of a watch.
-fn parameters(seen: &Seen, index: usize) -> Vec<String> {
-    let uri = seen.lock().unwrap()[index].clone();
+fn parameters(seen: &Log<String>, index: usize) -> Vec<String> {
+    let uri = seen.all()[index].clone();
     let (path, query) = uri.split_once('?').unwrap();
     assert_eq!(path, "/api/v1/namespaces/ns/configmaps");
     let mut parameters: Vec<_> = query.split('&').filter(|pair| !pair.is_empty()).map(str::to_owned).collect();
@@ -206,7 +205,7 @@ async fn a_gateway_that_answers_a_watch_with_a_list_is_listed() {
         let running: Running = Running::start(lister_watcher, options);
         sleep(HOUR / 2).await;
         let lists = running.status().lists;
-        let requests = seen.lock().unwrap().len();
+        let requests = seen.len();
         assert!(lists >= 5, "{lists} lists in {requests} requests: the cache is frozen at {:?}", running.log());
         assert!(requests <= 120, "{requests} requests in half an hour");
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{Backoff, Error, retry_on_conflict};
+use steersman_testing::Log;
 use tokio::time::Instant;
 
-use super::{Seen, answer, builder, server};
+use super::{answer, builder, server};
 
 async fn refusal(code: u16, reason: &str) -> Error {
     let body = format!(r#"{{"kind":"Status","status":"Failure","reason":"{reason}","code":{code}}}"#);
@@ -18,7 +19,7 @@ async fn refusal(code: u16, reason: &str) -> Error {
 
 /// When an update that fails `conflicts` times is tried.
 async fn tries(backoff: Backoff, conflicts: usize) -> (Result<usize, Error>, Vec<Duration>) {
-    let (started, seen) = (Instant::now(), Seen::default());
+    let (started, seen) = (Instant::now(), Log::new());
     let result = retry_on_conflict(backoff, || async {
         seen.push(started.elapsed());
         if seen.len() <= conflicts { Err(refusal(409, "Conflict").await) } else { Ok(seen.len()) }

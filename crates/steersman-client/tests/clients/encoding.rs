@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use steersman_client::{
     ApiResource, Client, ListParams, NamespaceScope, ObjectMeta, Patch, PatchParams, PostParams, WatchParams,
 };
+use steersman_testing::Log;
 use steersman_wire::protobuf;
 
 use super::objects::map;
-use super::{MAP, Seen, answer, builder, server};
+use super::{MAP, answer, builder, server};
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = protobuf::MEDIA_TYPE;
@@ -37,7 +38,7 @@ fn header(request: &Request<()>, name: &str) -> String {
 }
 
 /// The method, the `Accept` header and the content type.
-fn spoken(seen: &Seen<Request<()>>) -> Vec<(String, String, String)> {
+fn spoken(seen: &Log<Request<()>>) -> Vec<(String, String, String)> {
     let words = |request: &Request<()>| {
         (request.method().to_string(), header(request, "accept"), header(request, "content-type"))
     };
@@ -49,7 +50,7 @@ async fn built_in_kinds_are_asked_for_as_protobuf_and_others_as_json() {
     let (service, seen) = server(|_, _| answer(200, MAP));
     let client = builder().build_over(service).unwrap();
     let both = format!("{PROTOBUF},{JSON}");
-    let accepted = |seen: &Seen<Request<()>>| header(seen.all().last().unwrap(), "accept");
+    let accepted = |seen: &Log<Request<()>>| header(seen.all().last().unwrap(), "accept");
 
     let maps = client.namespaced::<ConfigMap>("default");
     maps.get("a").await.unwrap();

@@ -24,13 +24,12 @@ mod retries;
 mod timeouts;
 mod tracing;
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use kube_client::client::Body;
 use steersman_client::{Client, ClientBuilder, Config, Timeouts};
+use steersman_testing::Log;
 use tower::BoxError;
 use tower::util::BoxCloneSyncService;
 
@@ -66,37 +65,13 @@ fn endless_files(folder: &std::path::Path) -> [(std::path::PathBuf, &'static str
     [(fifo, not_regular), ("/dev/zero".into(), not_regular), (huge, "has 1099511627776 bytes, and at most ")]
 }
 
-/// A list that many tasks write to.
-#[derive(Clone, Debug)]
-struct Seen<T>(Arc<Mutex<Vec<T>>>);
-
-impl<T> Default for Seen<T> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<T: Clone> Seen<T> {
-    fn push(&self, value: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(value);
-    }
-
-    fn all(&self) -> Vec<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn len(&self) -> usize {
-        self.all().len()
-    }
-}
-
 type Server = BoxCloneSyncService<Request<Body>, Response<Full<Bytes>>, BoxError>;
 
 /// A server that sends `answer(n, request)` to its nth request, and the requests that it has seen.
 fn server(
     answer: impl Fn(usize, &Request<()>) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
-) -> (Server, Seen<Request<()>>) {
-    let seen = Seen::default();
+) -> (Server, Log<Request<()>>) {
+    let seen = Log::new();
     let service = tower::service_fn({
         let seen = seen.clone();
         move |request: Request<Body>| {

@@ -8,20 +8,25 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{
     Client, Config, Error, ListParams, LogWarnings, NoWarnings, RequestMetrics, RequestSample, Warning, WarningHandler,
 };
+use steersman_testing::Log;
 
 use super::loopback::{Loopback, Then};
-use super::{MAP, Seen, answer, builder, server};
+use super::{MAP, answer, builder, server};
 
-impl RequestMetrics for Seen<(Method, Option<u16>, String, u64)> {
+/// A handler that collects the calls.
+#[derive(Debug)]
+struct Recorder<T>(Log<T>);
+
+impl RequestMetrics for Recorder<(Method, Option<u16>, String, u64)> {
     fn request(&self, sample: RequestSample<'_>) {
         let RequestSample { method, code, host, duration, .. } = sample;
-        self.push((method.clone(), code, host.to_owned(), duration.as_secs()));
+        self.0.push((method.clone(), code, host.to_owned(), duration.as_secs()));
     }
 }
 
-impl WarningHandler for Seen<Warning> {
+impl WarningHandler for Recorder<Warning> {
     fn warn(&self, warning: &Warning) {
-        self.push(warning.clone());
+        self.0.push(warning.clone());
     }
 }
 
@@ -39,8 +44,8 @@ async fn each_attempt_is_counted_with_verb_code_and_host() {
             tower::ServiceExt::oneshot(service, request).await
         }
     });
-    let metrics = Seen::<(Method, Option<u16>, String, u64)>::default();
-    let client = builder().metrics(metrics.clone()).build_over(slow).unwrap();
+    let metrics = Log::<(Method, Option<u16>, String, u64)>::new();
+    let client = builder().metrics(Recorder(metrics.clone())).build_over(slow).unwrap();
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
     client.rest().delete().abs_path("/api/v1/namespaces/default/configmaps/a").send().await.unwrap();
     let host = "server.test:8080".to_owned();
@@ -48,18 +53,18 @@ async fn each_attempt_is_counted_with_verb_code_and_host() {
     assert_eq!(metrics.all(), wanted.map(|(method, code)| (method, Some(code), host.clone(), 2)));
 }
 
-impl RequestMetrics for Seen<Option<u64>> {
+impl RequestMetrics for Recorder<Option<u64>> {
     fn request(&self, sample: RequestSample<'_>) {
-        self.push(sample.request_size);
+        self.0.push(sample.request_size);
     }
 }
 
 #[tokio::test]
 async fn requests_of_one_handle_are_counted_with_the_size_of_their_body() {
     let (service, _) = server(|_, _| answer(200, MAP));
-    let (of_builder, of_handle) = (Seen::<Option<u64>>::default(), Seen::<Option<u64>>::default());
-    let client = builder().metrics(of_builder.clone()).build_over(service).unwrap();
-    let counted = client.clone().with_request_metrics(Arc::new(of_handle.clone()));
+    let (of_builder, of_handle) = (Log::<Option<u64>>::new(), Log::<Option<u64>>::new());
+    let client = builder().metrics(Recorder(of_builder.clone())).build_over(service).unwrap();
+    let counted = client.clone().with_request_metrics(Arc::new(Recorder(of_handle.clone())));
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
     let path = "/api/v1/namespaces/default/configmaps";
     counted.rest().post().abs_path(path).body("application/json", MAP).send().await.unwrap();
@@ -68,15 +73,15 @@ async fn requests_of_one_handle_are_counted_with_the_size_of_their_body() {
 }
 
 /// One line for each call but `request`.
-impl RequestMetrics for Seen<String> {
+impl RequestMetrics for Recorder<String> {
     fn request(&self, _: RequestSample<'_>) {}
 
     fn rate_limited(&self, method: &Method, host: &str, waited: Duration) {
-        self.push(format!("{method} {host} waited {} s", waited.as_secs()));
+        self.0.push(format!("{method} {host} waited {} s", waited.as_secs()));
     }
 
     fn retried(&self, code: Option<u16>, method: &Method, host: &str) {
-        self.push(format!("{method} {host} repeated after {code:?}"));
+        self.0.push(format!("{method} {host} repeated after {code:?}"));
     }
 
     fn wants_response_bodies(&self) -> bool {
@@ -84,11 +89,11 @@ impl RequestMetrics for Seen<String> {
     }
 
     fn response_body(&self, method: &Method, host: &str, bytes: u64) {
-        self.push(format!("{method} {host} had {bytes} bytes"));
+        self.0.push(format!("{method} {host} had {bytes} bytes"));
     }
 
     fn resolved(&self, host: &str, _: Duration) {
-        self.push(format!("{host} resolved"));
+        self.0.push(format!("{host} resolved"));
     }
 }
 
@@ -102,9 +107,9 @@ async fn waits_retries_and_responses_are_reported_by_verb_and_host() {
         response.headers_mut().insert("retry-after", "5".parse().unwrap());
         response
     });
-    let (of_builder, of_handle) = (Seen::<String>::default(), Seen::<String>::default());
-    let client = builder().rate_limit(0.1, 1).metrics(of_builder.clone()).build_over(service).unwrap();
-    let client = client.with_request_metrics(Arc::new(of_handle.clone()));
+    let (of_builder, of_handle) = (Log::<String>::new(), Log::<String>::new());
+    let client = builder().rate_limit(0.1, 1).metrics(Recorder(of_builder.clone())).build_over(service).unwrap();
+    let client = client.with_request_metrics(Arc::new(Recorder(of_handle.clone())));
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
     // A watch has no end, and waits for no token.
     let watch = client.rest().get().abs_path("/api/v1/configmaps?watch=true").stream().await.unwrap();
@@ -124,9 +129,9 @@ async fn waits_retries_and_responses_are_reported_by_verb_and_host() {
 #[tokio::test]
 async fn a_read_that_lost_its_connection_is_reported_as_repeated() {
     let loopback = Loopback::start([Then::Reset, Then::json(MAP)]).await;
-    let seen = Seen::<String>::default();
+    let seen = Log::<String>::new();
     let config = Config::new(format!("http://localhost:{}", loopback.address.port()).parse().unwrap());
-    let client = Client::builder(config).build().unwrap().with_request_metrics(Arc::new(seen.clone()));
+    let client = Client::builder(config).build().unwrap().with_request_metrics(Arc::new(Recorder(seen.clone())));
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
     let host = format!("localhost:{}", loopback.address.port());
     // A name is looked up for each connection, an address never.
@@ -134,9 +139,9 @@ async fn a_read_that_lost_its_connection_is_reported_as_repeated() {
     let wanted = ["localhost resolved", &format!("GET {host} repeated after None"), "localhost resolved"];
     assert_eq!((seen.all()[..3].to_vec(), seen.len()), (wanted.map(ToOwned::to_owned).to_vec(), 4));
     assert_eq!(seen.all()[3], format!("GET {host} had {size} bytes"));
-    let by_address = Seen::<String>::default();
+    let by_address = Log::<String>::new();
     let config = Config::new(format!("http://{}", loopback.address).parse().unwrap());
-    let client = Client::builder(config).metrics(by_address.clone()).build().unwrap();
+    let client = Client::builder(config).metrics(Recorder(by_address.clone())).build().unwrap();
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
     assert_eq!(by_address.all(), [format!("GET {} had {size} bytes", loopback.address)]);
 }
@@ -146,8 +151,8 @@ async fn an_attempt_without_a_response_is_counted_without_a_code() {
     let fails = tower::service_fn(|_| async {
         Err::<http::Response<http_body_util::Full<bytes::Bytes>>, tower::BoxError>("no way".into())
     });
-    let metrics = Seen::<(Method, Option<u16>, String, u64)>::default();
-    let client = builder().metrics(metrics.clone()).build_over(fails).unwrap();
+    let metrics = Log::<(Method, Option<u16>, String, u64)>::new();
+    let client = builder().metrics(Recorder(metrics.clone())).build_over(fails).unwrap();
     let error = client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
     assert!(error.to_string().contains("no way"), "{error}");
     assert_eq!(metrics.all(), [(Method::GET, None, "server.test:8080".to_owned(), 0)]);
@@ -162,8 +167,8 @@ async fn warnings_go_to_the_handler_and_are_in_the_answer() {
         response.headers_mut().append("warning", "not a warning".parse().unwrap());
         response
     });
-    let warnings = Seen::default();
-    let client = builder().warnings(warnings.clone()).build_over(service.clone()).unwrap();
+    let warnings = Log::new();
+    let client = builder().warnings(Recorder(warnings.clone())).build_over(service.clone()).unwrap();
     let answer = client.rest().get().abs_path("/api/v1/configmaps").send().await.unwrap();
     let wanted = ["one, \"quoted\"", "two", "three"];
     let texts = |warnings: Vec<Warning>| warnings.into_iter().map(|warning| warning.text).collect::<Vec<_>>();
@@ -183,8 +188,8 @@ async fn a_refusal_warns_as_well() {
         response.headers_mut().append("warning", r#"299 - "gone soon""#.parse().unwrap());
         response
     });
-    let warnings = Seen::default();
-    let client = builder().warnings(warnings.clone()).build_over(service).unwrap();
+    let warnings = Log::new();
+    let client = builder().warnings(Recorder(warnings.clone())).build_over(service).unwrap();
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap_err();
     assert_eq!(warnings.len(), 1);
 }

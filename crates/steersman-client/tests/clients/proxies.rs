@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 
 use steersman_client::{Client, Config, Error};
+use steersman_testing::Log;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::loopback::{Loopback, Then, header, read_head};
-use super::{MAP, Seen, no_timeouts};
+use super::{MAP, no_timeouts};
 
 /// A name that the proxy alone can resolve, so that every request goes through it.
 const NAME: &str = "server.invalid";
@@ -27,9 +28,9 @@ async fn version(client: &Client) -> Result<(), Error> {
 }
 
 /// A proxy that connects every CONNECT with `server`, or refuses it with `refusal`.
-async fn http_proxy(server: SocketAddr, refusal: Option<&'static str>) -> (SocketAddr, Seen<String>) {
+async fn http_proxy(server: SocketAddr, refusal: Option<&'static str>) -> (SocketAddr, Log<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let (address, seen) = (listener.local_addr().unwrap(), Log::new());
     let heads = seen.clone();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -91,9 +92,9 @@ async fn a_proxy_that_refuses_is_an_error() {
 }
 
 /// A SOCKS5 proxy that records the target and the credentials of each request.
-async fn socks_proxy(server: SocketAddr, wants_password: bool) -> (SocketAddr, Seen<String>) {
+async fn socks_proxy(server: SocketAddr, wants_password: bool) -> (SocketAddr, Log<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let (address, seen) = (listener.local_addr().unwrap(), Log::new());
     let asked = seen.clone();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {

@@ -6,9 +6,10 @@ use futures::FutureExt;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{Client, Error, TimeoutError};
+use steersman_testing::Log;
 use tokio::time::Instant;
 
-use super::{MAP, Seen, answer, builder, server};
+use super::{MAP, answer, builder, server};
 
 async fn get(client: &Client) {
     client.namespaced::<ConfigMap>("default").get("a").await.unwrap();
@@ -87,7 +88,7 @@ async fn watches_are_exempt() {
 /// Not even through kube's client, which passes all requests through one buffer.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_request_does_not_block_others() {
-    let seen = Seen::default();
+    let seen = Log::new();
     let (service, _) = server(|_, _| answer(200, MAP));
     let client = builder().rate_limit(0.001, 1).build_over(service).unwrap();
     let kube = kube_client::Client::from(client.clone());

@@ -7,10 +7,11 @@ use http::{Method, Response};
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::ConfigMap;
 use steersman_client::{Client, Error, ListParams, PostParams, TimeoutError};
+use steersman_testing::Log;
 use tokio::time::Instant;
 
 use super::loopback::{Loopback, Then};
-use super::{MAP, Seen, answer, builder, no_timeouts, server};
+use super::{MAP, answer, builder, no_timeouts, server};
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -85,7 +86,7 @@ async fn other_codes_and_strange_delays_are_not_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn the_body_is_sent_again_as_well() {
     use http_body_util::BodyExt;
-    let bodies = Seen::default();
+    let bodies = Log::new();
     let service = tower::service_fn({
         let bodies = bodies.clone();
         move |request: http::Request<kube_client::client::Body>| {
@@ -176,7 +177,7 @@ async fn a_watch_is_retried_after_the_server_s_delay() {
 /// A request to a silent server is not repeated: the server may be busy with the first one.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_is_not_tried_again() {
-    let seen = Seen::default();
+    let seen = Log::new();
     let silent = tower::service_fn({
         let seen = seen.clone();
         move |_| {
@@ -219,7 +220,7 @@ async fn a_request_s_timeout_covers_all_attempts_and_the_waits_between_them() {
     assert_eq!((seen.len(), started.elapsed().as_secs()), (3, 4), "a fourth attempt would begin after 6 s");
 
     // The second attempt has the time that the first attempt and the wait have left.
-    let seen = Seen::default();
+    let seen = Log::new();
     let slow = tower::service_fn({
         let seen = seen.clone();
         move |_| {
@@ -241,7 +242,7 @@ async fn a_request_s_timeout_covers_all_attempts_and_the_waits_between_them() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_connection_is_not_retried_beyond_the_request_s_timeout() {
-    let seen = Seen::default();
+    let seen = Log::new();
     let resets = tower::service_fn({
         let seen = seen.clone();
         move |_| {
