@@ -334,3 +334,26 @@ async fn back_offs_are_shortened_in_a_fixed_order() {
     };
     assert_eq!(run().await, run().await, "the same seed");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_timeouts_of_watches_come_from_the_world() {
+    let timeouts = async |seed| {
+        let network = FaultyNetwork::new(&Embedded::empty());
+        let world = World::seeded(seed, "2026-01-31T10:00:00Z".parse().unwrap());
+        let factory = SharedInformerFactory::new(network.client().with_world(world));
+        for number in 0..16 {
+            let options = InformerOptions::all().namespace(format!("namespace-{number}"));
+            factory.informer::<ConfigMap>(options).unwrap();
+        }
+        factory.start().unwrap();
+        factory.wait_for_cache_sync(LONG).await.unwrap();
+        let requests = network.take_requests();
+        let parameters = requests.iter().filter_map(|request| request.split("timeoutSeconds=").nth(1));
+        parameters.map(|rest| rest.split(['&', ' ']).next().unwrap().parse().unwrap()).collect::<Vec<u64>>()
+    };
+    let first = timeouts(1).await;
+    assert_eq!(first, timeouts(1).await, "the same seed");
+    assert_ne!(first, timeouts(2).await, "another seed");
+    let shortest = ReflectorOptions::default().watch_timeout.as_secs();
+    assert!(first.len() >= 16 && first.iter().all(|seconds| (shortest..2 * shortest).contains(seconds)), "{first:?}");
+}
