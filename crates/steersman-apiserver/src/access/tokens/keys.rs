@@ -28,6 +28,9 @@ pub(crate) struct SigningKey {
 }
 
 impl SigningKey {
+    /// A new key of the system's randomness, and not of the server's `World`: with a seed that is
+    /// known, anyone could compute the key and sign tokens. So tokens differ between runs with the
+    /// same seed.
     pub(crate) fn generate() -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
