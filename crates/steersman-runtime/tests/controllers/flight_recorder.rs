@@ -215,6 +215,26 @@ async fn a_recorder_that_is_off_records_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_the_last_reconciles_are_kept() {
+    let server = Embedded::empty();
+    let recorder = FlightRecorder::default().reconciles_max(2);
+    let manager = Manager::builder(client(&server)).flight_recorder(recorder).build();
+    let maps = Maps::new(&client(&server));
+    let controller = manager
+        .controller(kind::<ConfigMap>())
+        .complete(reconcile_fn(|_: Context<ConfigMap>, _: ObjectKey| async { Ok(Action::done()) }))
+        .unwrap();
+    let running = run(&manager).await;
+    for name in ["a", "b", "c"] {
+        maps.create(name).await;
+        settle().await;
+    }
+    let keys: Vec<_> = only(&manager).reconciles.into_iter().map(|reconcile| reconcile.key).collect();
+    assert_eq!((controller.metrics().reconciles_total, keys), (3, vec!["default/b".to_owned(), "default/c".to_owned()]));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_seed_gives_one_record() {
     async fn recorded() -> String {
         let world = steersman_client::World::seeded(7, "2026-01-31T10:00:00Z".parse().unwrap());
