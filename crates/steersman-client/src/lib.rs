@@ -1,5 +1,30 @@
 //! Kubernetes clients over one configured connection: [`Client`].
 //!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use steersman_client::{Client, ListParams, Patch, PatchParams};
+//!
+//! async fn pause_all(client: &Client, namespace: &str) -> Result<usize, steersman_client::Error> {
+//!     let maps = client.namespaced::<ConfigMap>(namespace);
+//!     let list = maps.list(&ListParams::default().labels("app=web")).await?;
+//!     let paused = Patch::Merge(serde_json::json!({"data": {"paused": "yes"}}));
+//!     for name in list.items.iter().filter_map(|map| map.metadata.name.as_deref()) {
+//!         maps.patch(name, &PatchParams::default(), &paused).await?;
+//!     }
+//!     Ok(list.items.len())
+//! }
+//!
+//! // In a program: Client::from_environment().await?
+//! # let client = steersman_testing::Embedded::start().client();
+//! # let map = serde_json::json!({"metadata": {"name": "a", "labels": {"app": "web"}}});
+//! # let maps = client.namespaced::<ConfigMap>("default");
+//! # maps.create(&Default::default(), &serde_json::from_value(map)?).await?;
+//! assert_eq!(pause_all(&client, "default").await?, 1);
+//! # assert_eq!(maps.get("a").await?.data.unwrap()["paused"], "yes");
+//! # Ok(()) }
+//! ```
+//!
 //! | client | for |
 //! |---|---|
 //! | [`RestClient`] | any path and verb, raw or decoded |

@@ -4,6 +4,21 @@
 //! `::serde_json`. Without this crate, a program depends on each of them, or writes their paths
 //! into every custom resource: `#[kube(crates(kube_core = "steersman::kube::core", …))]`.
 //!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use steersman::{CustomResource, Resource};
+//!
+//! #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
+//! #[kube(group = "example.com", version = "v1", kind = "Network", namespaced)]
+//! pub struct NetworkSpec {
+//!     pub cidr: String,
+//! }
+//!
+//! let network = Network::new("blue", NetworkSpec { cidr: "10.0.0.0/24".to_owned() });
+//! assert_eq!(network.metadata.name.as_deref(), Some("blue"));
+//! assert_eq!(Network::api_version(&()), "example.com/v1");
+//! ```
+//!
 //! A derive macro cannot call another one, but it can emit an item that does. Each macro here emits
 //! a copy of its item with kube's derive, with the attribute for the paths, and with
 //! [`discard`](macro@discard). The compiler expands the attributes of an item in the order in which
