@@ -51,7 +51,10 @@ fn finalizer() -> Finalizer<ConfigMap> {
 }
 
 /// A hook that logs its name.
-fn noting(log: &Log<String>, name: &'static str) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
+fn noting(
+    log: &Log<String>,
+    name: &'static str,
+) -> impl Fn(Context<ConfigMap>, Cached<ConfigMap>) -> NoteFuture + use<> {
     let log = log.clone();
     move |_, _| {
         log.note(name);

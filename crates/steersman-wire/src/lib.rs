@@ -82,7 +82,7 @@ pub use apimachinery::quantity::{canonical_quantity, compare_quantity};
 pub use apimachinery::quote::quote;
 pub use apimachinery::resource_version::{InvalidResourceVersion, ResourceVersion, compare_resource_version};
 pub use apimachinery::selector::{
-    FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError,
+    FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, SelectorError, SelectorOperator,
 };
 pub use apimachinery::time;
 pub use codec::encoding::Encoding;
@@ -91,6 +91,6 @@ pub use codec::metadata::{Metadata, OwnerReference};
 pub use codec::object_error::{ObjectError, ObjectFault};
 pub use codec::shared_texts::SharedTexts;
 pub use codec::splitter::{ListSplitter, WatchSplitter};
-pub use codec::status::Status;
+pub use codec::status::ErrorStatus;
 pub use codec::strip::Strip;
 pub use codec::{Limits, ListMeta, RawItem, Scanned, TypeMeta, Value, WatchEvent, WireError, base64, protobuf};

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, Operator, is_qualified_name};
+use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, SelectorOperator, is_qualified_name};
 
 /// Few keys and values, so that selectors match labels.
 fn key() -> impl Strategy<Value = String> {
@@ -29,22 +29,24 @@ fn text() -> impl Strategy<Value = String> {
 
 fn requirement() -> impl Strategy<Value = LabelRequirement> {
     let operator = prop::sample::select(vec![
-        Operator::Exists,
-        Operator::DoesNotExist,
-        Operator::Equals,
-        Operator::DoubleEquals,
-        Operator::NotEquals,
-        Operator::In,
-        Operator::NotIn,
-        Operator::GreaterThan,
-        Operator::LessThan,
+        SelectorOperator::Exists,
+        SelectorOperator::DoesNotExist,
+        SelectorOperator::Equals,
+        SelectorOperator::DoubleEquals,
+        SelectorOperator::NotEquals,
+        SelectorOperator::In,
+        SelectorOperator::NotIn,
+        SelectorOperator::GreaterThan,
+        SelectorOperator::LessThan,
     ]);
     (key(), operator, prop::collection::vec(value(), 1..4), 0..12_u8).prop_map(|(key, operator, mut values, bound)| {
         match operator {
-            Operator::Exists | Operator::DoesNotExist => values.clear(),
-            Operator::In | Operator::NotIn => {}
-            Operator::GreaterThan | Operator::LessThan => values = vec![bound.to_string()],
-            Operator::Equals | Operator::DoubleEquals | Operator::NotEquals => values.truncate(1),
+            SelectorOperator::Exists | SelectorOperator::DoesNotExist => values.clear(),
+            SelectorOperator::In | SelectorOperator::NotIn => {}
+            SelectorOperator::GreaterThan | SelectorOperator::LessThan => values = vec![bound.to_string()],
+            SelectorOperator::Equals | SelectorOperator::DoubleEquals | SelectorOperator::NotEquals => {
+                values.truncate(1);
+            }
         }
         LabelRequirement::new(&key, operator, values).expect("the requirement is valid")
     })
@@ -108,17 +110,17 @@ proptest! {
             let (key, values) = (requirement.key(), requirement.values());
             match requirement.operator() {
                 // Of several labels with one key, JSON keeps one.
-                Operator::Equals if !labels.contains_key(key) => _ = labels.insert(key.to_owned(), json!(values[0])),
-                Operator::Exists => expressions.push(json!({ "key": key, "operator": "Exists" })),
-                Operator::DoesNotExist => expressions.push(json!({ "key": key, "operator": "DoesNotExist" })),
-                Operator::In => expressions.push(json!({ "key": key, "operator": "In", "values": values })),
-                Operator::NotIn => expressions.push(json!({ "key": key, "operator": "NotIn", "values": values })),
+                SelectorOperator::Equals if !labels.contains_key(key) => _ = labels.insert(key.to_owned(), json!(values[0])),
+                SelectorOperator::Exists => expressions.push(json!({ "key": key, "operator": "Exists" })),
+                SelectorOperator::DoesNotExist => expressions.push(json!({ "key": key, "operator": "DoesNotExist" })),
+                SelectorOperator::In => expressions.push(json!({ "key": key, "operator": "In", "values": values })),
+                SelectorOperator::NotIn => expressions.push(json!({ "key": key, "operator": "NotIn", "values": values })),
                 _ => continue,
             }
             meant.push(requirement);
         }
         // Labels come before expressions, and requirements of one key keep that order.
-        meant.sort_by_key(|requirement| requirement.operator() != Operator::Equals);
+        meant.sort_by_key(|requirement| requirement.operator() != SelectorOperator::Equals);
         let structured = json!({ "matchLabels": labels, "matchExpressions": expressions });
         prop_assert_eq!(LabelSelector::from_json(&structured), Ok(LabelSelector::new(meant)));
     }
@@ -147,15 +149,18 @@ fn requirements_have_key_operator_and_values() {
     assert_eq!(
         asked,
         [
-            ("a", Operator::Equals, vec!["1".to_owned()]),
-            ("b", Operator::In, vec!["x".to_owned(), "y".to_owned()]),
-            ("c", Operator::Exists, vec![]),
+            ("a", SelectorOperator::Equals, vec!["1".to_owned()]),
+            ("b", SelectorOperator::In, vec!["x".to_owned(), "y".to_owned()]),
+            ("c", SelectorOperator::Exists, vec![]),
         ]
     );
 
     let selector = FieldSelector::parse("metadata.name==web,spec.nodeName!=").expect("the selector is valid");
     let asked: Vec<_> = selector.requirements().iter().map(|r| (&*r.field, r.operator, &*r.value)).collect();
-    assert_eq!(asked, [("metadata.name", Operator::Equals, "web"), ("spec.nodeName", Operator::NotEquals, "")]);
+    assert_eq!(
+        asked,
+        [("metadata.name", SelectorOperator::Equals, "web"), ("spec.nodeName", SelectorOperator::NotEquals, "")]
+    );
 }
 
 #[test]
@@ -175,11 +180,11 @@ fn a_wrong_number_of_values_is_refused() {
         LabelRequirement::new("a", operator, values).expect_err("the number of values is wrong").to_string()
     };
     assert_eq!(
-        refused(Operator::Equals, &["1", "2"]),
+        refused(SelectorOperator::Equals, &["1", "2"]),
         r#"values: Invalid value: ["1","2"]: exact-match compatibility requires one single value"#
     );
     assert_eq!(
-        refused(Operator::LessThan, &["1", "b"]),
+        refused(SelectorOperator::LessThan, &["1", "b"]),
         "[values: Invalid value: [\"1\",\"b\"]: for 'Gt', 'Lt' operators, exactly one value is required, \
          values[1]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer]"
     );

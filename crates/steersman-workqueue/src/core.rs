@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use crate::delays::{Delays, Entry};
-use crate::metrics::{Metrics, Unfinished};
+use crate::metrics::{QueueMetrics, Unfinished};
 use crate::payload::Payload;
 use crate::processing::{PlaceId, Processing};
 use crate::rate_limiter::{RateLimiter, controller_runtime_default};
@@ -145,7 +145,7 @@ pub struct Core<T, P: Payload = ()> {
     /// The entries taken from `delays` by `take_due`. Empty, unless a panic interrupted it.
     due: Vec<Entry>,
     limiter: Box<dyn RateLimiter<T>>,
-    metrics: Option<Box<dyn Metrics>>,
+    metrics: Option<Box<dyn QueueMetrics>>,
     /// The worth of one point of priority, in nanoseconds.
     ageing: i64,
     shut_down: bool,
@@ -211,7 +211,7 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
     }
 
     /// Reports to `metrics` from now on.
-    pub fn set_metrics(&mut self, metrics: impl Metrics + 'static) {
+    pub fn set_metrics(&mut self, metrics: impl QueueMetrics + 'static) {
         self.metrics = Some(Box::new(metrics));
     }
 
@@ -371,7 +371,7 @@ impl<T: Hash + Eq + Clone, P: Payload> Core<T, P> {
     /// Reports to the metrics. Their panics are caught, and printed by the panic hook: a wrong
     /// figure must not lose a key.
     #[inline]
-    fn notify(&mut self, what: impl FnOnce(&mut dyn Metrics)) {
+    fn notify(&mut self, what: impl FnOnce(&mut dyn QueueMetrics)) {
         if let Some(metrics) = &mut self.metrics {
             let _ = catch_unwind(AssertUnwindSafe(|| what(&mut **metrics)));
         }

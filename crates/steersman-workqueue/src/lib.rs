@@ -35,7 +35,7 @@
 //!   and [`client_go_default`].
 //! - **Priorities**: [`AddOptions::priority`]. Higher priorities come first, and no key starves
 //!   ([`Core::set_ageing`]).
-//! - **Metrics**: [`Metrics`] receives what happens, with the metric names of client-go.
+//! - **Metrics**: [`QueueMetrics`] receives what happens, with the metric names of client-go.
 //! - **Shutdown**: [`shut_down`](WorkQueue::shut_down) and
 //!   [`shut_down_with_drain`](WorkQueue::shut_down_with_drain).
 //!
@@ -65,7 +65,7 @@ pub use crate::core::{AddOptions, Core, Outcome, Ticket};
 pub use error::Error;
 pub use get::{Get, GetOwned};
 pub use item::Item;
-pub use metrics::{Metrics, Unfinished};
+pub use metrics::{QueueMetrics, Unfinished};
 pub use payload::Payload;
 pub use queue::WorkQueue;
 pub use rate_limiter::{

@@ -24,7 +24,7 @@ pub const RETRIES: &str = "workqueue_retries_total";
 ///
 /// The queue calls the methods under its lock: they must not block and must not use the queue. The
 /// queue catches their panics and goes on; the figure is wrong then.
-pub trait Metrics: Send {
+pub trait QueueMetrics: Send {
     /// The number of ready keys of this priority changed to `depth` ([`DEPTH`]).
     fn depth(&mut self, priority: i8, depth: usize);
     /// A key became ready ([`ADDS`]).

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::core::{AddOptions, Core, Outcome, Ticket};
 use crate::get::{Get, GetOwned};
-use crate::metrics::{Metrics, Unfinished};
+use crate::metrics::{QueueMetrics, Unfinished};
 use crate::payload::Payload;
 use crate::rate_limiter::RateLimiter;
 use crate::sync::time::now;
@@ -101,7 +101,7 @@ impl<T: Hash + Eq + Clone, P: Payload> WorkQueue<T, P> {
 
     /// Reports to `metrics` from now on.
     #[must_use]
-    pub fn with_metrics(self, metrics: impl Metrics + 'static) -> Self {
+    pub fn with_metrics(self, metrics: impl QueueMetrics + 'static) -> Self {
         self.change(false, |core, _| core.set_metrics(metrics));
         self
     }

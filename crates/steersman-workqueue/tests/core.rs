@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use steersman_workqueue::{
-    AddOptions, Core, ItemExponentialFailureRateLimiter, Metrics, Outcome, Ticket, Unfinished, metrics,
+    AddOptions, Core, ItemExponentialFailureRateLimiter, Outcome, QueueMetrics, Ticket, Unfinished, metrics,
 };
 
 const fn ms(milliseconds: u64) -> Duration {
@@ -469,7 +469,7 @@ impl Recorder {
     }
 }
 
-impl Metrics for Recorder {
+impl QueueMetrics for Recorder {
     fn depth(&mut self, priority: i8, depth: usize) {
         self.note(format!("depth[{priority}]={depth}"));
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use steersman_workqueue::{AddOptions, Core, Metrics, Outcome, RateLimiter};
+use steersman_workqueue::{AddOptions, Core, Outcome, QueueMetrics, RateLimiter};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -100,7 +100,7 @@ impl RateLimiter<&'static str> for Panics {
     }
 }
 
-impl Metrics for Panics {
+impl QueueMetrics for Panics {
     fn depth(&mut self, _: i8, _: usize) {
         panic!("as planned");
     }

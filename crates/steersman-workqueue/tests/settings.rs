@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use steersman_workqueue::metrics::Metrics;
+use steersman_workqueue::metrics::QueueMetrics;
 use steersman_workqueue::{AddOptions, WorkQueue};
 use tokio::time::advance;
 
@@ -43,7 +43,7 @@ impl Notes {
     }
 }
 
-impl Metrics for Notes {
+impl QueueMetrics for Notes {
     fn depth(&mut self, _: i8, _: usize) {}
 
     fn add(&mut self) {

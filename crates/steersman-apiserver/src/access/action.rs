@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::Method;
-use steersman_wire::{FieldSelector, LabelSelector, Operator, is_path_segment_name, quote};
+use steersman_wire::{FieldSelector, LabelSelector, SelectorOperator, is_path_segment_name, quote};
 
 use crate::request::identity::Identity;
 use crate::request::{HttpRequest, Query, decode_path};
@@ -181,7 +181,8 @@ fn selected_name(query: &Query) -> Option<String> {
     LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).ok()?;
     query.number("limit").ok()?;
     query.number("timeoutSeconds").ok()?;
-    let is_exact = |operator: Operator| matches!(operator, Operator::Equals | Operator::DoubleEquals);
+    let is_exact =
+        |operator: SelectorOperator| matches!(operator, SelectorOperator::Equals | SelectorOperator::DoubleEquals);
     let mut required = fields.requirements().iter();
     let found = required.find(|required| required.field == "metadata.name" && is_exact(required.operator))?;
     is_path_segment_name(&found.value).is_empty().then(|| found.value.clone())

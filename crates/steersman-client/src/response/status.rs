@@ -89,7 +89,7 @@ fn reason_of(code: StatusCode) -> &'static str {
 }
 
 /// The `Status` in a list or a watch.
-pub(crate) fn from_wire_status(status: steersman_wire::Status) -> Status {
+pub(crate) fn from_wire_status(status: steersman_wire::ErrorStatus) -> Status {
     let cause = |reason: String| StatusCause { reason, message: String::new(), field: String::new() };
     let details = StatusDetails {
         causes: status.causes.into_iter().map(cause).collect(),

@@ -50,7 +50,7 @@ pub mod kube_core;
 mod schema;
 
 pub use builder::{CrdBuilder, crd};
-pub use diff::{Change, Diff, Direction, diff};
+pub use diff::{CrdChange, Diff, Direction, diff};
 pub use error::{Error, SchemaProblem};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

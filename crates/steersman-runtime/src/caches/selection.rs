@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use steersman_cache::{NamespaceOptions, ObjectKey};
 use steersman_client::ObjectMeta;
-use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, Operator, SelectorError};
+use steersman_wire::{FieldSelector, LabelRequirement, LabelSelector, SelectorError, SelectorOperator};
 
 use super::{CacheEntry, Scope};
 use crate::error::{Error, NotCached};
@@ -170,7 +170,9 @@ impl Selectors {
         let requirements = self.fields.iter().flat_map(FieldSelector::requirements);
         let each = requirements.map(|requirement| match field(&requirement.field) {
             None => Selected::Unknown,
-            Some(value) if (value == requirement.value) == (requirement.operator == Operator::Equals) => Selected::Yes,
+            Some(value) if (value == requirement.value) == (requirement.operator == SelectorOperator::Equals) => {
+                Selected::Yes
+            }
             Some(_) => Selected::No,
         });
         each.fold(Selected::Yes, Selected::and)
@@ -275,7 +277,8 @@ fn are_disjoint(ours: &LabelSelector, asked: &LabelSelector) -> bool {
 
 /// Whether a label can satisfy all of these requirements on it. If that cannot be decided, it can.
 fn may_be_satisfied(requirements: &[LabelRequirement]) -> bool {
-    let names_values = |operator| matches!(operator, Operator::Equals | Operator::DoubleEquals | Operator::In);
+    let names_values =
+        |operator| matches!(operator, SelectorOperator::Equals | SelectorOperator::DoubleEquals | SelectorOperator::In);
     let named = requirements.iter().filter(|requirement| names_values(requirement.operator()));
     let mut candidates: Vec<Option<&str>> = vec![None];
     candidates.extend(named.flat_map(|requirement| requirement.values().iter().map(|value| Some(&**value))));
@@ -283,6 +286,6 @@ fn may_be_satisfied(requirements: &[LabelRequirement]) -> bool {
         return true;
     }
     // If a value is named, or the label must be absent, the candidates are complete.
-    let bounds = |operator| names_values(operator) || operator == Operator::DoesNotExist;
+    let bounds = |operator| names_values(operator) || operator == SelectorOperator::DoesNotExist;
     !requirements.iter().any(|requirement| bounds(requirement.operator()))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use steersman_workqueue::metrics::{Metrics as QueueObserver, Unfinished};
+use steersman_workqueue::metrics::{QueueMetrics, Unfinished};
 
 use super::families::Families;
 use super::histogram::{Histogram, QUEUE_TIME, RECONCILE_TIME};
@@ -171,7 +171,7 @@ fn place(priority: i8) -> usize {
 /// Passes the events of a queue on to the figures.
 pub(crate) struct CountQueue(pub(crate) Arc<ControllerFigures>);
 
-impl QueueObserver for CountQueue {
+impl QueueMetrics for CountQueue {
     fn depth(&mut self, priority: i8, depth: usize) {
         self.0.queue.set_depth(priority, depth);
     }

@@ -230,7 +230,10 @@ async fn only_the_last_reconciles_are_kept() {
         settle().await;
     }
     let keys: Vec<_> = only(&manager).reconciles.into_iter().map(|reconcile| reconcile.key).collect();
-    assert_eq!((controller.metrics().reconciles_total, keys), (3, vec!["default/b".to_owned(), "default/c".to_owned()]));
+    assert_eq!(
+        (controller.metrics().reconciles_total, keys),
+        (3, vec!["default/b".to_owned(), "default/c".to_owned()])
+    );
     running.stop().await.unwrap();
 }
 

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use crate::codec::hidden::Length;
 use crate::codec::outline::Outline;
 use crate::codec::protobuf::ProtobufType;
-use crate::{Metadata, ObjectError, Status, Strip};
+use crate::{ErrorStatus, Metadata, ObjectError, Strip};
 
 /// Limits on the memory that a body may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,7 +211,7 @@ pub enum WatchEvent {
         initial_events_end: bool,
     },
     /// The server ends the watch.
-    Error(Status),
+    Error(ErrorStatus),
 }
 
 /// A list or a watch cannot be read any further.
@@ -256,5 +256,5 @@ pub enum WireError {
     },
     /// The server answered with a `Status`.
     #[error("the server answered {} {}: {}", .0.code, .0.reason, .0.message)]
-    Status(Box<Status>),
+    Status(Box<ErrorStatus>),
 }

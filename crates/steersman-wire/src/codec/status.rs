@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// A `Status`: the body of an error response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Status {
+pub struct ErrorStatus {
     /// The HTTP status code.
     pub code: u16,
     /// The reason as one word for programs, such as `Expired`.
@@ -39,7 +39,7 @@ struct Cause {
     reason: Option<String>,
 }
 
-impl Status {
+impl ErrorStatus {
     /// Whether the requested resource version is no longer available, so that the client has to
     /// list again.
     pub fn is_gone(&self) -> bool {

@@ -34,7 +34,7 @@ impl fmt::Display for Direction {
 
 /// One change between two definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct CrdChange {
     /// Where: `spec.scope`, or a version and the path of a field, such as `v1.spec.ports[].name`.
     pub path: String,
     /// What has changed there: a keyword of the schema, or a word such as `field`.
@@ -49,7 +49,7 @@ pub struct Change {
     pub is_breaking: bool,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for CrdChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.is_breaking { "breaking" } else { "compatible" };
         write!(f, "{mark}: {}: {} {}", self.path, self.what, self.direction)?;
@@ -65,12 +65,12 @@ impl fmt::Display for Change {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// The changes.
-    pub changes: Vec<Change>,
+    pub changes: Vec<CrdChange>,
 }
 
 impl Diff {
     /// The changes that may break objects or clients.
-    pub fn breaking(&self) -> impl Iterator<Item = &Change> {
+    pub fn breaking(&self) -> impl Iterator<Item = &CrdChange> {
         self.changes.iter().filter(|change| change.is_breaking)
     }
 
@@ -89,12 +89,12 @@ impl fmt::Display for Diff {
 /// Collects changes below one path.
 pub(super) struct Changes<'a> {
     pub(super) path: String,
-    pub(super) all: &'a mut Vec<Change>,
+    pub(super) all: &'a mut Vec<CrdChange>,
 }
 
 impl Changes<'_> {
     pub(super) fn push(&mut self, what: &str, direction: Direction, is_breaking: bool, (old, new): (&Value, &Value)) {
-        self.all.push(Change {
+        self.all.push(CrdChange {
             path: self.path.clone(),
             what: what.to_owned(),
             direction,

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::change::{Change, Changes, Direction};
+use super::change::{Changes, CrdChange, Direction};
 use super::schema;
 
-pub(super) fn compare(old: &Value, new: &Value, all: &mut Vec<Change>) {
+pub(super) fn compare(old: &Value, new: &Value, all: &mut Vec<CrdChange>) {
     let mut changes = Changes { path: "spec".to_owned(), all };
     let (old, new) = (&old["spec"], &new["spec"]);
     for (pointer, is_breaking) in [

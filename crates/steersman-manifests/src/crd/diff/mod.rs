@@ -4,7 +4,7 @@ mod change;
 mod definition;
 mod schema;
 
-pub use change::{Change, Diff, Direction};
+pub use change::{CrdChange, Diff, Direction};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 

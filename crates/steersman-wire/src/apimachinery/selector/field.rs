@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Operator, SelectorError};
+use super::{SelectorError, SelectorOperator};
 
 /// Selects objects by their fields: `metadata.name=web,spec.nodeName!=`.
 ///
@@ -19,8 +19,8 @@ pub struct FieldSelector {
 pub struct FieldRequirement {
     /// The path of the field: `metadata.name`.
     pub field: String,
-    /// [`Operator::Equals`] or [`Operator::NotEquals`].
-    pub operator: Operator,
+    /// [`SelectorOperator::Equals`] or [`SelectorOperator::NotEquals`].
+    pub operator: SelectorOperator,
     /// The value to compare with.
     pub value: String,
 }
@@ -52,7 +52,7 @@ impl FieldSelector {
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let equal = get(&requirement.field).unwrap_or_default() == requirement.value;
-            equal == (requirement.operator == Operator::Equals)
+            equal == (requirement.operator == SelectorOperator::Equals)
         })
     }
 
@@ -102,13 +102,13 @@ fn split_terms(text: &str) -> Vec<&str> {
 }
 
 /// The field, the operator and the escaped value, separated by the first operator.
-fn split_term(term: &str) -> Option<(&str, Operator, &str)> {
+fn split_term(term: &str) -> Option<(&str, SelectorOperator, &str)> {
     let equals = term.find('=')?;
     let (field, value) = (&term[..equals], &term[equals + 1..]);
     if let Some(field) = field.strip_suffix('!') {
-        return Some((field, Operator::NotEquals, value));
+        return Some((field, SelectorOperator::NotEquals, value));
     }
-    Some((field, Operator::Equals, value.strip_prefix('=').unwrap_or(value)))
+    Some((field, SelectorOperator::Equals, value.strip_prefix('=').unwrap_or(value)))
 }
 
 fn unescape(value: &str) -> Result<String, SelectorError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Operator, SelectorError};
+use super::{SelectorError, SelectorOperator};
 use super::{label_json, label_parser};
 use crate::apimachinery::names::{is_qualified_name, is_valid_label_value};
 use crate::apimachinery::quote::{json_list, quote};
@@ -25,7 +25,7 @@ pub struct LabelSelector {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LabelRequirement {
     key: String,
-    operator: Operator,
+    operator: SelectorOperator,
     /// Sorted.
     values: Vec<String>,
 }
@@ -106,13 +106,13 @@ impl LabelRequirement {
     /// Creates a requirement. Checks the key, the values, and their number: one or more for `In`
     /// and `NotIn`, none for `Exists` and `DoesNotExist`, one for the others. For `GreaterThan` and
     /// `LessThan` it is an integer of 64 bits. The error lists all faults.
-    pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, SelectorError> {
+    pub fn new(key: &str, operator: SelectorOperator, mut values: Vec<String>) -> Result<Self, SelectorError> {
         let mut errors = Vec::new();
         errors.extend(check_key("key", key).err());
         if let Some(message) = check_count(operator, values.len()) {
             errors.push(format!("values: Invalid value: {}: {message}", json_list(&values)));
         }
-        if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
+        if matches!(operator, SelectorOperator::GreaterThan | SelectorOperator::LessThan) {
             for (index, value) in values.iter().enumerate().filter(|(_, value)| value.parse::<i64>().is_err()) {
                 let message = "for 'Gt', 'Lt' operators, the value must be an integer";
                 errors.push(invalid(&format!("values[{index}]"), value, message));
@@ -137,7 +137,7 @@ impl LabelRequirement {
     }
 
     /// How the label relates to the values.
-    pub fn operator(&self) -> Operator {
+    pub fn operator(&self) -> SelectorOperator {
         self.operator
     }
 
@@ -150,12 +150,14 @@ impl LabelRequirement {
     pub fn matches(&self, value: Option<&str>) -> bool {
         let among = |value: &str| self.values.binary_search_by(|candidate| candidate.as_str().cmp(value)).is_ok();
         match self.operator {
-            Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(among),
-            Operator::NotIn | Operator::NotEquals => !value.is_some_and(among),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan => self.compare(value, |label, bound| label > bound),
-            Operator::LessThan => self.compare(value, |label, bound| label < bound),
+            SelectorOperator::In | SelectorOperator::Equals | SelectorOperator::DoubleEquals => {
+                value.is_some_and(among)
+            }
+            SelectorOperator::NotIn | SelectorOperator::NotEquals => !value.is_some_and(among),
+            SelectorOperator::Exists => value.is_some(),
+            SelectorOperator::DoesNotExist => value.is_none(),
+            SelectorOperator::GreaterThan => self.compare(value, |label, bound| label > bound),
+            SelectorOperator::LessThan => self.compare(value, |label, bound| label < bound),
         }
     }
 
@@ -171,12 +173,12 @@ impl fmt::Display for LabelRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, values) = (&self.key, self.values.join(","));
         match self.operator {
-            Operator::Exists => write!(f, "{key}"),
-            Operator::DoesNotExist => write!(f, "!{key}"),
-            Operator::In | Operator::NotIn => write!(f, "{key} {} ({values})", self.operator),
-            Operator::GreaterThan => write!(f, "{key}>{values}"),
-            Operator::LessThan => write!(f, "{key}<{values}"),
-            Operator::Equals | Operator::DoubleEquals | Operator::NotEquals => {
+            SelectorOperator::Exists => write!(f, "{key}"),
+            SelectorOperator::DoesNotExist => write!(f, "!{key}"),
+            SelectorOperator::In | SelectorOperator::NotIn => write!(f, "{key} {} ({values})", self.operator),
+            SelectorOperator::GreaterThan => write!(f, "{key}>{values}"),
+            SelectorOperator::LessThan => write!(f, "{key}<{values}"),
+            SelectorOperator::Equals | SelectorOperator::DoubleEquals | SelectorOperator::NotEquals => {
                 write!(f, "{key}{}{values}", self.operator)
             }
         }
@@ -189,16 +191,18 @@ pub(crate) fn check_key(path: &str, key: &str) -> Result<(), String> {
     if messages.is_empty() { Ok(()) } else { Err(invalid(path, key, &messages.join("; "))) }
 }
 
-fn check_count(operator: Operator, count: usize) -> Option<&'static str> {
+fn check_count(operator: SelectorOperator, count: usize) -> Option<&'static str> {
     let (fits, message) = match operator {
-        Operator::In | Operator::NotIn => (count > 0, "for 'in', 'notin' operators, values set can't be empty"),
-        Operator::Equals | Operator::DoubleEquals | Operator::NotEquals => {
+        SelectorOperator::In | SelectorOperator::NotIn => {
+            (count > 0, "for 'in', 'notin' operators, values set can't be empty")
+        }
+        SelectorOperator::Equals | SelectorOperator::DoubleEquals | SelectorOperator::NotEquals => {
             (count == 1, "exact-match compatibility requires one single value")
         }
-        Operator::Exists | Operator::DoesNotExist => {
+        SelectorOperator::Exists | SelectorOperator::DoesNotExist => {
             (count == 0, "values set must be empty for exists and does not exist")
         }
-        Operator::GreaterThan | Operator::LessThan => {
+        SelectorOperator::GreaterThan | SelectorOperator::LessThan => {
             (count == 1, "for 'Gt', 'Lt' operators, exactly one value is required")
         }
     };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::label::{LabelRequirement, LabelSelector};
-use super::{Operator, SelectorError};
+use super::{SelectorError, SelectorOperator};
 use crate::apimachinery::quote::quote;
 
 /// Reads a `metav1.LabelSelector`. As in Go, all of it is decoded before any of it is checked. Null
@@ -18,7 +18,7 @@ pub(crate) fn read(selector: &Value) -> Result<LabelSelector, SelectorError> {
 
     let mut requirements = Vec::with_capacity(labels.len() + expressions.len());
     for (key, value) in labels {
-        requirements.push(LabelRequirement::new(key, Operator::Equals, vec![value])?);
+        requirements.push(LabelRequirement::new(key, SelectorOperator::Equals, vec![value])?);
     }
     for Expression { key, operator, values } in expressions {
         requirements.push(LabelRequirement::new(key, parse_operator(operator)?, values)?);
@@ -33,12 +33,12 @@ struct Expression<'a> {
     values: Vec<String>,
 }
 
-fn parse_operator(operator: &str) -> Result<Operator, SelectorError> {
+fn parse_operator(operator: &str) -> Result<SelectorOperator, SelectorError> {
     match operator {
-        "In" => Ok(Operator::In),
-        "NotIn" => Ok(Operator::NotIn),
-        "Exists" => Ok(Operator::Exists),
-        "DoesNotExist" => Ok(Operator::DoesNotExist),
+        "In" => Ok(SelectorOperator::In),
+        "NotIn" => Ok(SelectorOperator::NotIn),
+        "Exists" => Ok(SelectorOperator::Exists),
+        "DoesNotExist" => Ok(SelectorOperator::DoesNotExist),
         _ => Err(SelectorError::new(format!("{} is not a valid label selector operator", quote(operator)))),
     }
 }

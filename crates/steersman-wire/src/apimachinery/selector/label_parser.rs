@@ -1,7 +1,7 @@
 //! The grammar of label selectors.
 
 use super::label::{LabelRequirement, check_key};
-use super::{Operator, SelectorError};
+use super::{SelectorError, SelectorOperator};
 
 /// The requirements of a selector, in the order of the text.
 pub(crate) fn parse(text: &str) -> Result<Vec<LabelRequirement>, SelectorError> {
@@ -126,29 +126,32 @@ impl<'a> Parser<'a> {
         // The parser has no path for this error, and Go writes a missing path like this.
         check_key("<nil>", key).map_err(SelectorError::new)?;
         if negated {
-            return LabelRequirement::new(key, Operator::DoesNotExist, Vec::new());
+            return LabelRequirement::new(key, SelectorOperator::DoesNotExist, Vec::new());
         }
         if matches!(self.next, Token::End | Token::Comma) {
-            return LabelRequirement::new(key, Operator::Exists, Vec::new());
+            return LabelRequirement::new(key, SelectorOperator::Exists, Vec::new());
         }
         let operator = self.operator()?;
         let values = match operator {
-            Operator::In | Operator::NotIn => self.values()?,
+            SelectorOperator::In | SelectorOperator::NotIn => self.values()?,
             _ => vec![self.exact_value()?],
         };
         LabelRequirement::new(key, operator, values.into_iter().map(str::to_owned).collect())
     }
 
-    fn operator(&mut self) -> Result<Operator, SelectorError> {
+    fn operator(&mut self) -> Result<SelectorOperator, SelectorError> {
         match self.take() {
-            Token::Word("in") => Ok(Operator::In),
-            Token::Word("notin") => Ok(Operator::NotIn),
-            Token::Equals => Ok(Operator::Equals),
-            Token::DoubleEquals => Ok(Operator::DoubleEquals),
-            Token::NotEquals => Ok(Operator::NotEquals),
-            Token::Greater => Ok(Operator::GreaterThan),
-            Token::Less => Ok(Operator::LessThan),
-            other => Err(found(other, &format!(", expected: {}", Operator::BINARY.map(Operator::as_str).join(", ")))),
+            Token::Word("in") => Ok(SelectorOperator::In),
+            Token::Word("notin") => Ok(SelectorOperator::NotIn),
+            Token::Equals => Ok(SelectorOperator::Equals),
+            Token::DoubleEquals => Ok(SelectorOperator::DoubleEquals),
+            Token::NotEquals => Ok(SelectorOperator::NotEquals),
+            Token::Greater => Ok(SelectorOperator::GreaterThan),
+            Token::Less => Ok(SelectorOperator::LessThan),
+            other => Err(found(
+                other,
+                &format!(", expected: {}", SelectorOperator::BINARY.map(SelectorOperator::as_str).join(", ")),
+            )),
         }
     }
 

@@ -12,12 +12,12 @@ pub use self::label::{LabelRequirement, LabelSelector};
 
 /// How a requirement of a selector relates a key to its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operator {
+pub enum SelectorOperator {
     /// The label is absent: `!key`.
     DoesNotExist,
     /// `key=value`.
     Equals,
-    /// `key==value`, which means the same as [`Operator::Equals`].
+    /// `key==value`, which means the same as [`SelectorOperator::Equals`].
     DoubleEquals,
     /// The label is present, with one of the values: `key in (a,b)`.
     In,
@@ -33,36 +33,36 @@ pub enum Operator {
     LessThan,
 }
 
-impl Operator {
+impl SelectorOperator {
     /// The operators with values, in the order of error messages.
-    pub(crate) const BINARY: [Operator; 7] = [
-        Operator::In,
-        Operator::NotIn,
-        Operator::Equals,
-        Operator::DoubleEquals,
-        Operator::NotEquals,
-        Operator::GreaterThan,
-        Operator::LessThan,
+    pub(crate) const BINARY: [SelectorOperator; 7] = [
+        SelectorOperator::In,
+        SelectorOperator::NotIn,
+        SelectorOperator::Equals,
+        SelectorOperator::DoubleEquals,
+        SelectorOperator::NotEquals,
+        SelectorOperator::GreaterThan,
+        SelectorOperator::LessThan,
     ];
 
-    /// The name of the operator in messages: `gt` for [`Operator::GreaterThan`], which a selector
-    /// spells `>`.
+    /// The name of the operator in messages: `gt` for [`SelectorOperator::GreaterThan`], which a
+    /// selector spells `>`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Operator::DoesNotExist => "!",
-            Operator::Equals => "=",
-            Operator::DoubleEquals => "==",
-            Operator::In => "in",
-            Operator::NotEquals => "!=",
-            Operator::NotIn => "notin",
-            Operator::Exists => "exists",
-            Operator::GreaterThan => "gt",
-            Operator::LessThan => "lt",
+            SelectorOperator::DoesNotExist => "!",
+            SelectorOperator::Equals => "=",
+            SelectorOperator::DoubleEquals => "==",
+            SelectorOperator::In => "in",
+            SelectorOperator::NotEquals => "!=",
+            SelectorOperator::NotIn => "notin",
+            SelectorOperator::Exists => "exists",
+            SelectorOperator::GreaterThan => "gt",
+            SelectorOperator::LessThan => "lt",
         }
     }
 }
 
-impl fmt::Display for Operator {
+impl fmt::Display for SelectorOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

@@ -10,7 +10,7 @@ use super::scan;
 use super::text::unescape;
 use crate::codec::object_error::{ObjectError, ObjectFault};
 use crate::codec::outline::LEVELS;
-use crate::codec::status::Status;
+use crate::codec::status::ErrorStatus;
 use crate::codec::{Form, Limits, ListMeta, RawItem, WireError};
 
 /// Splits a list in JSON into its items.
@@ -235,7 +235,7 @@ impl JsonListSplitter {
             text.extend_from_slice(value);
         }
         text.push(b'}');
-        match Status::from_json(&text) {
+        match ErrorStatus::from_json(&text) {
             Ok(status) => WireError::Status(Box::new(status)),
             Err(error) => WireError::ListMeta { message: format!("the server's refusal: {error}") },
         }

@@ -10,7 +10,7 @@ use super::scan;
 use super::text::unescape;
 use crate::codec::object_error::{ObjectError, ObjectFault};
 use crate::codec::outline::{EVENT_LEVELS, Outline};
-use crate::codec::status::Status;
+use crate::codec::status::ErrorStatus;
 use crate::codec::{Form, Limits, RawItem, WatchEvent, WireError};
 
 /// The annotation of the bookmark that follows the objects that existed when the watch began.
@@ -150,7 +150,7 @@ fn read_event(event: &Bytes, outline: Outline, index: usize) -> Result<WatchEven
                 "MODIFIED" => Ok(WatchEvent::Modified(item())),
                 "DELETED" => Ok(WatchEvent::Deleted(item())),
                 "BOOKMARK" => bookmark(object()).map_err(fault),
-                "ERROR" => Status::from_json(object()).map(WatchEvent::Error).map_err(|error| {
+                "ERROR" => ErrorStatus::from_json(object()).map(WatchEvent::Error).map_err(|error| {
                     fault(ObjectFault::Decode {
                         message: error.to_string(),
                         line: error.line(),

@@ -11,7 +11,7 @@ use super::table::Message;
 use super::{ProtobufType, key, to_json};
 use crate::Strip;
 use crate::codec::object_error::{ObjectError, ObjectFault};
-use crate::codec::status::Status;
+use crate::codec::status::ErrorStatus;
 use crate::codec::{Form, Limits, ListMeta, RawItem, WireError};
 
 /// Splits a list in protobuf into its items.
@@ -205,7 +205,7 @@ fn list_meta(fault: &ObjectFault) -> WireError {
 /// The error for a body that is a `Status`.
 fn refusal(bytes: &[u8]) -> WireError {
     let status = Message::of("v1", "Status").map(|message| to_json::object(message, bytes, None, &Strip::nothing()));
-    let status = status.and_then(Result::ok).and_then(|(json, _)| Status::from_json(&json).ok());
+    let status = status.and_then(Result::ok).and_then(|(json, _)| ErrorStatus::from_json(&json).ok());
     match status {
         Some(status) => WireError::Status(Box::new(status)),
         None => WireError::ListMeta { message: "the Status of the server cannot be read".to_owned() },

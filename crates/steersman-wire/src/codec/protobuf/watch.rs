@@ -11,7 +11,7 @@ use super::{ProtobufType, envelope, error, to_json};
 use crate::Strip;
 use crate::codec::json::bookmark;
 use crate::codec::object_error::{ObjectError, ObjectFault};
-use crate::codec::status::Status;
+use crate::codec::status::ErrorStatus;
 use crate::codec::{Form, Limits, RawItem, TypeMeta, WatchEvent, WireError};
 
 /// Splits a watch stream in protobuf into its events.
@@ -70,7 +70,7 @@ impl ProtobufWatchSplitter {
             b"MODIFIED" => Ok(WatchEvent::Modified(item())),
             b"DELETED" => Ok(WatchEvent::Deleted(item())),
             b"BOOKMARK" => bookmark(&json()?).map_err(|fault| error(&raw, fault)),
-            b"ERROR" => Status::from_json(&json()?).map(WatchEvent::Error).map_err(|fault| {
+            b"ERROR" => ErrorStatus::from_json(&json()?).map(WatchEvent::Error).map_err(|fault| {
                 ObjectFault::Decode { message: fault.to_string(), line: fault.line(), column: fault.column() }.into()
             }),
             b"" => Err(error(&raw, ObjectFault::Event { found: "no type".to_owned() })),
