@@ -7,44 +7,44 @@ use tokio::time::{Instant, sleep};
 /// Long enough for a busy machine: only a test that fails waits so long.
 const DEADLINE: Duration = Duration::from_secs(30);
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
-/// With paused time a test may wait for hours: each look costs CPU, and no time passes otherwise.
+/// With paused time a test may wait for hours: each call costs CPU, and no time passes otherwise.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// What a look at a condition returns: `bool`, `Option` or `Result`.
-pub trait Look {
+/// The state of a condition: `bool`, `Option` or `Result`.
+pub trait Awaited {
     /// What [`eventually`] returns when the condition holds.
-    type Found;
+    type Value;
 
     /// The value, or the reason why it is not there yet.
-    fn found(self) -> Result<Self::Found, Option<String>>;
+    fn value(self) -> Result<Self::Value, Option<String>>;
 }
 
-impl Look for bool {
-    type Found = ();
+impl Awaited for bool {
+    type Value = ();
 
-    fn found(self) -> Result<(), Option<String>> {
+    fn value(self) -> Result<(), Option<String>> {
         if self { Ok(()) } else { Err(None) }
     }
 }
 
-impl<T> Look for Option<T> {
-    type Found = T;
+impl<T> Awaited for Option<T> {
+    type Value = T;
 
-    fn found(self) -> Result<T, Option<String>> {
+    fn value(self) -> Result<T, Option<String>> {
         self.ok_or(None)
     }
 }
 
-impl<T, E: Display> Look for Result<T, E> {
-    type Found = T;
+impl<T, E: Display> Awaited for Result<T, E> {
+    type Value = T;
 
-    fn found(self) -> Result<T, Option<String>> {
+    fn value(self) -> Result<T, Option<String>> {
         self.map_err(|reason| Some(reason.to_string()))
     }
 }
 
-/// Calls `look` until it returns `true`, `Some` or `Ok`, for at most 30 s: every 10 ms at first,
-/// then each time a fiftieth of the time has passed again, and at least every second.
+/// Calls `condition` until it returns `true`, `Some` or `Ok`, for at most 30 s: every 10 ms at
+/// first, then each time a fiftieth of the time has passed again, and at least every second.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -69,13 +69,13 @@ impl<T, E: Display> Look for Result<T, E> {
 ///
 /// # Panics
 ///
-/// After 30 s, with `what`, the place of the call and the last error that `look` returned.
+/// After 30 s, with `what`, the place of the call and the last error that `condition` returned.
 #[track_caller]
-pub fn eventually<T, L>(what: &str, look: impl FnMut() -> L) -> impl Future<Output = T>
+pub fn eventually<T, L>(what: &str, condition: impl FnMut() -> L) -> impl Future<Output = T>
 where
-    L: Future<Output: Look<Found = T>>,
+    L: Future<Output: Awaited<Value = T>>,
 {
-    eventually_within(DEADLINE, what, look)
+    eventually_within(DEADLINE, what, condition)
 }
 
 /// [`eventually`] with another deadline.
@@ -86,16 +86,20 @@ where
 // A closure that returns a future, because the future of an `async` closure cannot be sent to
 // another thread here.
 #[track_caller]
-pub fn eventually_within<T, L>(deadline: Duration, what: &str, mut look: impl FnMut() -> L) -> impl Future<Output = T>
+pub fn eventually_within<T, L>(
+    deadline: Duration,
+    what: &str,
+    mut condition: impl FnMut() -> L,
+) -> impl Future<Output = T>
 where
-    L: Future<Output: Look<Found = T>>,
+    L: Future<Output: Awaited<Value = T>>,
 {
     let caller = Location::caller();
     async move {
         let started = Instant::now();
         loop {
-            let reason = match look().await.found() {
-                Ok(found) => return found,
+            let reason = match condition().await.value() {
+                Ok(value) => return value,
                 Err(reason) => reason.map(|reason| format!(": {reason}")).unwrap_or_default(),
             };
             let elapsed = started.elapsed();

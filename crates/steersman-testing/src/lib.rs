@@ -81,7 +81,7 @@ pub use assets::{ETCD_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
 pub use audit::{AuditEvent, AuditObject, AuditStatus};
 pub use embedded::{Embedded, EmbeddedBuilder};
 pub use error::Error;
-pub use eventually::{Look, eventually, eventually_within};
+pub use eventually::{Awaited, eventually, eventually_within};
 pub use faulty_network::{Fault, FaultyNetwork};
 pub use faulty_proxy::FaultyProxy;
 pub use log::Log;
