@@ -125,21 +125,21 @@ async fn fill(ask: &Ask, form: Form, indexed: bool) -> Result<Filled> {
 /// Fills a cache; a handler receives every Pod.
 async fn sync(ask: &Ask, form: Form) -> Result<Outcome> {
     let stopwatch = Stopwatch::start();
-    let filled = fill(ask, form, false).await?;
+    let synced = fill(ask, form, false).await?;
     let cost = stopwatch.cost();
-    let (count, held) = (filled.counted.adds.value(), filled.pods.lister().len() as u64);
+    let (count, held) = (synced.counted.adds.value(), synced.pods.lister().len() as u64);
     ensure!(held == count, "the cache holds {held} Pods, the handler counted {count}");
     Ok(at_rest(count, cost, Vec::new()).await)
 }
 
 /// Fills a cache, then counts the events of its handler.
 async fn watch(ask: &Ask, form: Form) -> Result<Outcome> {
-    let filled = fill(ask, form, false).await?;
+    let synced = fill(ask, form, false).await?;
     let stopwatch = Stopwatch::start();
     start_events(ask.url()?)?;
-    filled.counted.updates.reached().await;
+    synced.counted.updates.reached().await;
     let cost = stopwatch.cost();
-    let count = filled.counted.updates.value();
+    let count = synced.counted.updates.value();
     Ok(at_rest(count, cost, vec![("events_per_s", count as f64 / cost.wall.as_secs_f64())]).await)
 }
 
@@ -210,8 +210,8 @@ fn with_node<'a>(pods: impl IntoIterator<Item = &'a Cached<Pod>>) -> Result<u64>
 
 /// Lists every Pod and reads a field of each, once.
 async fn read_all(ask: &Ask, form: Form) -> Result<Outcome> {
-    let filled = fill(ask, form, false).await?;
-    let lister = filled.pods.lister();
+    let synced = fill(ask, form, false).await?;
+    let lister = synced.pods.lister();
     let stopwatch = Stopwatch::start();
     let count = with_node(lister.list().iter())?;
     Ok(Outcome { memory: Some(memory()), ..reads(count, stopwatch.cost()) })
@@ -219,8 +219,8 @@ async fn read_all(ask: &Ask, form: Form) -> Result<Outcome> {
 
 /// Lists the Pods of one owner repeatedly and reads a field of each.
 async fn read_children(ask: &Ask, form: Form) -> Result<Outcome> {
-    let filled = fill(ask, form, true).await?;
-    let lister = filled.pods.lister();
+    let synced = fill(ask, form, true).await?;
+    let lister = synced.pods.lister();
     let owner = owner_uid(ask.size / PODS_PER_OWNER / 2);
     let mut count = 0;
     let stopwatch = Stopwatch::start();
@@ -232,9 +232,9 @@ async fn read_children(ask: &Ask, form: Form) -> Result<Outcome> {
 
 /// Lists the Pods of one owner after the other while the replay changes Pods.
 async fn index(ask: &Ask, form: Form) -> Result<Outcome> {
-    let filled = fill(ask, form, true).await?;
+    let synced = fill(ask, form, true).await?;
     start_events(ask.url()?)?;
-    let (ask, lister, counted) = (ask.clone(), filled.pods.lister(), Arc::clone(&filled.counted));
+    let (ask, lister, counted) = (ask.clone(), synced.pods.lister(), Arc::clone(&synced.counted));
     let lookups = tokio::task::spawn_blocking(move || {
         let mut lookups = Lookups::start(&ask);
         while let Some(owner) = lookups.next_owner() {

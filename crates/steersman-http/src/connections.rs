@@ -42,9 +42,9 @@ impl Connections {
         }
         state.open += 1;
         let evicted = Arc::new(Notify::new());
-        let place = Mutex::new(Place::Idle(state.insert(&evicted)));
+        let slot_state = Mutex::new(SlotState::Idle(state.insert(&evicted)));
         drop(state);
-        Some(ConnectionSlot { connections: Arc::clone(self), evicted, place })
+        Some(ConnectionSlot { connections: Arc::clone(self), evicted, slot_state })
     }
 }
 
@@ -61,39 +61,39 @@ impl State {
 pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     evicted: Arc<Notify>,
-    place: Mutex<Place>,
+    slot_state: Mutex<SlotState>,
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum SlotState {
     Idle(u64),
     /// How many handlers run.
     Busy(usize),
 }
 
 impl ConnectionSlot {
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot_state(&self) -> MutexGuard<'_, SlotState> {
+        self.slot_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A handler is about to run, and the connection is not evicted any more. False if it has been
     /// already.
     pub(crate) fn begin_handler(&self) -> bool {
-        let mut place = self.place();
-        *place = match *place {
-            Place::Idle(id) if self.connections.state().idle.remove(&id).is_none() => return false,
-            Place::Idle(_) => Place::Busy(1),
-            Place::Busy(handlers) => Place::Busy(handlers + 1),
+        let mut slot_state = self.slot_state();
+        *slot_state = match *slot_state {
+            SlotState::Idle(id) if self.connections.state().idle.remove(&id).is_none() => return false,
+            SlotState::Idle(_) => SlotState::Busy(1),
+            SlotState::Busy(handlers) => SlotState::Busy(handlers + 1),
         };
         true
     }
 
     /// The response of a handler has been sent.
     pub(crate) fn end_handler(&self) {
-        let mut place = self.place();
-        *place = match *place {
-            Place::Busy(handlers) if handlers > 1 => Place::Busy(handlers - 1),
-            Place::Busy(_) => Place::Idle(self.connections.state().insert(&self.evicted)),
+        let mut slot_state = self.slot_state();
+        *slot_state = match *slot_state {
+            SlotState::Busy(handlers) if handlers > 1 => SlotState::Busy(handlers - 1),
+            SlotState::Busy(_) => SlotState::Idle(self.connections.state().insert(&self.evicted)),
             idle => idle,
         };
     }
@@ -106,13 +106,13 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let place = *self.place();
+        let slot_state = *self.slot_state();
         let mut state = self.connections.state();
-        match place {
-            Place::Busy(_) => state.open -= 1,
-            Place::Idle(id) if state.idle.remove(&id).is_some() => state.open -= 1,
+        match slot_state {
+            SlotState::Busy(_) => state.open -= 1,
+            SlotState::Idle(id) if state.idle.remove(&id).is_some() => state.open -= 1,
             // It made room already.
-            Place::Idle(_) => {}
+            SlotState::Idle(_) => {}
         }
     }
 }

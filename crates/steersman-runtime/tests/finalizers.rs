@@ -82,7 +82,7 @@ async fn gone(world: &World) {
 }
 
 #[test]
-fn the_helpers_say_whether_something_changed_and_leave_others_alone() {
+fn the_helpers_return_whether_something_changed_and_leave_others_alone() {
     let mut object = map("a/m", "1");
     assert!(!has_finalizer(&object, OURS) && !remove_finalizer(&mut object, OURS));
     assert_eq!(object, map("a/m", "1"), "nothing was left behind");

@@ -82,9 +82,10 @@ impl Custodian {
             .spawn()
             .map_err(Error::io(format!("start {}", program.display())))?;
         let gate = child.stdin.take();
-        let told = writeln!(self.shell.stdin.as_ref().expect("open until we are dropped"), "add {}", child.id());
+        let registered = writeln!(self.shell.stdin.as_ref().expect("open until we are dropped"), "add {}", child.id());
         self.lock().push(Server { name, child, ended: None });
-        told.and_then(|()| writeln!(gate.expect("standard input is piped"), "go"))
+        registered
+            .and_then(|()| writeln!(gate.expect("standard input is piped"), "go"))
             .map_err(Error::io(format!("start {}", program.display())))
     }
 

@@ -334,7 +334,7 @@ fn a_list_is_split_however_it_is_cut() {
 
 /// In JSON they do, while items of other lists do not.
 #[test]
-fn items_of_which_only_the_metadata_is_sent_say_so() {
+fn items_of_which_only_the_metadata_is_sent_are_marked() {
     let body = envelope(&type_meta("meta.k8s.io/v1", "PartialObjectMetadataList"), &field(2, &named("a")));
     let mut splitter = Encoding::Protobuf.split_list(Limits::default());
     splitter.push(body.into());

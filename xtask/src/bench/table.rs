@@ -331,7 +331,7 @@ mod tests {
             let figures = [("cpu_s".to_owned(), cpu)].into();
             Row::of(job, contestant, size, &[Answer { count: size, figures }])
         };
-        let told = |rows: &[Row]| {
+        let remarks_of = |rows: &[Row]| {
             let mut table = Table::of(&job, &job.quick, &[]);
             let before = table.remarks.len();
             table.add_goals_across_sizes(&job, rows);
@@ -340,15 +340,15 @@ mod tests {
         let first = row("sync", "steersman", 100, 1.0);
         let others = [row("sync", "curl", 1000, 90.0), row("watch", "steersman", 1000, 90.0)];
         let alone = std::slice::from_ref(&first);
-        assert!(told(alone).is_empty() && told(&[alone, &others[..]].concat()).is_empty());
+        assert!(remarks_of(alone).is_empty() && remarks_of(&[alone, &others[..]].concat()).is_empty());
         assert_eq!(
-            told(&[first.clone(), row("sync", "steersman", 1000, 11.0), others[0].clone()]),
+            remarks_of(&[first.clone(), row("sync", "steersman", 1000, 11.0), others[0].clone()]),
             [
                 "Goal met: steersman: cpu_s for each object, most ÷ least of the 2 sizes is 1.10×, at most 1.20× is wanted."
             ]
         );
         assert_eq!(
-            told(&[first, row("sync", "steersman", 500, 4.0), row("sync", "steersman", 1000, 9.0)]),
+            remarks_of(&[first, row("sync", "steersman", 500, 4.0), row("sync", "steersman", 1000, 9.0)]),
             [
                 "Goal missed: steersman: cpu_s for each object, most ÷ least of the 3 sizes is 1.25×, at most 1.20× is wanted."
             ]
@@ -363,7 +363,7 @@ mod tests {
             let figures = [("ns_per_item".to_owned(), cost)].into();
             Row::of(job.name, contestant, size, &[Answer { count: size, figures }])
         };
-        let told = |ours: [f64; 2], peers: [f64; 2]| {
+        let remarks_of = |ours: [f64; 2], peers: [f64; 2]| {
             let mut table = Table::of(&job, &job.quick, &[]);
             let before = table.remarks.len();
             let rows = [(100, 1), (10, 0)].map(|(size, i)| {
@@ -373,8 +373,14 @@ mod tests {
             table.remarks.split_off(before)
         };
         let what = "steersman: ns_per_item, largest size ÷ smallest, beside client-go's,";
-        assert_eq!(told([2.0, 3.0], [10.0, 20.0]), [format!("Goal met: {what} is 1.50×, at most 2.00× is wanted.")]);
-        assert_eq!(told([2.0, 5.0], [10.0, 20.0]), [format!("Goal missed: {what} is 2.50×, at most 2.00× is wanted.")]);
+        assert_eq!(
+            remarks_of([2.0, 3.0], [10.0, 20.0]),
+            [format!("Goal met: {what} is 1.50×, at most 2.00× is wanted.")]
+        );
+        assert_eq!(
+            remarks_of([2.0, 5.0], [10.0, 20.0]),
+            [format!("Goal missed: {what} is 2.50×, at most 2.00× is wanted.")]
+        );
     }
 
     #[test]

@@ -155,8 +155,8 @@ impl Applied<'_> {
     }
 }
 
-/// What a visit finds.
-pub(crate) enum Found<'a> {
+/// The role of a binding.
+pub(crate) enum VisitedRole<'a> {
     Rules(&'a Arc<[Rule]>),
     /// The role of a binding does not exist.
     Missing(&'a RoleRef),
@@ -177,7 +177,7 @@ impl Policy {
         let visited = self.visit(user, action.namespace(), |applied, found| {
             match found {
                 // The rules of a role are the same in every binding.
-                Found::Rules(rules) if seen.insert(&applied.binding.role) => {
+                VisitedRole::Rules(rules) if seen.insert(&applied.binding.role) => {
                     if rules.iter().any(|rule| rule.allows(action)) {
                         if let Some(because) = because.take() {
                             because(&applied);
@@ -185,8 +185,8 @@ impl Policy {
                         return ControlFlow::Break(());
                     }
                 }
-                Found::Rules(_) => {}
-                Found::Missing(role) => missing.push(role),
+                VisitedRole::Rules(_) => {}
+                VisitedRole::Missing(role) => missing.push(role),
             }
             ControlFlow::Continue(())
         });
@@ -198,8 +198,8 @@ impl Policy {
         let (mut rules, mut missing) = (Vec::new(), Vec::new());
         let _ = self.visit(user, namespace, |_, found| {
             match found {
-                Found::Rules(found) => rules.push(Arc::clone(found)),
-                Found::Missing(role) => missing.push(role),
+                VisitedRole::Rules(found) => rules.push(Arc::clone(found)),
+                VisitedRole::Missing(role) => missing.push(role),
             }
             ControlFlow::Continue(())
         });
@@ -217,7 +217,7 @@ impl Policy {
         &'a self,
         user: &Identity,
         namespace: &str,
-        mut call: impl FnMut(Applied<'a>, Found<'a>) -> ControlFlow<()>,
+        mut call: impl FnMut(Applied<'a>, VisitedRole<'a>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // A review may name a group any number of times.
         let groups: HashSet<&str> = user.groups().iter().map(String::as_str).collect();
@@ -233,9 +233,9 @@ impl Policy {
                     Some(rules) => {
                         // Bounded by the stored objects, so that it is counted and never refused.
                         budget::unmetered(|| budget::step(1 + rules.len()));
-                        Found::Rules(rules)
+                        VisitedRole::Rules(rules)
                     }
-                    None => Found::Missing(&binding.role),
+                    None => VisitedRole::Missing(&binding.role),
                 };
                 call(Applied { namespace, name, binding }, found)?;
             }

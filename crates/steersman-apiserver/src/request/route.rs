@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_methods_say_what_is_asked() {
+    fn paths_and_methods_make_a_request() {
         let cases = [
             (Method::GET, "/api/v1/pods", "list /v1 pods //"),
             (Method::GET, "/api/v1/pods?watch=true", "watch /v1 pods //"),

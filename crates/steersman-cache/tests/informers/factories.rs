@@ -16,7 +16,7 @@ fn node_index() -> Index<ConfigMap> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_twice_gets_the_same_informer() {
+async fn two_requests_for_a_kind_get_the_same_informer() {
     let server = Embedded::empty();
     let (network, client) = faulty_network(&server);
     let factory = SharedInformerFactory::new(client);

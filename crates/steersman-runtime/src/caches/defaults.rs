@@ -85,24 +85,24 @@ impl CacheDefaults {
         self
     }
 
-    /// What a kind keeps that says this.
-    pub(super) fn complete<K>(&self, said: Scope, kind: &Kind<K>) -> Scope {
-        let mut scope = said;
+    /// The scope of a kind with this declared one: defaults fill what it leaves open.
+    pub(super) fn complete<K>(&self, declared: Scope, kind: &Kind<K>) -> Scope {
+        let mut scope = declared;
         let takes_namespaces = kind.identity.namespaced && !kind.all_namespaces;
         if scope.namespaces.is_empty() && takes_namespaces {
             scope.namespaces.clone_from(&self.namespaces);
             scope.namespaces.sort();
             scope.namespaces.dedup();
         }
-        let complete = |said: Option<String>, default: &Option<String>| {
-            said.or_else(|| default.clone()).filter(|selector| !selector.is_empty())
+        let complete = |declared: Option<String>, default: &Option<String>| {
+            declared.or_else(|| default.clone()).filter(|selector| !selector.is_empty())
         };
         scope.labels = complete(scope.labels, &self.labels);
         scope.fields = complete(scope.fields, &self.fields);
         scope
     }
 
-    /// The storage options of kinds that say nothing about them.
+    /// The storage options of kinds that declare none.
     pub(super) fn storage<K>(&self) -> Option<StorageOptions<K>> {
         if self.mode.is_none() && self.strip.is_none() {
             return None;

@@ -96,7 +96,7 @@ pub(crate) struct CacheEntry {
     is_lossy: bool,
     users: Mutex<Vec<Weak<str>>>,
     selectors: SelectorsByNamespace,
-    /// The declaration said nothing about which objects are kept, beyond the manager's defaults.
+    /// The declaration does not select objects, beyond the manager's defaults.
     is_default_scope: bool,
     reflector: ReflectorOptions,
     informer: Box<dyn Any + Send + Sync>,
@@ -222,13 +222,13 @@ impl Caches {
     /// is shared only if it holds all objects completely.
     pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>, user: User<'_>) -> Result<Declaration<K>, Error> {
         let options = std::mem::take(&mut kind.options);
-        let said = Scope::of(&options);
-        let scope = self.defaults.complete(said.clone(), kind);
+        let declared = Scope::of(&options);
+        let scope = self.defaults.complete(declared.clone(), kind);
         let mut entries = self.entries();
         let same = entries.iter().find(|entry| entry.identity.is_same(&kind.identity)).cloned();
         let (handle, indexes) = match same {
             Some(entry) => {
-                (self.share(kind, (said != Scope::default()).then_some(&scope), &entry)?, options.into_indexes())
+                (self.share(kind, (declared != Scope::default()).then_some(&scope), &entry)?, options.into_indexes())
             }
             None => {
                 let storage = kind.storage.clone().or_else(|| self.defaults.storage());
@@ -236,7 +236,7 @@ impl Caches {
                 complete = storage.clone().into_iter().fold(complete, InformerOptions::storage);
                 complete =
                     options.into_indexes().into_iter().fold(complete, |all, (name, index)| all.index(name, index));
-                let handle = self.make(kind, complete, (scope, said == Scope::default()), user)?;
+                let handle = self.make(kind, complete, (scope, declared == Scope::default()), user)?;
                 entries.push(Arc::clone(&handle.entry));
                 (handle, Vec::new())
             }

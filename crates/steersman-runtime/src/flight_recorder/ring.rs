@@ -17,7 +17,7 @@ const BUSY: [usize; 3] = [12, 24, 36];
 pub(crate) struct Ring {
     slots: Vec<Option<Record>>,
     /// The used slots, the oldest record first.
-    order: VecDeque<Place>,
+    order: VecDeque<RingEntry>,
     unused: Vec<u32>,
     records_max: usize,
     bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Ring {
 
 /// A record of the ring.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RingEntry {
     slot: u32,
     bytes: u32,
 }
@@ -63,7 +63,7 @@ impl Ring {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.order.push_back(Place { slot, bytes: bytes_kept });
+        self.order.push_back(RingEntry { slot, bytes: bytes_kept });
     }
 
     fn is_full(&self, bytes: usize) -> bool {
@@ -71,7 +71,7 @@ impl Ring {
     }
 
     /// Empties the slot of a record that has left the order.
-    fn remove(&mut self, Place { slot, bytes }: Place) {
+    fn remove(&mut self, RingEntry { slot, bytes }: RingEntry) {
         self.bytes -= bytes as usize;
         self.slots[slot as usize] = None;
         self.unused.push(slot);

@@ -54,9 +54,9 @@ pub(super) struct Shown<'a> {
     pub(super) version: &'a str,
 }
 
-/// A state that a read has found.
+/// An object in the state that a read shows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct ShownObject<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) shown: Shown<'a>,
@@ -341,7 +341,7 @@ impl Core {
         &mut self,
         below: u64,
         cache: usize,
-        found: impl ExactSizeIterator<Item = Found<'a>>,
+        found: impl ExactSizeIterator<Item = ShownObject<'a>>,
     ) -> Option<Outdated> {
         if !self.caches.contains_key(&cache) {
             return None;

@@ -52,7 +52,7 @@ use steersman_cache::{Cached, ObjectKey};
 use steersman_wire::ResourceVersion;
 use tokio::time::Instant;
 
-use self::core::{CacheView, Core, Found, Outdated, Pending, Shown};
+use self::core::{CacheView, Core, Outdated, Pending, Shown, ShownObject};
 use crate::caches::{CacheEntry, Selected};
 
 pub(crate) use self::core::ReadScope;
@@ -265,7 +265,7 @@ impl Writes {
 }
 
 fn outdated<K>(remembered: &mut Remembered, below: u64, found: &[Cached<K>], entry: &CacheEntry) -> Option<Outdated> {
-    let found = found.iter().map(Cached::meta).map(|meta| Found {
+    let found = found.iter().map(Cached::meta).map(|meta| ShownObject {
         namespace: meta.namespace(),
         name: meta.name(),
         shown: Shown { uid: meta.uid(), version: meta.resource_version() },

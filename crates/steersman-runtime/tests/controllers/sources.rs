@@ -287,7 +287,7 @@ async fn a_predicate_or_filter_that_panics_lets_the_event_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_panic_still_decides() {
+async fn a_filter_without_a_panic_still_decides() {
     let (manager, client) = manager();
     let (log, watched) = (Log::new(), kind::<ConfigMap>().namespace("default"));
     let maps = watched.predicate(|_: &Change<'_>| panic!("no opinion")).predicate(|_: &Change<'_>| false);

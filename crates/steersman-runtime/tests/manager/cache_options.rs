@@ -42,7 +42,7 @@ async fn maps(manager: &Manager) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_defaults_of_the_manager_are_for_every_kind_that_says_nothing() {
+async fn the_defaults_of_the_manager_apply_to_every_kind_without_options() {
     let server = Embedded::empty();
     fill(&server.client()).await;
     let defaults = CacheDefaults::new().namespace("shop").labels("app=web");
@@ -85,7 +85,7 @@ async fn kinds_with_the_defaults_are_shared_and_others_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_storage_options_of_the_manager_are_for_every_kind_that_says_nothing() {
+async fn the_storage_options_of_the_manager_apply_to_every_kind_without_its_own() {
     let server = Embedded::empty();
     Maps::new(&server.client()).create("a").await;
     let strip = Strip::default().and(&"data".parse().unwrap());

@@ -302,7 +302,7 @@ async fn a_read_does_not_wait_for_what_is_written_after_it_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_whose_versions_do_not_compare_are_excluded_and_say_so() {
+async fn kinds_whose_versions_do_not_compare_are_excluded_and_logged() {
     let world = held().await;
     let mut answer = serde_json::to_value(map("a/m", "2")).unwrap();
     answer["metadata"]["resourceVersion"] = json!("not-a-number");

@@ -90,7 +90,7 @@ async fn an_object_that_a_finalizer_holds_is_read_as_it_is_on_its_way_out() {
 
 /// The cache knows the uid of the object before the request is sent.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_answer_does_not_tell_the_uid_is_waited_for() {
+async fn a_read_waits_for_a_deletion_whose_response_has_no_uid() {
     let world = world().await;
     let maps = world.client.objects::<ConfigMap>();
     maps.create(&map("a/m", "1")).await.unwrap();

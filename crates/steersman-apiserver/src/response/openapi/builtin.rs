@@ -103,20 +103,20 @@ fn openid(path: &str, operation: &str, description: &str, media_type: &'static s
 }
 
 /// A kind or a part of it, and where its routes are.
-struct Place<'a> {
+struct Endpoint<'a> {
     root: &'a str,
     kind: &'a Kind,
     sub: Option<&'a Subresource>,
 }
 
 fn of_kind(root: &str, kind: &Kind, routes: &mut Vec<Route>) {
-    Place { root, kind, sub: None }.add(routes);
+    Endpoint { root, kind, sub: None }.add(routes);
     for sub in &kind.subresources {
-        Place { root, kind, sub: Some(sub) }.add(routes);
+        Endpoint { root, kind, sub: Some(sub) }.add(routes);
     }
 }
 
-impl Place<'_> {
+impl Endpoint<'_> {
     fn add(&self, routes: &mut Vec<Route>) {
         if let Some(sub) = self.sub
             && CONNECTED.contains(&sub.name.as_str())

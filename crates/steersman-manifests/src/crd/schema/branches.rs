@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::node::{Node, VALIDATIONS, bare, is_any, type_of};
-use super::{Pass, Place, Schema, marker};
+use super::{Pass, Position, Schema, marker};
 
 /// Keywords that restrict values. All others make up the structure, or describe it.
 const RESTRICTIONS: [&str; 20] = [
@@ -56,25 +56,25 @@ pub(super) fn restrictions(schema: &Schema) -> Schema {
 impl Pass {
     /// Moves types and properties of the branches into `base`. What is left of the branches
     /// restricts values.
-    pub(super) fn branches(&mut self, source: &mut Schema, base: &mut Schema, node: &mut Node, place: &Place) {
+    pub(super) fn branches(&mut self, source: &mut Schema, base: &mut Schema, node: &mut Node, position: &Position) {
         for keyword in ["oneOf", "anyOf"] {
             if let Some(Value::Array(branches)) = source.remove(keyword) {
-                self.alternatives(keyword, branches, source, base, node, place);
+                self.alternatives(keyword, branches, source, base, node, position);
             }
         }
         if let Some(Value::Array(branches)) = source.remove("allOf") {
             for branch in branches {
-                let branch = self.node(branch, place);
+                let branch = self.node(branch, position);
                 if !is_any(&branch.schema) {
-                    self.meet(base, branch.schema, place);
+                    self.meet(base, branch.schema, position);
                 }
             }
         }
         if let Some(refused) = source.remove("not") {
-            let refused = restrictions(&self.node(refused, place).schema);
+            let refused = restrictions(&self.node(refused, position).schema);
             if refused.is_empty() {
                 let advice = "write a rule in CEL: #[x_kube(validation = …)]";
-                self.problem(place, "a CRD cannot refuse values by their type", advice);
+                self.problem(position, "a CRD cannot refuse values by their type", advice);
             } else {
                 base.insert("not".to_owned(), Value::Object(refused));
             }
@@ -88,11 +88,11 @@ impl Pass {
         source: &Schema,
         base: &mut Schema,
         node: &mut Node,
-        place: &Place,
+        position: &Position,
     ) {
         let mut members = Vec::new();
         for branch in branches {
-            let branch = self.node(branch, place);
+            let branch = self.node(branch, position);
             node.admits_null |= branch.admits_null || branch.is_null;
             if !branch.is_null {
                 members.push(branch.schema);
@@ -106,15 +106,15 @@ impl Pass {
             members.retain(|member| !is_any(member));
             let always_true = members.len() < all && keyword == "anyOf";
             if always_true {
-                if let Some((outer, _)) = self.union(&members, place) {
-                    self.meet(base, outer, place);
+                if let Some((outer, _)) = self.union(&members, position) {
+                    self.meet(base, outer, position);
                 }
                 return;
             }
         }
         match members.as_slice() {
             [] => node.is_null = node.admits_null,
-            [only] => self.meet(base, only.clone(), place),
+            [only] => self.meet(base, only.clone(), position),
             members if members.iter().any(is_any) => {
                 // An untagged enum with a variant for any value.
                 base.insert(super::node::PRESERVE.to_owned(), true.into());
@@ -123,15 +123,15 @@ impl Pass {
                 if merge_plain_enum(members, base) {
                     return;
                 }
-                let Some((outer, restrictions)) = self.union(members, place) else { return };
-                self.meet(base, outer, place);
+                let Some((outer, restrictions)) = self.union(members, position) else { return };
+                self.meet(base, outer, position);
                 restrict(base, keyword, restrictions);
             }
         }
     }
 
     /// Adds to `base` what `other` has, where both hold.
-    pub(super) fn meet(&mut self, base: &mut Schema, other: Schema, place: &Place) {
+    pub(super) fn meet(&mut self, base: &mut Schema, other: Schema, position: &Position) {
         for (keyword, value) in other {
             let Some(there) = base.get_mut(&keyword) else {
                 base.insert(keyword, value);
@@ -150,7 +150,7 @@ impl Pass {
                     }
                     for name in twice {
                         let problem = "a flattened type has a field of this name with another schema";
-                        self.problem(&place.field(&name), problem, "rename one of the fields");
+                        self.problem(&position.field(&name), problem, "rename one of the fields");
                     }
                 }
                 ("required" | VALIDATIONS, Value::Array(there), Value::Array(more)) => {
@@ -170,7 +170,7 @@ impl Pass {
                 (_, there, value) if *there == value => {}
                 (_, there, value) => {
                     let problem = format!("two schemas apply, with {keyword} {there} and {value}");
-                    self.problem(place, problem, "make them equal");
+                    self.problem(position, problem, "make them equal");
                 }
             }
         }

@@ -8,7 +8,7 @@ mod branches;
 mod cel;
 mod node;
 mod object;
-mod place;
+mod position;
 mod scalar;
 mod union;
 
@@ -18,7 +18,7 @@ use schemars::transform::{ReplaceConstValue, SetSingleExample};
 use serde_json::{Map, Value};
 
 use self::node::Node;
-use self::place::Place;
+use self::position::Position;
 pub(super) use self::scalar::whole;
 use super::error::SchemaProblem;
 
@@ -72,10 +72,10 @@ pub(super) fn structural(
         Some(Value::Object(definitions)) => definitions,
         _ => Map::new(),
     };
-    let place = Place::root(type_name);
+    let position = Position::root(type_name);
     let spec_description = spec_description(&raw, &definitions);
     let mut pass = Pass { definitions, options, problems: Vec::new(), nodes: 0 };
-    let Node { mut schema, .. } = pass.node(raw, &place);
+    let Node { mut schema, .. } = pass.node(raw, &position);
     // The name of the Rust type, from schemars.
     schema.remove("title");
     schema.remove(marker::CLOSED);
@@ -86,8 +86,8 @@ pub(super) fn structural(
         schema.remove("description");
         schema.extend(spec_description.map(|description| ("description".to_owned(), description)));
     }
-    pass.check_root(&schema, has_status_subresource, &place);
-    cel::check_transitions(&schema, &place.to_string(), true, &mut pass.problems);
+    pass.check_root(&schema, has_status_subresource, &position);
+    cel::check_transitions(&schema, &position.to_string(), true, &mut pass.problems);
     if pass.problems.is_empty() { Ok(schema) } else { Err(pass.problems) }
 }
 
@@ -128,8 +128,8 @@ struct Pass {
 }
 
 impl Pass {
-    fn problem(&mut self, place: &Place, problem: impl Into<String>, advice: impl Into<String>) {
-        let problem = SchemaProblem { path: place.to_string(), problem: problem.into(), advice: advice.into() };
+    fn problem(&mut self, position: &Position, problem: impl Into<String>, advice: impl Into<String>) {
+        let problem = SchemaProblem { path: position.to_string(), problem: problem.into(), advice: advice.into() };
         // A faulty type that is used twice is reported at both fields; the same field only once.
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
@@ -137,14 +137,14 @@ impl Pass {
     }
 
     /// The server takes only some keywords at the root.
-    fn check_root(&mut self, schema: &Schema, has_status_subresource: bool, place: &Place) {
+    fn check_root(&mut self, schema: &Schema, has_status_subresource: bool, position: &Position) {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
-            self.problem(place, "a custom resource must be an object", "derive CustomResource on a struct");
+            self.problem(position, "a custom resource must be an object", "derive CustomResource on a struct");
         }
         let restricts = ["oneOf", "anyOf", "allOf", "not"].iter().any(|keyword| schema.contains_key(*keyword));
         if has_status_subresource && restricts {
             self.problem(
-                place,
+                position,
                 "an enum is flattened into the root, and a definition with a status subresource cannot restrict its root",
                 "put the enum into a field",
             );

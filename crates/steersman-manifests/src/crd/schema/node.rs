@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{NODES_MAX, Pass, Place, Schema, definition_name, marker};
+use super::{NODES_MAX, Pass, Position, Schema, definition_name, marker};
 
 /// A rewritten schema.
 pub(super) struct Node {
@@ -103,12 +103,12 @@ pub(super) fn bare(schema: &Schema) -> Schema {
 
 impl Pass {
     /// Rewrites a schema. On a problem, the result is a schema that takes any value.
-    pub(super) fn node(&mut self, value: Value, place: &Place) -> Node {
+    pub(super) fn node(&mut self, value: Value, position: &Position) -> Node {
         self.nodes += 1;
         if self.nodes >= NODES_MAX {
             if self.nodes == NODES_MAX {
                 self.problem(
-                    place,
+                    position,
                     format!("the definition has more than {NODES_MAX} schemas"),
                     "store large embedded types as objects of any shape, with \
                      #[schemars(extend(\"x-kubernetes-preserve-unknown-fields\" = true))] on a serde_json::Value",
@@ -119,17 +119,17 @@ impl Pass {
         let mut source = match value {
             Value::Object(source) => source,
             Value::Bool(false) => {
-                self.problem(place, "no value is possible", "remove the field");
+                self.problem(position, "no value is possible", "remove the field");
                 return Node::any();
             }
             _ => return Node::any(),
         };
         if let Some(Value::String(reference)) = source.remove("$ref") {
-            return self.referenced(&reference, source, place);
+            return self.referenced(&reference, source, position);
         }
         if let Some(keyword) = REFUSED.iter().find(|keyword| source.contains_key(**keyword)) {
             self.problem(
-                place,
+                position,
                 format!("a CRD has no keyword {keyword}"),
                 "write a rule in CEL: #[x_kube(validation = …)]",
             );
@@ -137,11 +137,11 @@ impl Pass {
 
         let mut base = keep(&mut source);
         let mut node = Node { schema: Map::new(), admits_null: false, is_null: false };
-        self.types(&mut source, &mut base, &mut node, place);
+        self.types(&mut source, &mut base, &mut node, position);
         if node.is_null {
             return node;
         }
-        self.branches(&mut source, &mut base, &mut node, place);
+        self.branches(&mut source, &mut base, &mut node, position);
         if node.is_null {
             return node;
         }
@@ -153,21 +153,25 @@ impl Pass {
         {
             text.insert_str(0, "Deprecated. ");
         }
-        self.finish(source, &mut base, place);
+        self.finish(source, &mut base, position);
         node.schema = base;
         node
     }
 
     /// A named type. What stands beside the reference comes on top of the type.
-    fn referenced(&mut self, reference: &str, beside: Schema, place: &Place) -> Node {
+    fn referenced(&mut self, reference: &str, beside: Schema, position: &Position) -> Node {
         let name = definition_name(reference);
         let target = name.as_deref().and_then(|name| self.definitions.get(name));
-        let inner = name.as_deref().and_then(|name| place.enter(name));
+        let inner = name.as_deref().and_then(|name| position.enter(name));
         let (Some(name), Some(Value::Object(target)), Some(inner)) = (&name, target, inner) else {
             let advice = "break the cycle: refer to another object by its name, or store the inner value as a \
                           serde_json::Value with #[schemars(with = \"serde_json::Value\")]";
-            let cycle = name.map_or_else(|| "the type of the custom resource".to_owned(), |name| place.cycle(&name));
-            self.problem(place, format!("the type contains itself, and a CRD cannot be recursive ({cycle})"), advice);
+            let cycle = name.map_or_else(|| "the type of the custom resource".to_owned(), |name| position.cycle(&name));
+            self.problem(
+                position,
+                format!("the type contains itself, and a CRD cannot be recursive ({cycle})"),
+                advice,
+            );
             return Node::any();
         };
         let mut merged = target.clone();
@@ -199,7 +203,7 @@ impl Pass {
     }
 
     /// Reads `type`, and takes `null` out of it and of `enum`.
-    fn types(&mut self, source: &mut Schema, base: &mut Schema, node: &mut Node, place: &Place) {
+    fn types(&mut self, source: &mut Schema, base: &mut Schema, node: &mut Node, position: &Position) {
         let mut types: Vec<String> = match source.remove("type") {
             Some(Value::String(name)) => vec![name],
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -241,7 +245,7 @@ impl Pass {
                 base.insert("type".to_owned(), "number".into());
             }
             _ => self.problem(
-                place,
+                position,
                 format!("values of the types {} are possible, and a CRD has one type for each field", types.join(", ")),
                 "use a struct or a tagged enum",
             ),
@@ -249,7 +253,7 @@ impl Pass {
     }
 
     /// Completes a schema whose branches have been moved into it.
-    fn finish(&mut self, mut source: Schema, base: &mut Schema, place: &Place) {
+    fn finish(&mut self, mut source: Schema, base: &mut Schema, position: &Position) {
         if is_true(base, "x-kubernetes-embedded-resource") {
             base.insert("type".to_owned(), "object".into());
             if !base.contains_key("properties") && !source.contains_key("properties") {
@@ -260,22 +264,22 @@ impl Pass {
             base.remove("type");
             // The format is that of an integer.
             base.remove("format");
-            self.numbers(base, place);
-            self.pattern(base, place);
+            self.numbers(base, position);
+            self.pattern(base, position);
             return;
         }
         match type_of(base) {
-            Some("object") => self.object(&mut source, base, place),
-            Some("array") => self.array(&mut source, base, place),
-            Some("integer") => self.integer(base, place),
-            Some("number") => self.number(base, place),
-            Some("string") => self.string(base, place),
+            Some("object") => self.object(&mut source, base, position),
+            Some("array") => self.array(&mut source, base, position),
+            Some("integer") => self.integer(base, position),
+            Some("number") => self.number(base, position),
+            Some("string") => self.string(base, position),
             Some("boolean") => {
                 base.remove("format");
             }
             Some(other) => {
                 let problem = format!("a CRD has no type {other}");
-                self.problem(place, problem, "use another Rust type");
+                self.problem(position, problem, "use another Rust type");
             }
             None => {
                 base.insert(PRESERVE.to_owned(), true.into());

@@ -3,27 +3,27 @@
 use serde_json::{Value, json};
 
 use super::node::{PRESERVE, VALIDATIONS, is_any, is_true, type_of};
-use super::{Pass, Place, Schema, cel, marker};
+use super::{Pass, Position, Schema, cel, marker};
 
 impl Pass {
-    pub(super) fn object(&mut self, source: &mut Schema, base: &mut Schema, place: &Place) {
+    pub(super) fn object(&mut self, source: &mut Schema, base: &mut Schema, position: &Position) {
         base.remove("format");
         let required: Vec<String> = names(base.get("required"));
         let mut own = Schema::new();
         if let Some(Value::Object(properties)) = source.remove("properties") {
             for (name, property) in properties {
-                let place = place.field(&name);
-                let property = self.property(property, required.contains(&name), &place);
+                let position = position.field(&name);
+                let property = self.property(property, required.contains(&name), &position);
                 own.insert(name, Value::Object(property));
             }
         }
         if !own.is_empty() {
             // The fields of flattened types are in `base`.
             let own = Schema::from_iter([("properties".to_owned(), Value::Object(own))]);
-            self.meet(base, own, place);
+            self.meet(base, own, position);
         }
-        self.map(source, base, place);
-        self.mark(base, place);
+        self.map(source, base, position);
+        self.mark(base, position);
         let unknown = names(base.get("required")).into_iter().find(|name| {
             !is_true(base, PRESERVE)
                 && !base.contains_key("additionalProperties")
@@ -31,15 +31,15 @@ impl Pass {
         });
         if let Some(name) = unknown {
             let problem = format!("the field {name} is required, and has no schema");
-            self.problem(place, problem, "add the field, or remove it from `required`");
+            self.problem(position, problem, "add the field, or remove it from `required`");
         }
     }
 
-    fn property(&mut self, property: Value, is_required: bool, place: &Place) -> Schema {
-        let node = self.node(property, place);
+    fn property(&mut self, property: Value, is_required: bool, position: &Position) -> Schema {
+        let node = self.node(property, position);
         if node.is_null {
             self.problem(
-                place,
+                position,
                 "the type has no value but null, which a server drops",
                 "use an empty struct, or remove the field",
             );
@@ -60,7 +60,7 @@ impl Pass {
     }
 
     /// Maps, and unknown fields beside known ones.
-    fn map(&mut self, source: &mut Schema, base: &mut Schema, place: &Place) {
+    fn map(&mut self, source: &mut Schema, base: &mut Schema, position: &Position) {
         let patterns = match source.remove("patternProperties") {
             Some(Value::Object(patterns)) => patterns,
             _ => Schema::new(),
@@ -68,7 +68,7 @@ impl Pass {
         let rest = source.remove("additionalProperties").or_else(|| source.remove("unevaluatedProperties"));
         if patterns.len() > 1 {
             self.problem(
-                place,
+                position,
                 "the keys of the map have several patterns",
                 "use a struct, or a map with keys of one type",
             );
@@ -84,7 +84,7 @@ impl Pass {
             (None, Some(values)) => values,
             (None, None) => return,
         };
-        let values = self.node(values, &place.values());
+        let values = self.node(values, &position.values());
         if base.contains_key("properties") || is_any(&values.schema) {
             base.insert(PRESERVE.to_owned(), true.into());
             return;
@@ -92,7 +92,7 @@ impl Pass {
         let mut schema = values.schema;
         if values.is_null {
             self.problem(
-                &place.values(),
+                &position.values(),
                 "the values of the map can only be null, which a server drops",
                 "use a set of the keys",
             );
@@ -104,7 +104,7 @@ impl Pass {
     }
 
     /// Turns the markers of this crate into rules.
-    fn mark(&mut self, base: &mut Schema, place: &Place) {
+    fn mark(&mut self, base: &mut Schema, position: &Position) {
         let mut rules = Vec::new();
         for (keyword, wording, comparison) in [
             (marker::AT_MOST_ONE_OF, "at most one", "<= 1"),
@@ -112,7 +112,7 @@ impl Pass {
             (marker::AT_LEAST_ONE_OF, "at least one", ">= 1"),
         ] {
             let Some(groups) = base.remove(keyword) else { continue };
-            for group in self.groups(&groups, base, keyword, place) {
+            for group in self.groups(&groups, base, keyword, position) {
                 let set: Vec<String> = group.iter().filter_map(|name| cel::has("self", name)).collect();
                 let rule = format!("[{}].filter(set, set).size() {comparison}", set.join(", "));
                 rules.push(json!({"rule": rule, "message": format!("{wording} of the fields {} must be set", group.join(", "))}));
@@ -122,7 +122,7 @@ impl Pass {
         let fields: Vec<String> =
             base.get("properties").and_then(Value::as_object).into_iter().flat_map(|all| all.keys().cloned()).collect();
         for name in fields {
-            let place = place.field(&name);
+            let position = position.field(&name);
             let property = base["properties"][&name].as_object_mut();
             let Some((property, immutable)) = property.and_then(|property| {
                 let mark = property.remove(marker::IMMUTABLE)?;
@@ -136,7 +136,7 @@ impl Pass {
                 Value::String(mode) if mode == "once-set" => Presence::OnceSet,
                 other => {
                     let problem = format!("invalid value {other} of {}", marker::IMMUTABLE);
-                    self.problem(&place, problem, "use true, or \"once-set\" for a field that may be set later");
+                    self.problem(&position, problem, "use true, or \"once-set\" for a field that may be set later");
                     continue;
                 }
             };
@@ -147,7 +147,7 @@ impl Pass {
                 continue;
             }
             let (Some(now), Some(before)) = (cel::has("self", &name), cel::has("oldSelf", &name)) else {
-                self.problem(&place, "the name of the field cannot be used in CEL", cel::NAMES);
+                self.problem(&position, "the name of the field cannot be used in CEL", cel::NAMES);
                 continue;
             };
             rules.push(match presence {
@@ -161,7 +161,7 @@ impl Pass {
     }
 
     /// The groups of fields in a one-of marker: one group, or a list of groups.
-    fn groups(&mut self, value: &Value, base: &Schema, keyword: &str, place: &Place) -> Vec<Vec<String>> {
+    fn groups(&mut self, value: &Value, base: &Schema, keyword: &str, position: &Position) -> Vec<Vec<String>> {
         let values = value.as_array().map_or(&[][..], Vec::as_slice);
         let groups: Vec<Vec<String>> = if values.iter().all(Value::is_string) {
             vec![names(Some(value))]
@@ -187,7 +187,7 @@ impl Pass {
                 Some(wrong) => {
                     let advice =
                         "list the names of optional fields as they are in JSON, for instance [\"cidr\", \"poolName\"]";
-                    self.problem(place, format!("{keyword} {wrong}"), advice);
+                    self.problem(position, format!("{keyword} {wrong}"), advice);
                 }
             }
         }

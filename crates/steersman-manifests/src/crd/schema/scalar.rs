@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::{Pass, Place, Schema, marker};
+use super::{Pass, Position, Schema, marker};
 
 /// The formats of strings that servers check, as they write them in their documentation.
 ///
@@ -50,7 +50,7 @@ fn integer_format(format: &str) -> Option<(&'static str, Option<i64>)> {
 }
 
 impl Pass {
-    pub(super) fn integer(&mut self, schema: &mut Schema, place: &Place) {
+    pub(super) fn integer(&mut self, schema: &mut Schema, position: &Position) {
         if let Some(Value::String(format)) = schema.remove("format") {
             if let Some((format, max)) = integer_format(&format) {
                 schema.insert("format".to_owned(), format.into());
@@ -59,17 +59,17 @@ impl Pass {
                 }
             } else if format.ends_with("int128") {
                 let advice = "use a smaller integer, or a String";
-                self.problem(place, format!("a server does not store integers of the format {format}"), advice);
+                self.problem(position, format!("a server does not store integers of the format {format}"), advice);
             }
         }
-        self.numbers(schema, place);
+        self.numbers(schema, position);
     }
 
-    pub(super) fn number(&mut self, schema: &mut Schema, place: &Place) {
+    pub(super) fn number(&mut self, schema: &mut Schema, position: &Position) {
         let allowed = schema.remove(marker::ALLOW_FLOAT).is_some_and(|allow| allow == true);
         if !allowed && !self.options.floats {
             self.problem(
-                place,
+                position,
                 "a float does not come back as it was written from every client",
                 "use an integer of a smaller unit, a Quantity or a String, or allow the float with \
                  #[schemars(extend(\"x-steersman-allow-float\" = true))] or CrdBuilder::allow_floats",
@@ -78,12 +78,12 @@ impl Pass {
         if schema.get("format").is_some_and(|format| format != "float" && format != "double") {
             schema.remove("format");
         }
-        self.numbers(schema, place);
+        self.numbers(schema, position);
     }
 
     /// Bounds. In JSON schema, an exclusive bound is a number of its own; in a CRD, it is a mark on
     /// the other bound.
-    pub(super) fn numbers(&mut self, schema: &mut Schema, place: &Place) {
+    pub(super) fn numbers(&mut self, schema: &mut Schema, position: &Position) {
         for (bound, exclusive, is_tighter) in [
             ("minimum", "exclusiveMinimum", (|one, other| one >= other) as fn(f64, f64) -> bool),
             ("maximum", "exclusiveMaximum", |one, other| one <= other),
@@ -107,11 +107,11 @@ impl Pass {
             && min > max
         {
             let problem = format!("no number is at least {} and at most {}", schema["minimum"], schema["maximum"]);
-            self.problem(place, problem, "correct #[schemars(range(…))], within the range of the Rust type");
+            self.problem(position, problem, "correct #[schemars(range(…))], within the range of the Rust type");
         }
     }
 
-    pub(super) fn string(&mut self, schema: &mut Schema, place: &Place) {
+    pub(super) fn string(&mut self, schema: &mut Schema, position: &Position) {
         match schema.get("format").and_then(Value::as_str) {
             // Both families, which schemars has one word for.
             Some("ip") => {
@@ -126,17 +126,17 @@ impl Pass {
             }
             _ => {}
         }
-        self.pattern(schema, place);
+        self.pattern(schema, position);
     }
 
     /// The server compiles patterns, and refuses a definition with one that is invalid.
-    pub(super) fn pattern(&mut self, schema: &Schema, place: &Place) {
+    pub(super) fn pattern(&mut self, schema: &Schema, position: &Position) {
         let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else { return };
         if let Err(error) = regex::Regex::new(pattern) {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let advice = "servers use Go's regular expressions, without look-around and back-references";
-            self.problem(place, format!("invalid pattern {pattern:?}: {reason}"), advice);
+            self.problem(position, format!("invalid pattern {pattern:?}: {reason}"), advice);
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::branches::{describe, restrictions};
 use super::cel;
 use super::node::{INT_OR_STRING, PRESERVE, VALIDATIONS, bare, is_any, is_true, type_of};
-use super::{Pass, Place, Schema, marker};
+use super::{Pass, Position, Schema, marker};
 
 /// A field that has another single value in each variant: the tag of an enum.
 struct Tag {
@@ -15,7 +15,7 @@ struct Tag {
 
 impl Pass {
     /// The structure that holds the values of all members, and what each member restricts in it.
-    pub(super) fn union(&mut self, members: &[Schema], place: &Place) -> Option<(Schema, Vec<Schema>)> {
+    pub(super) fn union(&mut self, members: &[Schema], position: &Position) -> Option<(Schema, Vec<Schema>)> {
         let [first, rest @ ..] = members else { return Some((Schema::new(), Vec::new())) };
         if rest.iter().all(|member| bare(member) == bare(first)) {
             return Some((first.clone(), vec![Schema::new(); members.len()]));
@@ -24,10 +24,10 @@ impl Pass {
         shapes.sort_unstable();
         shapes.dedup();
         match shapes.as_slice() {
-            ["object"] => self.union_of_objects(members, place),
-            ["array"] => self.union_of_arrays(members, place),
+            ["object"] => self.union_of_objects(members, position),
+            ["array"] => self.union_of_arrays(members, position),
             [_] => {
-                self.other_keywords(members, place);
+                self.other_keywords(members, position);
                 Some((union_of_scalars(members, first["type"].clone()), members.iter().map(restrictions).collect()))
             }
             ["integer", "number"] => {
@@ -41,16 +41,16 @@ impl Pass {
                     format!("variants are of the types {}, and a CRD has one type for each field", shapes.join(", "));
                 let advice = "give each variant fields, such as `Variant {}` for a variant without any, or add \
                               #[serde(tag = \"type\")]";
-                self.problem(place, problem, advice);
+                self.problem(position, problem, advice);
                 None
             }
         }
     }
 
-    fn union_of_arrays(&mut self, members: &[Schema], place: &Place) -> Option<(Schema, Vec<Schema>)> {
-        self.other_keywords(members, place);
+    fn union_of_arrays(&mut self, members: &[Schema], position: &Position) -> Option<(Schema, Vec<Schema>)> {
+        self.other_keywords(members, position);
         let items: Vec<Schema> = members.iter().filter_map(|member| member["items"].as_object().cloned()).collect();
-        let (items, of_items) = self.union(&items, &place.items())?;
+        let (items, of_items) = self.union(&items, &position.items())?;
         let mut outer = union_of_scalars(members, "array".into());
         outer.insert("items".to_owned(), Value::Object(items));
         let mut each: Vec<Schema> = members.iter().map(restrictions).collect();
@@ -63,8 +63,8 @@ impl Pass {
         Some((outer, each))
     }
 
-    fn union_of_objects(&mut self, members: &[Schema], place: &Place) -> Option<(Schema, Vec<Schema>)> {
-        self.other_keywords(members, place);
+    fn union_of_objects(&mut self, members: &[Schema], position: &Position) -> Option<(Schema, Vec<Schema>)> {
+        self.other_keywords(members, position);
         let tag = tag(members);
         let mut outer = Schema::new();
         outer.insert("type".to_owned(), "object".into());
@@ -89,7 +89,7 @@ impl Pass {
             let of: Vec<Option<&Schema>> =
                 members.iter().map(|member| member.get("properties")?.get(name)?.as_object()).collect();
             let known: Vec<Schema> = of.iter().flatten().map(|property| (*property).clone()).collect();
-            let (mut property, mut restricted) = self.union(&known, &place.field(name))?;
+            let (mut property, mut restricted) = self.union(&known, &position.field(name))?;
             // The server would set the default in the other variants, too.
             let default = known[0].get("default");
             let is_shared = known.len() == members.len() && known.iter().all(|known| known.get("default") == default);
@@ -140,7 +140,7 @@ impl Pass {
         if !properties.is_empty() {
             outer.insert("properties".to_owned(), Value::Object(properties));
         }
-        self.rules(members, tag.as_ref(), &mut outer, place);
+        self.rules(members, tag.as_ref(), &mut outer, position);
         if let Some(tag) = tag {
             self.finish_tag(&tag, members, &mut outer, &mut each);
         }
@@ -167,7 +167,7 @@ impl Pass {
     }
 
     /// The rules of the variants. `self` is the whole enum now, so the tag guards each rule.
-    fn rules(&mut self, members: &[Schema], tag: Option<&Tag>, outer: &mut Schema, place: &Place) {
+    fn rules(&mut self, members: &[Schema], tag: Option<&Tag>, outer: &mut Schema, position: &Position) {
         let mut rules = Vec::new();
         for (index, member) in members.iter().enumerate() {
             for rule in member.get(VALIDATIONS).and_then(Value::as_array).into_iter().flatten() {
@@ -176,7 +176,7 @@ impl Pass {
                     let advice =
                         "move the rule to the fields of the variant, or add #[serde(tag = \"type\")] to the enum";
                     self.problem(
-                        place,
+                        position,
                         "a variant without a tag has a CEL rule, which would apply to all variants",
                         advice,
                     );
@@ -193,7 +193,7 @@ impl Pass {
     }
 
     /// Keywords of Kubernetes must be the same in all variants.
-    fn other_keywords(&mut self, members: &[Schema], place: &Place) {
+    fn other_keywords(&mut self, members: &[Schema], position: &Position) {
         let handled = [PRESERVE, VALIDATIONS, marker::CLOSED, "x-kubernetes-list-type", "x-kubernetes-list-map-keys"];
         let differing = members.iter().flat_map(|member| member.keys()).find(|name| {
             let compared = name.starts_with("x-") && !handled.contains(&name.as_str()) || *name == "nullable";
@@ -201,7 +201,7 @@ impl Pass {
         });
         if let Some(name) = differing {
             let problem = format!("variants differ in {name}");
-            self.problem(place, problem, "give all variants the same, or rename the field in one of them");
+            self.problem(position, problem, "give all variants the same, or rename the field in one of them");
         }
     }
 }

@@ -394,7 +394,7 @@ impl Model {
         }
         let Some(below) = read.pending.below else { return true };
         let found: Vec<_> = self.found(read).into_iter().map(|(key, shown)| (key.clone(), shown.clone())).collect();
-        let found = found.iter().map(|(key, (uid, version))| Found {
+        let found = found.iter().map(|(key, (uid, version))| ShownObject {
             namespace: key.namespace().unwrap_or_default(),
             name: key.name(),
             shown: Shown { uid, version },

@@ -73,7 +73,7 @@ impl Definition<'_> {
         if let Node::Map(own) = own.build() {
             writer.extensions = own;
         }
-        writer.schema(&root, Place::Root)
+        writer.schema(&root, SchemaPosition::Root)
     }
 
     /// The schema of a list of them.
@@ -139,7 +139,7 @@ fn object_meta(version: Version) -> Node {
 
 /// Where a schema is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaPosition {
     /// The kind itself.
     Root,
     /// A field, an item or a value.
@@ -156,7 +156,7 @@ struct Writer {
 
 impl Writer {
     /// A schema, which has passed the checks of structural schemas.
-    fn schema(&mut self, schema: &Map<String, Value>, place: Place) -> Node {
+    fn schema(&mut self, schema: &Map<String, Value>, position: SchemaPosition) -> Node {
         budget::step(SCHEMA_STEPS + schema.len());
         let is_v2 = self.of_document == Version::V2;
         let is = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
@@ -187,25 +187,25 @@ impl Writer {
             }
         }
         let properties = schema.get("properties").and_then(Value::as_object).filter(|_| !hides_fields);
-        let required = self.required(schema, properties, place);
+        let required = self.required(schema, properties, position);
         if !required.is_empty() {
             node.push("required", Node::texts(required));
         }
         if has_items && let Some(items) = schema["items"].as_object() {
-            let items = self.schema(items, inside(place));
+            let items = self.schema(items, inside(position));
             node.push("items", items);
         }
         if !is_v2 {
             self.push_junctors(schema, &mut node);
         }
-        let properties = self.properties(schema, properties, place);
+        let properties = self.properties(schema, properties, position);
         if !properties.is_empty() {
             node.push("properties", Node::Map(properties));
         }
-        if place != Place::Junctor {
+        if position != SchemaPosition::Junctor {
             match schema.get("additionalProperties") {
                 Some(Value::Object(values)) => {
-                    let values = self.schema(values, Place::Inside);
+                    let values = self.schema(values, SchemaPosition::Inside);
                     node.push("additionalProperties", values);
                 }
                 Some(Value::Bool(allowed)) => node.push("additionalProperties", Node::Bool(*allowed)),
@@ -222,7 +222,7 @@ impl Writer {
         if let Some(example) = schema.get("example").filter(|example| !example.is_null()) {
             node.push("example", Node::from(example));
         }
-        self.push_extensions(schema, place, &mut node);
+        self.push_extensions(schema, position, &mut node);
         node.build()
     }
 
@@ -231,7 +231,7 @@ impl Writer {
         &self,
         schema: &Map<String, Value>,
         properties: Option<&Map<String, Value>>,
-        place: Place,
+        position: SchemaPosition,
     ) -> Vec<String> {
         let mut required: Vec<String> = strings(schema, "required");
         if self.of_document == Version::V2 {
@@ -242,7 +242,7 @@ impl Writer {
                 required.clear();
             }
         }
-        if self.is_embedded(schema, place) {
+        if self.is_embedded(schema, position) {
             let missing: Vec<&str> =
                 ["kind", "apiVersion"].into_iter().filter(|name| !required.iter().any(|known| known == name)).collect();
             required.extend(missing.into_iter().map(str::to_owned));
@@ -251,9 +251,9 @@ impl Writer {
     }
 
     /// Whether the schema gets the fields that every object has.
-    fn is_embedded(&self, schema: &Map<String, Value>, place: Place) -> bool {
+    fn is_embedded(&self, schema: &Map<String, Value>, position: SchemaPosition) -> bool {
         let is = |name: &str| schema.get(name) == Some(&Value::Bool(true));
-        place == Place::Inside && is(EMBEDDED) && !(self.of_document == Version::V2 && is(PRESERVE))
+        position == SchemaPosition::Inside && is(EMBEDDED) && !(self.of_document == Version::V2 && is(PRESERVE))
     }
 
     /// The fields, sorted by name.
@@ -261,22 +261,22 @@ impl Writer {
         &mut self,
         schema: &Map<String, Value>,
         properties: Option<&Map<String, Value>>,
-        place: Place,
+        position: SchemaPosition,
     ) -> Vec<(Text, Node)> {
         let mut fields: Vec<(Text, Node)> = Vec::new();
         for (name, field) in properties.into_iter().flatten() {
             let Some(field) = field.as_object() else { continue };
-            fields.push((name.clone().into(), self.schema(field, inside(place))));
+            fields.push((name.clone().into(), self.schema(field, inside(position))));
         }
         let mut set = |name: &'static str, value: Node| {
             fields.retain(|(known, _)| known != name);
             fields.push((name.into(), value));
         };
-        if place == Place::Root {
+        if position == SchemaPosition::Root {
             set("apiVersion", of_type_meta("apiVersion"));
             set("kind", of_type_meta("kind"));
             set("metadata", object_meta(self.of_document));
-        } else if self.is_embedded(schema, place) {
+        } else if self.is_embedded(schema, position) {
             let field = |description: String| {
                 Members::default().with_text("description", description).with_text("type", "string").build()
             };
@@ -315,20 +315,24 @@ impl Writer {
             }
         }
         for (name, schemas) in [("allOf", all), ("oneOf", of("oneOf")), ("anyOf", any)] {
-            let schemas: Vec<Node> =
-                schemas.iter().filter_map(Value::as_object).map(|one| self.schema(one, Place::Junctor)).collect();
+            let schemas: Vec<Node> = schemas
+                .iter()
+                .filter_map(Value::as_object)
+                .map(|one| self.schema(one, SchemaPosition::Junctor))
+                .collect();
             if !schemas.is_empty() {
                 node.push(name, Node::List(schemas));
             }
         }
         if let Some(not) = schema.get("not").and_then(Value::as_object) {
-            let not = self.schema(not, Place::Junctor);
+            let not = self.schema(not, SchemaPosition::Junctor);
             node.push("not", not);
         }
     }
 
-    fn push_extensions(&mut self, schema: &Map<String, Value>, place: Place, node: &mut Members) {
-        let mut extensions = if place == Place::Root { std::mem::take(&mut self.extensions) } else { Vec::new() };
+    fn push_extensions(&mut self, schema: &Map<String, Value>, position: SchemaPosition, node: &mut Members) {
+        let mut extensions =
+            if position == SchemaPosition::Root { std::mem::take(&mut self.extensions) } else { Vec::new() };
         for name in [EMBEDDED, INT_OR_STRING, PRESERVE] {
             if schema.get(name) == Some(&Value::Bool(true)) {
                 extensions.push((name.into(), Node::Bool(true)));
@@ -366,8 +370,8 @@ impl Writer {
     }
 }
 
-fn inside(place: Place) -> Place {
-    if place == Place::Junctor { Place::Junctor } else { Place::Inside }
+fn inside(position: SchemaPosition) -> SchemaPosition {
+    if position == SchemaPosition::Junctor { SchemaPosition::Junctor } else { SchemaPosition::Inside }
 }
 
 fn text<'a>(schema: &'a Map<String, Value>, name: &str) -> &'a str {

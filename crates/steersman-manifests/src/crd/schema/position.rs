@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A position: the path in the custom resource, and the Rust type that declares the field there.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Position {
     path: String,
     /// The types that are entered, the innermost last.
     types: Vec<String>,
@@ -12,7 +12,7 @@ pub(super) struct Place {
     declared: Option<String>,
 }
 
-impl Place {
+impl Position {
     /// The root of the type with this name and module path.
     pub(super) fn root(type_name: &str) -> Self {
         let name = type_name.rsplit("::").next().unwrap_or(type_name);
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
         self.declared.as_ref().map_or(Ok(()), |declared| write!(f, " ({declared})"))
