@@ -10,6 +10,7 @@ mod authorization;
 mod bootstrap;
 mod clients;
 mod crds;
+mod definitions;
 mod deletion;
 mod forms;
 mod garbage;
@@ -19,6 +20,7 @@ mod identity;
 mod kinds;
 mod list;
 mod managers;
+mod namespaces;
 mod objects;
 mod openapi;
 mod patch;
@@ -39,8 +41,10 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Crds, crds::cases()),
         (Area::Crds, resources::cases()),
         (Area::Crds, schemas::cases()),
+        (Area::Crds, definitions::cases()),
         (Area::Deletion, deletion::cases()),
         (Area::Deletion, garbage::cases()),
+        (Area::Deletion, namespaces::cases()),
         (Area::Deletion, pods::cases()),
         (Area::Authorization, authorization::cases()),
         (Area::Authorization, reviews::cases()),
