@@ -5,96 +5,14 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
+use crate::add_options::{AddOptions, Delay};
 use crate::delays::{Delays, Entry};
 use crate::metrics::{QueueMetrics, Unfinished};
+use crate::outcome::{Outcome, Taken, Ticket};
 use crate::payload::Payload;
 use crate::processing::{PlaceId, Processing};
 use crate::rate_limiter::{RateLimiter, controller_runtime_default};
 use crate::slots::{List, Pending, Slot, SlotId, Slots};
-
-/// How a key is added. The default is: now, with priority 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use]
-pub struct AddOptions {
-    priority: i8,
-    delay: Delay,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Delay {
-    #[default]
-    None,
-    After(Duration),
-    RateLimited,
-}
-
-impl AddOptions {
-    /// Now, with priority 0.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the priority. Higher priorities come first; 0 is the default. controller-runtime adds
-    /// the initial list and unchanged resyncs with −100. [`Core::set_ageing`] defines what a
-    /// difference in priority is worth.
-    pub fn priority(mut self, priority: i8) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// Delays the key by `delay`. Zero means now.
-    pub fn after(mut self, delay: Duration) -> Self {
-        self.delay = Delay::After(delay);
-        self
-    }
-
-    /// Delays the key until the rate limiter allows it. This counts as a failure of the key.
-    pub fn rate_limited(mut self) -> Self {
-        self.delay = Delay::RateLimited;
-        self
-    }
-
-    /// Whether an add needs the time, whatever the queue does with it.
-    pub(crate) fn need_time(self) -> bool {
-        self != Self::default()
-    }
-}
-
-/// How the work on a key ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Succeeded, or failed for good. The queue forgets the failures of the key.
-    Done,
-    /// Failed. The key comes back when the rate limiter allows it.
-    Retry,
-    /// Succeeded. The key comes back after that time, and the queue forgets its failures.
-    RequeueAfter(Duration),
-}
-
-/// A key that a worker holds. [`Core::finish`] takes it back.
-#[derive(Debug)]
-#[must_use = "the key stays with its worker until the ticket is given back to `Core::finish`"]
-pub struct Ticket {
-    slot: SlotId,
-    place: PlaceId,
-    priority: i8,
-}
-
-impl Ticket {
-    /// The priority with which the key was handed out.
-    pub fn priority(&self) -> i8 {
-        self.priority
-    }
-}
-
-/// A key that is handed out.
-pub(crate) struct Taken<T, P> {
-    pub(crate) ticket: Ticket,
-    pub(crate) key: T,
-    pub(crate) payload: P,
-    pub(crate) waited: Duration,
-    pub(crate) at: Instant,
-}
 
 /// The ready keys of one priority.
 struct Level {

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::task::coop::poll_proceed;
 
-use crate::core::Taken;
 use crate::item::{Handle, Item};
+use crate::outcome::Taken;
 use crate::payload::Payload;
 use crate::queue::{State, WorkQueue, release};
 use crate::sync::time::{Sleep, sleep_until};

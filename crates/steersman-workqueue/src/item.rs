@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use crate::core::{Outcome, Taken, Ticket};
+use crate::outcome::{Outcome, Taken, Ticket};
 use crate::payload::Payload;
 use crate::queue::WorkQueue;
 

@@ -43,6 +43,7 @@
 //! also be used directly. The queue spawns no task. It needs tokio's timer only while a worker
 //! waits for a delayed key.
 
+mod add_options;
 mod core;
 mod delays;
 mod error;
@@ -52,6 +53,7 @@ pub mod metrics;
 #[cfg(steersman_loom)]
 #[doc(hidden)]
 pub mod model_time;
+mod outcome;
 mod payload;
 mod processing;
 mod queue;
@@ -61,11 +63,13 @@ mod sync;
 mod table;
 mod waiters;
 
-pub use crate::core::{AddOptions, Core, Outcome, Ticket};
+pub use crate::core::Core;
+pub use add_options::AddOptions;
 pub use error::Error;
 pub use get::{Get, GetOwned};
 pub use item::Item;
 pub use metrics::{QueueMetrics, Unfinished};
+pub use outcome::{Outcome, Ticket};
 pub use payload::Payload;
 pub use queue::WorkQueue;
 pub use rate_limiter::{

@@ -6,9 +6,11 @@ use std::panic::resume_unwind;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::core::{AddOptions, Core, Outcome, Ticket};
+use crate::add_options::AddOptions;
+use crate::core::Core;
 use crate::get::{Get, GetOwned};
 use crate::metrics::{QueueMetrics, Unfinished};
+use crate::outcome::{Outcome, Ticket};
 use crate::payload::Payload;
 use crate::rate_limiter::RateLimiter;
 use crate::sync::time::now;
