@@ -5,6 +5,7 @@
 
 mod contracts;
 mod documents;
+mod names;
 mod packages;
 mod prose;
 mod rust;
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     complaints.extend(documents::check_readme(page(&files, "README.md")?));
     complaints.extend(documents::check_mentions(&files));
     complaints.extend(contracts::check(&files));
+    complaints.extend(names::check(&files));
     complaints.extend(prose::check(&files));
 
     if complaints.is_empty() {

@@ -54,7 +54,7 @@ impl fmt::Display for Verb {
 
 /// A resource, as rules name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Resource {
+pub struct RuleResource {
     /// The API group; empty for the core group.
     pub group: String,
     /// The plural name, with the subresource behind a slash: `deployments/status`.
@@ -63,7 +63,7 @@ pub struct Resource {
     pub is_namespaced: bool,
 }
 
-impl Resource {
+impl RuleResource {
     /// A resource whose objects are in namespaces.
     pub fn namespaced(group: impl Into<String>, name: impl Into<String>) -> Self {
         Self { group: group.into(), name: name.into(), is_namespaced: true }
@@ -79,7 +79,7 @@ impl Resource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The resource.
-    pub resource: Resource,
+    pub resource: RuleResource,
     /// What the operator does with it.
     pub verbs: BTreeSet<Verb>,
     /// The names of the objects, if the operator needs only these. Rules for `create` and for
@@ -91,7 +91,7 @@ pub struct Access {
 
 impl Access {
     /// Access to all objects of a resource.
-    pub fn new(resource: Resource, verbs: impl IntoIterator<Item = Verb>, reason: impl Into<String>) -> Self {
+    pub fn new(resource: RuleResource, verbs: impl IntoIterator<Item = Verb>, reason: impl Into<String>) -> Self {
         Self { resource, verbs: verbs.into_iter().collect(), names: BTreeSet::new(), reason: reason.into() }
     }
 

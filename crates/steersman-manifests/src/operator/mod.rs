@@ -4,11 +4,11 @@
 //! write it as [`Files`], which are written to a folder or compared with it:
 //!
 //! ```
-//! use steersman_manifests::operator::{Access, Operator, Resource, Verb, plain};
+//! use steersman_manifests::operator::{Access, Operator, RuleResource, Verb, plain};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut operator = Operator::new("network-operator", "network-operator:0.1.0");
-//! let networks = Resource::namespaced("example.com", "networks");
+//! let networks = RuleResource::namespaced("example.com", "networks");
 //! operator.access = vec![Access::new(networks, Verb::READ, "the controller watches them")];
 //! let files = plain(&operator)?;
 //! # let folder = tempfile::tempdir()?;
@@ -32,9 +32,9 @@ mod roles;
 mod workload;
 mod yaml;
 
-pub use access::{Access, Resource, Verb};
+pub use access::{Access, RuleResource, Verb};
 pub use files::{FileChange, Files, FilesError};
 pub use helm::helm;
 pub use kustomize::kustomize;
-pub use model::{Metrics, Operator, WatchScope};
+pub use model::{MetricsEndpoint, Operator, WatchScope};
 pub use plain::plain;

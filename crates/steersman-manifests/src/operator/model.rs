@@ -17,7 +17,7 @@ pub enum WatchScope {
 
 /// The server of metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metrics {
+pub struct MetricsEndpoint {
     /// The port of the container.
     pub port: u16,
     /// Whether the server uses TLS, and asks the API server who may read.
@@ -57,7 +57,7 @@ pub struct Operator {
     /// The name of the Lease for leader election, if there is one.
     pub lease: Option<String>,
     /// The server of metrics, if there is one.
-    pub metrics: Option<Metrics>,
+    pub metrics: Option<MetricsEndpoint>,
     /// The port of `/healthz` and `/readyz`, if there is one.
     pub probes: Option<u16>,
     /// How many replicas run. More than one needs a lease.
@@ -90,7 +90,7 @@ impl Operator {
             own_access: Vec::new(),
             crds: Vec::new(),
             lease: Some(name.clone()),
-            metrics: Some(Metrics { port: 8443, is_secure: true, ca_secret: None }),
+            metrics: Some(MetricsEndpoint { port: 8443, is_secure: true, ca_secret: None }),
             probes: Some(8081),
             replicas: 2,
             shutdown_seconds: 30,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::access::{Access, Resource, Rule, Verb, rules};
+use super::access::{Access, RuleResource, Rule, Verb, rules};
 use super::model::{Operator, WatchScope};
 use super::objects::Manifest;
 
@@ -34,8 +34,8 @@ pub(super) fn of_operator(operator: &Operator) -> Vec<Manifest> {
 /// What leader election does with its Lease. RBAC cannot limit `create` by name.
 fn lease(operator: &Operator) -> Vec<Access> {
     let Some(name) = &operator.lease else { return Vec::new() };
-    let leases = || Resource::namespaced("coordination.k8s.io", "leases");
-    let events = Resource::namespaced("events.k8s.io", "events");
+    let leases = || RuleResource::namespaced("coordination.k8s.io", "leases");
+    let events = RuleResource::namespaced("events.k8s.io", "events");
     vec![
         Access::new(leases(), [Verb::Get, Verb::Watch, Verb::Update], "leader election holds and renews it")
             .named([name]),
@@ -49,8 +49,8 @@ fn reviews(operator: &Operator) -> Vec<Access> {
     if !operator.metrics.as_ref().is_some_and(|metrics| metrics.is_secure) {
         return Vec::new();
     }
-    let token = Resource::cluster("authentication.k8s.io", "tokenreviews");
-    let access = Resource::cluster("authorization.k8s.io", "subjectaccessreviews");
+    let token = RuleResource::cluster("authentication.k8s.io", "tokenreviews");
+    let access = RuleResource::cluster("authorization.k8s.io", "subjectaccessreviews");
     vec![
         Access::new(token, [Verb::Create], "the metrics ask who a scraper is"),
         Access::new(access, [Verb::Create], "the metrics ask whether a scraper may read"),

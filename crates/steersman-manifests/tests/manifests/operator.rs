@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use steersman_manifests::operator::{
-    Access, FileChange, Files, FilesError, Operator, Resource, Verb, WatchScope, helm, kustomize, plain,
+    Access, FileChange, Files, FilesError, Operator, RuleResource, Verb, WatchScope, helm, kustomize, plain,
 };
 
 use crate::sample_operator::operator;
@@ -115,7 +115,7 @@ fn an_operator_that_needs_nothing_has_no_roles() {
 
 #[test]
 fn verbs_of_one_resource_are_one_rule() {
-    let widgets = || Resource::namespaced("example.com", "widgets");
+    let widgets = || RuleResource::namespaced("example.com", "widgets");
     let mut operator = Operator::new("demo", "demo:1");
     operator.metrics = None;
     operator.access = vec![

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 use steersman_manifests::crd::crd;
-use steersman_manifests::operator::{Access, Operator, Resource, Verb};
+use steersman_manifests::operator::{Access, Operator, RuleResource, Verb};
 
 use crate::torture::Torture;
 
 pub(crate) fn operator() -> Operator {
-    let torture = |name: &str| Resource::namespaced("torture.example.com", name);
-    let deployments = || Resource::namespaced("apps", "deployments");
+    let torture = |name: &str| RuleResource::namespaced("torture.example.com", name);
+    let deployments = || RuleResource::namespaced("apps", "deployments");
     let mut operator = Operator::new("demo", "registry:5000/demo:1.0");
     operator.args = vec!["--leader-elect".to_owned(), "--pattern={{ not a template }}".to_owned(), "yes".to_owned()];
     operator.env = vec![json!({"name": "NUMBER", "value": "0x1F"}), json!({"name": "EMPTY", "value": ""})];
@@ -18,7 +18,7 @@ pub(crate) fn operator() -> Operator {
         Access::new(torture("tortures/status"), [Verb::Update], "the controller reports the state"),
         Access::new(deployments(), Verb::READ, "owned objects are watched"),
         Access::new(deployments(), [Verb::Create, Verb::Patch], "each Torture owns one"),
-        Access::new(Resource::cluster("", "namespaces"), [Verb::Get], "its uid names the cluster")
+        Access::new(RuleResource::cluster("", "namespaces"), [Verb::Get], "its uid names the cluster")
             .named(["kube-system"]),
     ];
     operator.crds = vec![crd::<Torture>().expect("the type has a valid schema")];
