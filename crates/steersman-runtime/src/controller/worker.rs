@@ -10,12 +10,12 @@ use steersman_cache::{HandlerHandle, Object, ObjectKey};
 use steersman_client::Trace;
 use steersman_workqueue::{AddOptions, Item, Outcome};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::Shared;
 use super::enqueue::LOW_PRIORITY;
 use super::sources::{Attached, WatchSource};
-use crate::caches::{CacheHandle, FOREVER};
+use crate::caches::CacheHandle;
 use crate::flight_recorder::{Causes, Ending, Source, error_text, log};
 use crate::layer::{Next, guarded};
 use crate::leader_election::Leadership;
@@ -120,14 +120,19 @@ impl<K: Object> Run<K> {
                 Some(ended) = workers.join_next() => result = self.worker_ended(ended),
             }
             term.stop();
-            // The manager aborts whatever does not stop in time. A lost term ends by itself.
-            let limit = if is_stopping { FOREVER } else { leadership.time_to_cancel() };
-            let all_ended = timeout(limit, async {
+            // The manager aborts whatever does not stop in time. A lost term ends before, also while
+            // the manager stops.
+            let all_ended = async {
                 while let Some(ended) = workers.join_next().await {
                     result = std::mem::replace(&mut result, Ok(())).and(ended);
                 }
-            });
-            if all_ended.await.is_err() {
+            };
+            let is_cancelled = tokio::select! {
+                biased;
+                () = all_ended => false,
+                () = leadership.cancelled(&epoch) => true,
+            };
+            if is_cancelled {
                 tracing::warn!(controller = self.shared.name, "reconciles cancelled, because the leadership was lost");
                 workers.shutdown().await;
             }

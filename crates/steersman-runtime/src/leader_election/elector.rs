@@ -49,7 +49,7 @@ impl fmt::Debug for Elector {
 /// How the election ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// The manager stops. The Lease may still be held.
+    /// The manager stops. The Lease may still name this replica.
     Stopped,
     Lost(Loss),
 }
@@ -85,8 +85,9 @@ impl Elector {
         self.election = Election::new(self.settings.identity.clone(), self.settings.timing);
     }
 
-    /// Contends, and leads, until the leadership is lost or the manager stops.
-    pub(crate) async fn run(&mut self, stop: &StopSignal) -> Ended {
+    /// Contends, and leads, until the leadership is lost or `stop` shows. A replica that does not
+    /// lead ends when `stopping` shows.
+    pub(crate) async fn run(&mut self, stop: &StopSignal, stopping: &StopSignal) -> Ended {
         let mut events: Option<BoxStream<'static, Option<Lease>>> = None;
         loop {
             let step = self.election.step(self.world.uptime(), self.world.now());
@@ -95,6 +96,7 @@ impl Elector {
             if self.election.epoch().is_some() {
                 events = None;
             }
+            let stop = if self.election.epoch().is_some() { stop } else { stopping };
             let until = match step {
                 Step::Lost(loss) => return Ended::Lost(loss),
                 Step::Wait(until) => until,
@@ -128,7 +130,7 @@ impl Elector {
     pub(crate) async fn release(&mut self) {
         let limit = self.settings.timing.renew_deadline;
         // Nothing leaves any more that could arrive after another replica leads.
-        self.leadership.end_term("");
+        self.leadership.set(State::standby(""));
         match timeout(limit, self.release_once_read()).await {
             Ok(Ok(true)) => tracing::info!(lease = self.settings.name, "lease released"),
             Ok(Ok(false)) => tracing::info!(lease = self.settings.name, "lease not released: another replica holds it"),
@@ -249,7 +251,7 @@ impl Elector {
             }
             _ => {
                 self.log_holder();
-                return self.leadership.end_term(self.election.holder());
+                return self.leadership.set(State::standby(self.election.holder()));
             }
         };
         self.leadership.set(state);

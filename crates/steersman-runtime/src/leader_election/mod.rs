@@ -11,7 +11,7 @@ use std::time::Duration;
 use steersman_client::{Client, World, WriteGate};
 use steersman_wire::NameFormat;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use crate::stop::{StopSignal, Stopper};
 use crate::{Error, ReconcileError, host_name};
@@ -153,11 +153,14 @@ pub(crate) struct State {
     holder: String,
     writes_until: Duration,
     cancel_at: Duration,
+    /// The last term that has ended, and when its requests are cancelled.
+    ended: Option<(Epoch, Duration)>,
 }
 
 impl State {
     pub(crate) fn standby(holder: &str) -> Self {
-        Self { epoch: None, holder: holder.to_owned(), writes_until: Duration::ZERO, cancel_at: Duration::ZERO }
+        let holder = holder.to_owned();
+        Self { epoch: None, holder, writes_until: Duration::ZERO, cancel_at: Duration::ZERO, ended: None }
     }
 
     fn leader(epoch: Epoch, identity: &str, renewal_sent: Duration, timing: &Timing) -> Self {
@@ -166,6 +169,7 @@ impl State {
             holder: identity.to_owned(),
             writes_until: renewal_sent.saturating_add(timing.renew_deadline),
             cancel_at: renewal_sent.saturating_add(timing.lease_duration.mul_f64(CANCEL_AFTER)),
+            ended: None,
         }
     }
 }
@@ -209,7 +213,8 @@ impl Leadership {
     }
 
     /// Calls `run` in each term, until the manager stops, or a run fails or ends during its term.
-    /// When a term ends, the run has as long as its last requests to end.
+    /// When a term ends, also while the manager stops, the run has as long as its last requests to
+    /// end.
     pub(crate) async fn in_terms<R>(
         &self,
         stop: &StopSignal,
@@ -230,27 +235,35 @@ impl Leadership {
             tokio::select! {
                 biased;
                 ended = &mut running => return ended,
-                () = stop.stopped() => {
-                    term.stop();
-                    return running.await;
-                }
-                () = self.lost(&epoch) => term.stop(),
+                () = stop.stopped() => {}
+                () = self.lost(&epoch) => {}
             }
-            if let Ok(ended) = timeout(self.time_to_cancel(), running).await {
-                ended?;
+            term.stop();
+            tokio::select! {
+                biased;
+                ended = running => ended?,
+                () = self.cancelled(&epoch) => {}
             }
         }
     }
 
-    /// This replica does not lead any more. Requests under way keep the time they had.
-    pub(crate) fn end_term(&self, holder: &str) {
-        let cancel_at = self.state.borrow().cancel_at;
-        self.set(State { cancel_at, ..State::standby(holder) });
+    /// Waits until requests of a term may not be under way any more: it was lost, and its last
+    /// renewal is too old. While it is not lost, the wait does not end.
+    pub(crate) async fn cancelled(&self, epoch: &Epoch) {
+        self.lost(epoch).await;
+        sleep(self.time_to_cancel(epoch)).await;
     }
 
-    /// How long requests of the last term may still be under way.
-    pub(crate) fn time_to_cancel(&self) -> Duration {
-        self.state.borrow().cancel_at.saturating_sub(self.world.uptime())
+    /// How long requests of a term may still be under way.
+    fn time_to_cancel(&self, epoch: &Epoch) -> Duration {
+        let state = self.state.borrow();
+        let cancel_at = match (&state.epoch, &state.ended) {
+            (Some(current), _) if current == epoch => state.cancel_at,
+            (_, Some((ended, cancel_at))) if ended == epoch => *cancel_at,
+            // Other terms have come after it.
+            _ => Duration::ZERO,
+        };
+        cancel_at.saturating_sub(self.world.uptime())
     }
 
     pub(crate) fn write_gate(&self) -> WriteGate {
@@ -258,9 +271,13 @@ impl Leadership {
         WriteGate::new(move || leadership.time_to_write())
     }
 
-    pub(crate) fn set(&self, state: State) {
+    /// Enters a state. Requests of a term that ends with it keep the time they had.
+    pub(crate) fn set(&self, mut state: State) {
         self.state.send_if_modified(|known| {
-            let changed = (&known.epoch, &known.holder) != (&state.epoch, &state.holder);
+            let is_ended = known.epoch.is_some() && known.epoch != state.epoch;
+            let ended = known.epoch.take_if(|_| is_ended).map(|epoch| (epoch, known.cancel_at));
+            let changed = is_ended || (&known.epoch, &known.holder) != (&state.epoch, &state.holder);
+            state.ended = ended.or_else(|| known.ended.take());
             *known = state;
             changed
         });

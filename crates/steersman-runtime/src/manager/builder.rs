@@ -20,6 +20,7 @@ use crate::flight_recorder::{FlightRecorder, Hub};
 use crate::leader_election::{LeaderElection, Leadership};
 use crate::metrics::{CacheFigures, EventFigures, Lease, Metrics, MetricsServer, Requests};
 use crate::probes::Probes;
+use crate::stop::Stopper;
 use crate::{CachedClient, Error};
 
 /// Settings of a [`Manager`].
@@ -178,7 +179,7 @@ impl ManagerBuilder {
         let election = self.election.map(|settings| {
             let leadership = Leadership::new(live.world().clone());
             let (may_release, lost) = (AtomicBool::new(false), Mutex::default());
-            Arc::new(Election { settings, leadership, may_release, lost })
+            Arc::new(Election { settings, leadership, stopping: Stopper::new(), may_release, lost })
         });
         if let Some(election) = &election {
             let (name, leadership) = (election.settings.name().to_owned(), election.leadership.clone());

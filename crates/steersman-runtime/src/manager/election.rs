@@ -7,13 +7,15 @@ use steersman_client::Client;
 
 use crate::events::Events;
 use crate::leader_election::{Elector, Ended, LeaderElection, Leadership};
-use crate::stop::StopSignal;
+use crate::stop::{StopSignal, Stopper};
 use crate::{Error, ReconcileError};
 
 /// Leader election, if the manager has it.
 pub(super) struct Election {
     pub(super) settings: LeaderElection,
     pub(super) leadership: Leadership,
+    /// Stops when the manager begins to stop. A replica that does not lead then does not contend.
+    pub(super) stopping: Stopper,
     /// Set when everything that is elected has ended in time.
     pub(super) may_release: AtomicBool,
     /// Why the leadership was lost, if that stops the manager.
@@ -27,7 +29,7 @@ impl Election {
         let events = events.recorder("leader-election")?;
         let mut elector = Elector::new(client, self.settings.clone(), self.leadership.clone(), events);
         loop {
-            match elector.run(stop).await {
+            match elector.run(stop, &self.stopping.signal()).await {
                 Ended::Stopped => break,
                 Ended::Lost(loss) if self.settings.steps_down() => {
                     tracing::warn!(lease, %loss, "leadership lost, contending again");
@@ -39,6 +41,7 @@ impl Election {
                 }
             }
         }
+        stop.stopped().await;
         if self.settings.releases() && self.may_release.load(Ordering::Acquire) {
             elector.release().await;
         }

@@ -26,21 +26,23 @@ impl Manager {
         let mut running = Running::default();
         let ended = self.run(runnables, added, &mut running, shutdown).await;
         end.nothing_more();
-        let mut deadline = after(self.inner.grace);
-        let mut ended = ended;
-        if let Some(election) = &self.inner.election
-            && let Some(lost) = election.lost()
-        {
-            // Another replica may lead soon: elected runnables have to end first.
-            deadline = deadline.min(after(election.leadership.time_to_cancel()));
-            ended = Err(lost);
+        let deadline = after(self.inner.grace);
+        if let Some(election) = &self.inner.election {
+            election.stopping.stop();
         }
+        // After a loss of the leadership, what is elected ends by itself before another replica may
+        // lead. What needs no leader has the grace period in any case.
         running.stop(Group::Controllers, deadline).await;
         running.stop(Group::ElectedRunnables, deadline).await;
+        let mut ended = ended;
         if let Some(election) = &self.inner.election {
             election.may_release.store(running.ended_in_time(), Ordering::Release);
+            running.stop(Group::Elector, deadline).await;
+            // It may have been lost only now.
+            if let Some(lost) = election.lost() {
+                ended = Err(lost);
+            }
         }
-        running.stop(Group::Elector, deadline).await;
         running.stop(Group::Runnables, deadline).await;
         // The caches have ended with the first poll; only slow handlers are waited for.
         let left = with_min_grace(deadline).saturating_duration_since(Instant::now());

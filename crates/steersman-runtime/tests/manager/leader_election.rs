@@ -13,17 +13,17 @@ use tokio::time::{Instant, timeout};
 
 use crate::support::{Log, Maps, Running, eventually, named, settle, start};
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// A replica with a network of its own. Its controller logs what it reconciles.
-struct Replica {
-    network: FaultyNetwork,
+pub(crate) struct Replica {
+    pub(crate) network: FaultyNetwork,
     manager: Manager,
     world: World,
-    running: Running,
+    pub(crate) running: Running,
 }
 
-fn election(name: &str) -> LeaderElection {
+pub(crate) fn election(name: &str) -> LeaderElection {
     // A standby that polled would not hide a watch that fails.
     let timing = Timing { fallback_poll: 600 * SECOND, ..Timing::default() };
     LeaderElection::new("operator").identity(name).timing(timing)
@@ -47,7 +47,7 @@ async fn reconcile(
     Ok(Action::done())
 }
 
-fn replica(server: &Embedded, election: LeaderElection, name: &str, log: &Log<String>) -> Replica {
+pub(crate) fn replica(server: &Embedded, election: LeaderElection, name: &str, log: &Log<String>) -> Replica {
     let network = FaultyNetwork::new(server);
     let world = World::seeded(name.len() as u64, "2026-01-31T10:00:00Z".parse().unwrap());
     let manager = Manager::builder(network.client()).world(world.clone()).leader_election(election).unwrap().build();
@@ -61,15 +61,15 @@ fn replica(server: &Embedded, election: LeaderElection, name: &str, log: &Log<St
 }
 
 impl Replica {
-    fn leads(&self) -> bool {
+    pub(crate) fn leads(&self) -> bool {
         self.manager.leadership().unwrap().is_leader()
     }
 
-    async fn is_elected(&self) {
+    pub(crate) async fn is_elected(&self) {
         eventually("the replica leads", || self.leads()).await;
     }
 
-    async fn is_ready(&self) {
+    pub(crate) async fn is_ready(&self) {
         eventually("the replica is ready", || self.manager.is_ready()).await;
     }
 }
@@ -82,7 +82,7 @@ fn client(server: &Embedded) -> Client {
     server.client()
 }
 
-async fn holder(server: &Embedded) -> (String, i32) {
+pub(crate) async fn holder(server: &Embedded) -> (String, i32) {
     let spec = lease(server).await.spec.unwrap();
     (spec.holder_identity.unwrap_or_default(), spec.lease_transitions.unwrap())
 }

@@ -18,5 +18,6 @@ mod starting;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod terms;
 mod waiting;
 mod world;

@@ -1,0 +1,198 @@
+//! What ends with a term of leadership, and what goes on.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Request;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube_client::client::Body;
+use steersman_client::{Client, DeleteParams, World};
+use steersman_runtime::leader_election::LeaderElection;
+use steersman_runtime::{
+    Action, Context, Error, Manager, ManagerBuilder, ReconcileError, StopSignal, kind, reconcile_fn,
+};
+use steersman_testing::{Embedded, Fault, FaultyNetwork};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+use tower::ServiceExt;
+
+use crate::leader_election::{SECOND, election, holder, replica};
+use crate::support::{Log, Maps, client, eventually, named, settle, start};
+
+fn builder(client: Client, election: LeaderElection) -> ManagerBuilder {
+    let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
+    Manager::builder(client).world(world).leader_election(election).unwrap()
+}
+
+/// Logs that it was dropped.
+struct Cut(Log<String>, &'static str);
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        self.0.push(format!("{} cut", self.1));
+    }
+}
+
+/// Adds a controller whose reconciles take this time. Each reconcile notifies when it begins, and
+/// logs that it ends.
+fn add_slow(manager: &Manager, name: &'static str, time: Duration, everywhere: bool, log: &Log<String>) -> Arc<Notify> {
+    let begun = Arc::new(Notify::new());
+    let (notify, log) = (Arc::clone(&begun), log.clone());
+    let mut controller = manager.controller(kind::<ConfigMap>()).named(name);
+    if everywhere {
+        controller = controller.on_every_replica();
+    }
+    controller
+        .complete(reconcile_fn(move |_: Context<ConfigMap>, _| {
+            let (notify, log) = (Arc::clone(&notify), log.clone());
+            async move {
+                let cut = Cut(log, name);
+                notify.notify_one();
+                sleep(time).await;
+                cut.0.push(format!("{name} ended"));
+                std::mem::forget(cut);
+                Ok(Action::done())
+            }
+        }))
+        .unwrap();
+    begun
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leadership_that_is_lost_while_the_manager_stops_ends_its_reconciles() {
+    for (step_down, removes) in [(false, false), (true, false), (true, true)] {
+        let (server, log) = (Embedded::empty(), Log::new());
+        Maps::new(&client(&server)).create("x").await;
+        let network = FaultyNetwork::new(&server);
+        let election = if step_down { election("one").step_down() } else { election("one") };
+        let manager = builder(network.client(), election).build();
+        let begun = Arc::new(Notify::new());
+        let (notify, noted) = (Arc::clone(&begun), log.clone());
+        let controller = manager
+            .controller(kind::<ConfigMap>())
+            .complete(reconcile_fn(move |_: Context<ConfigMap>, _| {
+                let (notify, cut) = (Arc::clone(&notify), Cut(noted.clone(), "reconcile"));
+                async move {
+                    let _cut = cut;
+                    notify.notify_one();
+                    std::future::pending::<Result<Action, ReconcileError>>().await
+                }
+            }))
+            .unwrap();
+        let running = start(&manager);
+        begun.notified().await;
+        let stopping = Instant::now();
+        network.fail("leases", Fault::Refused);
+        if removes {
+            manager.remove_controller(&controller).await.unwrap();
+        }
+        let stopped = running.stop().await;
+        let waited = stopping.elapsed();
+        assert!((8 * SECOND..=12 * SECOND + SECOND / 10).contains(&waited), "{waited:?}");
+        assert_eq!(log.all(), ["reconcile cut"]);
+        if step_down {
+            stopped.unwrap();
+        } else {
+            let error = stopped.unwrap_err();
+            assert!(matches!(error, Error::LeadershipLost { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leadership_that_is_lost_while_the_manager_stops_ends_elected_runnables() {
+    let (server, log) = (Embedded::empty(), Log::new());
+    let network = FaultyNetwork::new(&server);
+    let manager = builder(network.client(), election("one")).build();
+    let noted = log.clone();
+    manager
+        .add_elected("stuck", move |_| {
+            let cut = Cut(noted.clone(), "runnable");
+            async move {
+                let _cut = cut;
+                std::future::pending::<Result<(), ReconcileError>>().await
+            }
+        })
+        .unwrap();
+    let running = start(&manager);
+    eventually("the replica leads", || manager.leadership().unwrap().is_leader()).await;
+    settle().await;
+    let stopping = Instant::now();
+    network.fail("leases", Fault::Refused);
+    let error = running.stop().await.unwrap_err();
+    let waited = stopping.elapsed();
+    assert!((8 * SECOND..=12 * SECOND + SECOND / 10).contains(&waited), "{waited:?}");
+    assert!(matches!(error, Error::LeadershipLost { .. }), "{error}");
+    assert_eq!(log.all(), ["runnable cut"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_stops_does_not_contend() {
+    // One that was the leader, and a standby.
+    for leads in [true, false] {
+        let (server, log) = (Embedded::empty(), Log::new());
+        Maps::new(&client(&server)).create("x").await;
+        let other = (!leads).then(|| replica(&server, election("other"), "other", &Log::new()));
+        if let Some(other) = &other {
+            other.is_elected().await;
+        }
+        let network = FaultyNetwork::new(&server);
+        let manager = builder(network.client(), election("one").step_down()).build();
+        let begun = add_slow(&manager, "everywhere", 25 * SECOND, true, &log);
+        let running = start(&manager);
+        begun.notified().await;
+        let leadership = manager.leadership().unwrap().clone();
+        eventually("the leader is known", || !leadership.holder().is_empty()).await;
+        assert_eq!(leadership.is_leader(), leads);
+        let stopping = tokio::spawn(running.stop());
+        settle().await;
+        if let Some(other) = other {
+            other.running.stop().await.unwrap();
+        } else {
+            network.fail("leases", Fault::Refused);
+            eventually("the leadership is lost", || !leadership.is_leader()).await;
+            network.mend();
+        }
+        let record = holder(&server).await;
+        let mut changes = leadership.changes();
+        while !stopping.is_finished() {
+            assert!(!leadership.is_leader(), "leads: {leads}");
+            tokio::select! {
+                () = changes.changed() => {}
+                () = sleep(SECOND) => {}
+            }
+        }
+        stopping.await.unwrap().unwrap();
+        assert_eq!(log.all(), ["everywhere ended"]);
+        // Its own record is released at the end.
+        let expected = if leads { (String::new(), record.1) } else { record };
+        assert_eq!(holder(&server).await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_no_leader_has_the_grace_period_after_a_loss() {
+    let (server, log) = (Embedded::empty(), Log::new());
+    Maps::new(&client(&server)).create("x").await;
+    let network = FaultyNetwork::new(&server);
+    let manager = builder(network.client(), election("one")).build();
+    let elected = add_slow(&manager, "elected", 1_000 * SECOND, false, &log);
+    let everywhere = add_slow(&manager, "everywhere", 28 * SECOND, true, &log);
+    let noted = log.clone();
+    manager
+        .add("runnable", async move |stop: StopSignal| {
+            stop.stopped().await;
+            sleep(5 * SECOND).await;
+            noted.push("runnable ended".to_owned());
+            Ok::<_, ReconcileError>(())
+        })
+        .unwrap();
+    let running = start(&manager);
+    elected.notified().await;
+    everywhere.notified().await;
+    network.fail("leases", Fault::Refused);
+    let error = running.ended().await.unwrap_err();
+    assert!(matches!(error, Error::LeadershipLost { .. }), "{error}");
+    assert_eq!(log.all(), ["elected cut", "everywhere ended", "runnable ended"]);
+}
