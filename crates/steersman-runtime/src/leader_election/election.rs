@@ -7,7 +7,8 @@
 //! | role | sees | does |
 //! |---|---|---|
 //! | standby | nothing yet | reads the Lease |
-//! | standby | no Lease | creates it, with itself as the holder |
+//! | standby | no Lease, and never one before | creates it, with itself as the holder |
+//! | standby | no Lease any more | waits for a lease duration, in which the last holder may act; then creates it |
 //! | standby | another holder, record changed less than its duration ago | waits |
 //! | standby | another holder, record unchanged for its duration | replaces it: transitions + 1 |
 //! | standby | no holder | replaces it: transitions + 1 |
@@ -59,7 +60,12 @@ pub struct Epoch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Known {
     Nothing,
-    NoLease,
+    NoLease {
+        /// The holder of a Lease that was deleted may act until this time. The leader creates a
+        /// deleted Lease again, so there is one before that time if its holder can reach the
+        /// server. A replica that starts after the deletion does not know of it.
+        free_at: Duration,
+    },
     Lease {
         seen: Seen,
         /// When this replica first saw this record. Other changes of the Lease do not count.
@@ -138,6 +144,12 @@ impl Election {
         }
     }
 
+    /// Begins again as a standby. The Lease may have been deleted since, so the last state counts.
+    pub(super) fn contend_again(&mut self) {
+        let known = std::mem::replace(&mut self.known, Known::Nothing);
+        *self = Self { known, ..Self::new(std::mem::take(&mut self.identity), self.timing) };
+    }
+
     /// The term that this replica leads in.
     pub(super) fn epoch(&self) -> Option<&Epoch> {
         match &self.role {
@@ -158,7 +170,7 @@ impl Election {
     pub(super) fn holder(&self) -> &str {
         match &self.known {
             Known::Lease { seen, .. } => &seen.record.holder,
-            Known::Nothing | Known::NoLease => "",
+            Known::Nothing | Known::NoLease { .. } => "",
         }
     }
 
@@ -190,14 +202,17 @@ impl Election {
                 let record = Record { acquired: seen.record.acquired, ..self.own_record(transitions, wall) };
                 Step::Replace { version: seen.version.clone(), record }
             }
-            Known::NoLease => Step::Create(self.own_record(transitions.saturating_add(1), wall)),
+            Known::NoLease { .. } => Step::Create(self.own_record(transitions.saturating_add(1), wall)),
             Known::Nothing => Step::Read,
         }
     }
 
     fn contend(&self, now: Duration, wall: Timestamp) -> Step {
-        let Known::Lease { seen, since } = &self.known else {
-            return Step::Create(self.own_record(0, wall));
+        let (seen, since) = match &self.known {
+            Known::Lease { seen, since } => (seen, since),
+            Known::NoLease { free_at } if now < *free_at => return self.wait(*free_at, now),
+            Known::NoLease { .. } => return Step::Create(self.own_record(0, wall)),
+            Known::Nothing => return Step::Read,
         };
         let (record, version) = (&seen.record, seen.version.clone());
         if record.holder == self.identity {
@@ -206,9 +221,14 @@ impl Election {
         }
         let expires = since.saturating_add(record.duration);
         if !record.holder.is_empty() && now < expires {
-            return if now >= self.poll_at { Step::Read } else { Step::Wait(expires.min(self.poll_at)) };
+            return self.wait(expires, now);
         }
         Step::Replace { version, record: self.own_record(record.transitions.saturating_add(1), wall) }
+    }
+
+    /// A standby waits until this time, and reads when no event has come for long.
+    fn wait(&self, until: Duration, now: Duration) -> Step {
+        if now >= self.poll_at { Step::Read } else { Step::Wait(until.min(self.poll_at)) }
     }
 
     fn own_record(&self, transitions: i32, wall: Timestamp) -> Record {
@@ -230,7 +250,13 @@ impl Election {
     pub(super) fn saw(&mut self, lease: Option<Seen>, now: Duration) {
         self.poll_at = now.saturating_add(self.timing.fallback_poll);
         let Some(seen) = lease else {
-            self.known = Known::NoLease;
+            let free_at = match &self.known {
+                Known::Nothing => now,
+                Known::NoLease { free_at } => *free_at,
+                // What is known may be out of date, whichever holder it names.
+                Known::Lease { seen, .. } => now.saturating_add(seen.record.duration.max(self.timing.lease_duration)),
+            };
+            self.known = Known::NoLease { free_at };
             self.read_first = false;
             return;
         };

@@ -82,7 +82,7 @@ impl Elector {
 
     /// Begins again as a standby.
     pub(crate) fn contend_again(&mut self) {
-        self.election = Election::new(self.settings.identity.clone(), self.settings.timing);
+        self.election.contend_again();
     }
 
     /// Contends, and leads, until the leadership is lost or `stop` shows. A replica that does not

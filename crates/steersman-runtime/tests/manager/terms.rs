@@ -196,3 +196,34 @@ async fn what_needs_no_leader_has_the_grace_period_after_a_loss() {
     assert!(matches!(error, Error::LeadershipLost { .. }), "{error}");
     assert_eq!(log.all(), ["elected cut", "everywhere ended", "runnable ended"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lease_makes_no_second_leader() {
+    let (server, log) = (Embedded::empty(), Log::new());
+    let one = replica(&server, election("one"), "one", &log);
+    one.is_elected().await;
+    let two = replica(&server, election("two"), "two", &log);
+    two.is_ready().await;
+    settle().await;
+    let delete = async || {
+        let leases = client(&server).namespaced::<Lease>("default");
+        leases.delete("operator", &DeleteParams::default()).await.unwrap();
+    };
+    // The leader creates it again.
+    delete().await;
+    for _ in 0..200 {
+        sleep(SECOND / 10).await;
+        assert!(one.leads() && !two.leads());
+    }
+    assert_eq!(holder(&server).await, ("one".to_owned(), 1));
+    // The leader cannot.
+    one.network.fail("leases", Fault::Refused);
+    delete().await;
+    let deleted = Instant::now();
+    while !two.leads() {
+        sleep(SECOND / 10).await;
+        assert!(!(one.leads() && two.leads()));
+        assert!(deleted.elapsed() < 20 * SECOND, "the standby leads in the end");
+    }
+    assert!(matches!(one.running.ended().await, Err(Error::LeadershipLost { .. })));
+}

@@ -171,6 +171,22 @@ fn a_leader_creates_a_deleted_lease_as_a_new_epoch() {
 }
 
 #[test]
+fn a_standby_waits_for_the_holder_of_a_deleted_lease() {
+    // The holder may have renewed since the last event.
+    for holder in ["other", "", "me"] {
+        let mut election = election();
+        election.saw(Some(seen(5, Record { duration: SECOND, ..record(holder, 3, 0) })), SECOND);
+        election.saw(None, 30 * SECOND);
+        assert_eq!(election.step(30 * SECOND, wall(30)), Step::Wait(45 * SECOND), "{holder:?}");
+        election.saw(None, 40 * SECOND);
+        assert!(matches!(election.step(45 * SECOND, wall(45)), Step::Create(_)), "{holder:?}");
+    }
+    let mut election = election();
+    election.saw(None, SECOND);
+    assert!(matches!(election.step(SECOND, wall(1)), Step::Create(_)), "it has never seen a Lease");
+}
+
+#[test]
 fn a_standby_polls_if_the_watch_brings_nothing() {
     let short = Timing { fallback_poll: 5 * SECOND, ..Timing::default() };
     let mut election = Election::new("me".to_owned(), short);
@@ -202,6 +218,8 @@ struct Choice {
     pause: u32,
     /// A leader releases the Lease and contends again as a new process.
     release: bool,
+    /// A leader that has lost contends again as the same process.
+    step_down: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -211,13 +229,24 @@ enum Fate {
     LostAfter,
 }
 
+/// When the Lease is deleted: in this tick, or later when each replica has seen it.
+fn deletions() -> impl Strategy<Value = Option<usize>> {
+    prop::option::of(0..150_usize)
+}
+
 fn choices() -> impl Strategy<Value = Vec<[Choice; 3]>> {
     let fate = prop_oneof![12 => Just(Fate::Done), 1 => Just(Fate::LostBefore), 1 => Just(Fate::LostAfter)];
     let latency = prop_oneof![9 => 0..2_u32, 1 => 2..30_u32];
     let pause = prop_oneof![30 => Just(0), 1 => 2..60_u32];
-    let choice = (fate, latency, prop::bool::weighted(0.5), pause, prop::bool::weighted(0.01));
-    let choice =
-        choice.prop_map(|(fate, latency, watch, pause, release)| Choice { fate, latency, watch, pause, release });
+    let choice = (fate, latency, prop::bool::weighted(0.5), pause, prop::bool::weighted(0.01), any::<bool>());
+    let choice = choice.prop_map(|(fate, latency, watch, pause, release, step_down)| Choice {
+        fate,
+        latency,
+        watch,
+        pause,
+        release,
+        step_down,
+    });
     prop::collection::vec([choice.clone(), choice.clone(), choice], 200)
 }
 
@@ -253,6 +282,17 @@ impl Replica {
 struct Server {
     lease: Option<Seen>,
     version: u64,
+    /// The tick in which the Lease was deleted.
+    deleted: Option<usize>,
+}
+
+impl Server {
+    /// When a process that starts now acts first. After a deletion, it does not know that another
+    /// replica may still lead.
+    fn next_start(&self, tick: usize) -> usize {
+        let deadline = timing().renew_deadline.as_secs() as usize * 2;
+        self.deleted.map_or(tick, |deleted| tick.max(deleted + deadline))
+    }
 }
 
 impl Server {
@@ -264,7 +304,9 @@ impl Server {
             _ => return Response::Failed { conflict: true },
         };
         self.version += 1;
-        let lease = seen(self.version, record);
+        let uid = if self.deleted.is_some() && self.lease.is_none() { "again" } else { "uid" };
+        let uid = self.lease.as_ref().map_or(uid, |lease| &*lease.uid).to_owned();
+        let lease = Seen { uid, ..seen(self.version, record) };
         self.lease = Some(lease.clone());
         Response::Wrote(lease)
     }
@@ -293,6 +335,7 @@ fn act(replica: &mut Replica, index: usize, choice: &Choice, tick: usize, now: D
     {
         server.apply(&Step::Replace { version: lease.version, record });
         *replica = Replica::new(index, replica.starts + 1);
+        replica.paused_until = server.next_start(tick);
     }
     if replica.pending.is_some() {
         return;
@@ -302,7 +345,12 @@ fn act(replica: &mut Replica, index: usize, choice: &Choice, tick: usize, now: D
     let step = replica.election.step(now, clock);
     let response = match (&step, choice.fate) {
         (Step::Wait(until), _) => return assert!(*until > now),
-        (Step::Lost(_), _) => return *replica = Replica::new(index, replica.starts + 1),
+        (Step::Lost(_), _) if choice.step_down => return replica.election.contend_again(),
+        (Step::Lost(_), _) => {
+            *replica = Replica::new(index, replica.starts + 1);
+            replica.paused_until = server.next_start(tick);
+            return;
+        }
         (_, Fate::Done) => server.apply(&step),
         (_, Fate::LostAfter) => {
             server.apply(&step);
@@ -317,12 +365,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn at_most_one_replica_may_write(ticks in choices()) {
+    fn at_most_one_replica_may_write(ticks in choices(), mut deletion in deletions()) {
         let mut server = Server::default();
         let mut replicas: Vec<_> = (0..3).map(|index| Replica::new(index, 0)).collect();
         let mut epochs = std::collections::HashMap::new();
         for (tick, choices) in ticks.into_iter().enumerate() {
             let now = SECOND * 1000 + Duration::from_millis(500) * u32::try_from(tick).unwrap();
+            // A replica that has never seen the Lease takes a deleted one for one that never was.
+            let is_known = replicas.iter().all(|replica| matches!(replica.election.known, Known::Lease { .. }));
+            if is_known && deletion.is_some_and(|at| at <= tick) {
+                (deletion, server.lease, server.deleted) = (None, None, Some(tick));
+            }
             for (index, choice) in choices.into_iter().enumerate() {
                 act(&mut replicas[index], index, &choice, tick, now, &mut server);
                 let writers: Vec<_> = replicas.iter().filter(|replica| replica.may_write(now)).collect();
@@ -339,7 +392,7 @@ proptest! {
 
     #[test]
     fn a_replica_alone_becomes_leader_however_it_starts(holder in "[a-z]?", transitions in 0..9, fails in 0..5_u32) {
-        let mut server = Server { lease: Some(seen(1, record(&holder, transitions, 0))), version: 1 };
+        let mut server = Server { lease: Some(seen(1, record(&holder, transitions, 0))), version: 1, deleted: None };
         let mut replica = Replica::new(0, 0);
         let (mut now, mut fails) = (SECOND, fails);
         for _ in 0..100 {
