@@ -55,9 +55,10 @@ struct Written {
 struct Turns {
     rounds: u32,
     since: Instant,
-    /// The objects of the last turn, with their versions and contents.
-    objects: Vec<(ObjectKey, u64, Option<u64>)>,
-    writes: usize,
+    /// The writes of the last turn.
+    writes: Vec<Write>,
+    /// Their number, with those that are not kept.
+    writes_total: usize,
     /// The rounds with another client, and how many of them wrote the same content.
     foreign_rounds: u32,
     same_content: u32,
@@ -78,10 +79,9 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    fn suspected(&self, object: &ObjectKey) -> Finding {
-        let write = self.writes.iter().find(|write| write.key == *object).or(self.writes.first());
-        let kind = write.map_or_else(Box::default, |write| write.kind.clone());
-        Finding::Suspected { kind, object: object.clone() }
+    /// The write of this object.
+    fn write_of(&self, kind: &str, object: &ObjectKey) -> Option<&Write> {
+        self.writes.iter().find(|write| write.is_of(kind, object))
     }
 }
 
@@ -129,7 +129,7 @@ enum Trigger<'a> {
     /// Writes of this manager that the key has not caused.
     Inside(&'a Written),
     /// A write of another client to an object that the key wrote before.
-    Foreign { object: &'a ObjectKey, version: u64 },
+    Foreign { kind: &'a str, object: &'a ObjectKey, version: u64 },
 }
 
 impl HotLoops {
@@ -148,14 +148,14 @@ impl HotLoops {
         let trigger = self.trigger(turn, last);
         let before = trigger.steps();
         let is_repeated = last.is_some_and(|last| {
-            let wrote = |write: &Write| last.objects.iter().any(|(object, ..)| *object == write.key);
+            let wrote = |write: &Write| last.writes.iter().any(|before| before.is_of(&write.kind, &write.key));
             now.saturating_duration_since(last.since) <= WINDOW && turn.writes.iter().all(wrote)
         });
         let new = Turns {
             rounds: 1,
             since: now,
-            objects: turn.writes.iter().map(|write| (write.key.clone(), write.version, write.content)).collect(),
-            writes: turn.writes_total,
+            writes: turn.writes.to_vec(),
+            writes_total: turn.writes_total,
             foreign_rounds: 0,
             same_content: 0,
             // After a quiet time, a cycle is another one.
@@ -171,14 +171,15 @@ impl HotLoops {
                 let is_reported = new.is_reported || is_hot;
                 (Turns { rounds, since: last.since, is_reported, looped: now, ..new }, finding)
             }
-            (Trigger::Foreign { object, version }, Some(last)) if is_repeated => {
+            (Trigger::Foreign { kind, object, version }, Some(last)) if is_repeated => {
                 let foreign_rounds = last.foreign_rounds.saturating_add(1);
                 let same_content = if new.same_content(last) { last.same_content.saturating_add(1) } else { 0 };
                 let is_hot = same_content >= SAME_CONTENT_ROUNDS && !new.is_reported;
                 let finding = if is_hot {
-                    Some(Finding::HotLoop(HotLoop::foreign(turn, last, object, version, foreign_rounds)))
+                    Some(Finding::HotLoop(HotLoop::foreign(turn, last, (kind, object, version), foreign_rounds)))
                 } else {
-                    (foreign_rounds == SUSPECTED_ROUNDS).then(|| turn.suspected(object))
+                    let suspected = || Finding::Suspected { kind: kind.into(), object: object.clone() };
+                    (foreign_rounds == SUSPECTED_ROUNDS).then(suspected)
                 };
                 let is_reported = new.is_reported || is_hot;
                 let since = last.since;
@@ -204,28 +205,32 @@ impl HotLoops {
         for cause in turn.causes.iter() {
             count += 1;
             let Some((object, version)) = cause.changed(turn.key) else { return Trigger::Outside };
-            match self.written.get(&version).filter(|written| written.step.object == *object) {
+            let kind = &*cause.source.kind;
+            let is_it = |step: &Step| step.object == *object && *step.kind == *kind;
+            match self.written.get(&version).filter(|written| is_it(&written.step)) {
                 Some(written) if is_me(&written.step) || written.before.iter().any(|step| is_me(step)) => {
                     // The newest one: the others are of the same round or older.
                     returning = Some(written);
                 }
                 Some(written) => inside = Some(written),
                 None => {
-                    let is_mine = |(mine, written, _): &&(ObjectKey, u64, _)| mine == object && version > *written;
-                    if last.and_then(|last| last.objects.iter().find(is_mine)).is_none() {
+                    // It came after our last write, and our new write came after it.
+                    let is_mine = |write: &&Write| write.is_of(kind, object) && version > write.version;
+                    let is_undone = turn.write_of(kind, object).is_some_and(|write| write.version > version);
+                    if !is_undone || last.and_then(|last| last.writes.iter().find(is_mine)).is_none() {
                         return Trigger::Outside;
                     }
-                    foreign = Some((object, version));
+                    foreign = Some((kind, object, version));
                 }
             }
         }
         // The causes that are not kept can be the writes of the last turn, and no more than those.
         let more = turn.causes.more() as usize;
-        if count == 0 || more > 0 && count + more > last.map_or(0, |last| last.writes) {
+        if count == 0 || more > 0 && count + more > last.map_or(0, |last| last.writes_total) {
             return Trigger::Outside;
         }
         match (foreign, returning, inside) {
-            (Some((object, version)), ..) => Trigger::Foreign { object, version },
+            (Some((kind, object, version)), ..) => Trigger::Foreign { kind, object, version },
             (None, Some(written), _) => Trigger::Returning(written),
             (None, None, Some(written)) => Trigger::Inside(written),
             (None, None, None) => Trigger::Outside,
@@ -280,9 +285,9 @@ impl Written {
 
 impl Turns {
     fn same_content(&self, last: &Self) -> bool {
-        self.objects.iter().all(|(object, _, content)| {
-            let same = |(other, _, before): &&(ObjectKey, u64, Option<u64>)| other == object && before == content;
-            content.is_some() && last.objects.iter().any(|before| same(&before))
+        self.writes.iter().all(|write| {
+            let same = |before: &Write| before.is_of(&write.kind, &write.key) && before.content == write.content;
+            write.content.is_some() && last.writes.iter().any(same)
         })
     }
 }
@@ -320,17 +325,15 @@ impl HotLoop {
     }
 
     /// A cycle with another client.
-    fn foreign(turn: Turn<'_>, last: &Turns, object: &ObjectKey, version: u64, rounds: u32) -> Self {
+    fn foreign(turn: Turn<'_>, last: &Turns, (kind, object, version): (&str, &ObjectKey, u64), rounds: u32) -> Self {
         let (controller, key) = (turn.controller, turn.key);
-        let write = turn.writes.iter().find(|write| write.key == *object).or(turn.writes.first());
-        let kind = write.map_or("", |write| &write.kind);
-        let before = last.objects.iter().find(|(other, ..)| other == object).map_or(0, |(_, version, _)| *version);
-        let written = write.map_or(0, |write| write.version);
+        let before = last.writes.iter().find(|write| write.is_of(kind, object)).map_or(0, |write| write.version);
+        let written = turn.write_of(kind, object).map_or(0, |write| write.version);
         let cycle = format!(
             "{kind} {object}: controller {controller} wrote version {before}, {OTHER} wrote version {version}, which caused \
              controller {controller} ({key}) to write version {written} with the content of version {before}"
         );
-        Self::new(turn, cycle, rounds, true)
+        Self { kind: kind.into(), object: object.clone(), ..Self::new(turn, cycle, rounds, true) }
     }
 
     fn new(turn: Turn<'_>, cycle: String, rounds: u32, is_foreign: bool) -> Self {

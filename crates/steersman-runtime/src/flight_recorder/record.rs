@@ -24,6 +24,13 @@ pub(crate) struct Write {
     pub(crate) content: Option<u64>,
 }
 
+impl Write {
+    /// Whether it wrote this object.
+    pub(crate) fn is_of(&self, kind: &str, key: &ObjectKey) -> bool {
+        self.key == *key && *self.kind == *kind
+    }
+}
+
 /// A read that waited for an earlier write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitedRead {

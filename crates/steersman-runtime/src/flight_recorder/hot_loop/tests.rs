@@ -222,6 +222,29 @@ fn another_client_that_undoes_a_write_is_found_if_the_content_repeats() {
 }
 
 #[test]
+fn objects_of_other_kinds_with_the_same_key_are_others() {
+    let mut world = World::new();
+    let (source, key) = (SourceInfo::new(Source::Primary, "Deployment"), ObjectKey::new("default", "a"));
+    for version in 100..140 {
+        let cause = Cause { event: EventType::Updated, version, ..Cause::new(&source) };
+        // It applies the same ConfigMap each time, which changes nothing.
+        world.turn("x", &Causes::one(cause), &[write(key.name(), 7, Some(1))]);
+    }
+    assert_eq!(world.findings, []);
+}
+
+#[test]
+fn a_write_that_changes_nothing_undoes_nothing() {
+    let mut world = World::new();
+    world.turn("x", &change("a", 1), &[write("a", 2, Some(1))]);
+    for version in 3..60 {
+        // The server answers with the version of the other client.
+        world.turn("x", &change("a", version), &[write("a", version, Some(1))]);
+    }
+    assert_eq!(world.findings, []);
+}
+
+#[test]
 fn the_memory_is_bounded() {
     let mut world = World::new();
     for version in 1..5_000_u64 {
