@@ -92,7 +92,8 @@ struct Shared<K> {
     client: CachedClient,
     reader: CacheReader<K>,
     stop: StopSignal,
-    leadership: Option<Leadership>,
+    /// The term that it belongs to.
+    term: Option<(Leadership, Epoch)>,
 }
 
 impl<K> Clone for Context<K> {
@@ -113,11 +114,11 @@ impl<K: Object> Context<K> {
         client: CachedClient,
         cache: CacheHandle<K>,
         stop: StopSignal,
-        leadership: Option<Leadership>,
+        term: Option<(Leadership, Epoch)>,
         events: EventRecorder,
     ) -> Self {
         let reader = client.reader(cache);
-        Self { shared: Arc::new(Shared { controller, events, client, reader, stop, leadership }) }
+        Self { shared: Arc::new(Shared { controller, events, client, reader, stop, term }) }
     }
 
     /// The name of the controller.
@@ -176,11 +177,13 @@ impl<K: Object> Context<K> {
         self.shared.client.world().now()
     }
 
-    /// The term of leadership that this replica acts in. `None` if it does not lead, without leader
-    /// election, and for controllers that run on every replica. Systems outside Kubernetes can
-    /// refuse requests of an earlier [`Epoch`].
+    /// The term of leadership that this reconcile belongs to. `None` once that term is over, also
+    /// if this replica leads again in another one, without leader election, and for controllers
+    /// that run on every replica. Systems outside Kubernetes can refuse requests of an earlier
+    /// [`Epoch`].
     pub fn epoch(&self) -> Option<Epoch> {
-        self.shared.leadership.as_ref()?.epoch()
+        let (leadership, epoch) = self.shared.term.as_ref()?;
+        leadership.is_current(epoch).then(|| epoch.clone())
     }
 
     /// The signal that the controller stops. A reconcile that takes long ends early if it waits for

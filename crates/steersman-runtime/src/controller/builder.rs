@@ -307,10 +307,7 @@ impl<K: Object> ControllerBuilder<K> {
         });
         let informer = found.informer.clone();
         let leadership = self.manager.leadership().filter(|_| !self.on_every_replica).cloned();
-        let client = match &leadership {
-            Some(leadership) => self.manager.client().with_write_gate(leadership.write_gate()),
-            None => self.manager.client().clone(),
-        };
+        let client = self.manager.client().clone();
         let primary = Watched {
             kind: self.primary,
             informer: Some(informer),

@@ -18,7 +18,7 @@ use super::sources::{Attached, WatchSource};
 use crate::caches::CacheHandle;
 use crate::flight_recorder::{Causes, Ending, Source, error_text, log};
 use crate::layer::{Next, guarded};
-use crate::leader_election::Leadership;
+use crate::leader_election::{Epoch, Leadership};
 use crate::manager::{Launch, wait_with_reminders};
 use crate::reconciler::DynReconciler;
 use crate::scope::OwnerScope;
@@ -61,7 +61,7 @@ impl<K: Object> Run<K> {
 
     /// Runs the workers until the controller stops.
     async fn work(&self, stop: &StopSignal, mut attached: Attached) -> Result<(), ReconcileError> {
-        let mut workers = self.start_workers(stop, false);
+        let mut workers = self.start_workers(stop, None);
         let mut result = Ok(());
         let mut failed = None;
         tokio::select! {
@@ -108,7 +108,7 @@ impl<K: Object> Run<K> {
                     .for_each(|key| self.shared.add(key, options, Source::NewTerm));
             }
             let term = Stopper::new();
-            let mut workers = self.start_workers(&term.signal(), true);
+            let mut workers = self.start_workers(&term.signal(), Some((leadership, &epoch)));
             let mut result = Ok(());
             let mut is_stopping = false;
             let mut failed = None;
@@ -181,15 +181,19 @@ impl<K: Object> Run<K> {
         Ok(())
     }
 
-    /// Starts the workers. If `wake` is set, waiting workers end when `stop` shows it; otherwise
+    /// Starts the workers. Waiting workers of a term of leadership end when `stop` shows it, others
     /// when the queue is shut down.
-    fn start_workers(&self, stop: &StopSignal, wake: bool) -> JoinSet<()> {
+    fn start_workers(&self, stop: &StopSignal, term: Option<(&Leadership, &Epoch)>) -> JoinSet<()> {
+        let client = match term {
+            Some((leadership, epoch)) => self.client.with_write_gate(leadership.write_gate(epoch.clone())),
+            None => self.client.clone(),
+        };
         let context = Context::new(
             self.shared.name.clone(),
-            self.client.clone(),
+            client,
             self.cache.clone(),
             stop.clone(),
-            self.leadership.clone(),
+            term.map(|(leadership, epoch)| (leadership.clone(), epoch.clone())),
             self.events.clone(),
         );
         let mut workers = JoinSet::new();
@@ -199,7 +203,7 @@ impl<K: Object> Run<K> {
                 context: context.clone(),
                 reconciler: Arc::clone(&self.reconciler),
                 stop: stop.clone(),
-                wake,
+                wake: term.is_some(),
             };
             workers.spawn(worker.run());
         }

@@ -38,8 +38,9 @@ pub(crate) use elector::{Elector, Ended};
 ///
 /// **Contract** (contract 12). No write of an elected controller leaves the manager's client
 /// later than the renew deadline after the last successful renewal was sent. Such a write
-/// fails with [`Error::NotLeader`]. A request that is under way is cancelled at 0.8 times the lease
-/// duration after that renewal was sent, before another replica may lead.
+/// fails with [`Error::NotLeader`]. So does a write of an earlier term when the replica leads again.
+/// A request that is under way is cancelled at 0.8 times the lease duration after that renewal was
+/// sent, before another replica may lead.
 ///
 /// The promise is about leaving the client. A request that the kernel or the network already has
 /// can still reach the server after another replica leads. So:
@@ -172,6 +173,11 @@ impl State {
             ended: None,
         }
     }
+
+    /// This replica leads in `epoch`, and may write.
+    fn is_open(&self, epoch: &Epoch, now: Duration) -> bool {
+        self.epoch.as_ref() == Some(epoch) && now < self.writes_until
+    }
 }
 
 impl Leadership {
@@ -266,9 +272,10 @@ impl Leadership {
         cancel_at.saturating_sub(self.world.uptime())
     }
 
-    pub(crate) fn write_gate(&self) -> WriteGate {
+    /// The gate of writes in one term. It stays closed in later terms.
+    pub(crate) fn write_gate(&self, epoch: Epoch) -> WriteGate {
         let leadership = self.clone();
-        WriteGate::new(move || leadership.time_to_write())
+        WriteGate::new(move || leadership.time_to_write(&epoch))
     }
 
     /// Enters a state. Requests of a term that ends with it keep the time they had.
@@ -305,10 +312,15 @@ impl Leadership {
         Ok(())
     }
 
-    /// How long a write that leaves now may take; `None` if none may leave.
-    pub(crate) fn time_to_write(&self) -> Option<Duration> {
+    /// Whether this replica leads in this term.
+    pub(crate) fn is_current(&self, epoch: &Epoch) -> bool {
+        self.state.borrow().is_open(epoch, self.world.uptime())
+    }
+
+    /// How long a write of a term that leaves now may take; `None` if none may leave.
+    fn time_to_write(&self, epoch: &Epoch) -> Option<Duration> {
         let (state, now) = (self.state.borrow(), self.world.uptime());
-        (state.epoch.is_some() && now < state.writes_until).then(|| state.cancel_at.saturating_sub(now))
+        state.is_open(epoch, now).then(|| state.cancel_at.saturating_sub(now))
     }
 }
 
@@ -400,3 +412,32 @@ impl Timing {
 const CANCEL_AFTER: f64 = 0.8;
 /// Attempts of standbys are spread over this many retry periods.
 const JITTER_FACTOR: f64 = 1.2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_that_another_one_follows_at_once_keeps_its_own_time() {
+        let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
+        let (leadership, timing) = (Leadership::new(world.clone()), Timing::default());
+        let epoch = |transitions| Epoch { lease_uid: "uid".to_owned(), transitions };
+        let lead = |transitions| {
+            leadership.set(State::leader(epoch(transitions), "me", world.uptime(), &timing));
+        };
+        let left = |transitions| leadership.time_to_cancel(&epoch(transitions)).as_secs();
+        lead(1);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        lead(1);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        lead(2);
+        assert_eq!([left(1), left(2)], [7, 12]);
+        assert_eq!([1, 2].map(|of| leadership.is_current(&epoch(of))), [false, true]);
+        assert_eq!([1, 2].map(|of| leadership.time_to_write(&epoch(of)).is_some()), [false, true]);
+        leadership.set(State::standby("other"));
+        leadership.set(State::standby("another"));
+        assert_eq!([left(1), left(2)], [0, 12]);
+        lead(4);
+        assert_eq!([left(2), left(4)], [12, 12]);
+    }
+}

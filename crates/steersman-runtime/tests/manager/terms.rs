@@ -198,6 +198,49 @@ async fn what_needs_no_leader_has_the_grace_period_after_a_loss() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reconcile_of_an_ended_term_writes_nothing_in_the_next_one() {
+    let (server, log) = (Embedded::empty(), Log::new());
+    Maps::new(&client(&server)).create("x").await;
+    let network = FaultyNetwork::new(&server);
+    let manager = builder(network.client(), election("one").step_down()).build();
+    let contexts = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&contexts);
+    manager
+        .controller(kind::<ConfigMap>())
+        .complete(reconcile_fn(move |ctx: Context<ConfigMap>, _| {
+            kept.lock().unwrap().push(ctx);
+            async { Ok(Action::done()) }
+        }))
+        .unwrap();
+    let running = start(&manager);
+    let terms = async |count| {
+        eventually("the object is reconciled", || count == contexts.lock().unwrap().len()).await;
+    };
+    terms(1).await;
+    let context = |term: usize| contexts.lock().unwrap()[term].clone();
+    let first = context(0).epoch().expect("it leads");
+    network.fail("leases", Fault::Refused);
+    eventually("the leadership is lost", || !manager.leadership().unwrap().is_leader()).await;
+    assert_eq!(context(0).epoch(), None);
+    let other = replica(&server, election("other"), "other", &log);
+    other.is_elected().await;
+    network.mend();
+    other.running.stop().await.unwrap();
+    terms(2).await;
+    let secret = |name: &str| Secret { metadata: named(name), ..Secret::default() };
+    let (old, new) = (context(0), context(1));
+    assert_eq!((old.epoch(), new.epoch().unwrap().transitions), (None, first.transitions + 2));
+    let refused = old.client().create(&secret("old")).await.unwrap_err();
+    assert!(matches!(refused, Error::NotLeader(_)), "{refused}");
+    let live = old.client().live().namespaced::<Secret>("default");
+    assert!(live.create(&steersman_client::PostParams::default(), &secret("old")).await.is_err());
+    new.client().create(&secret("new")).await.unwrap();
+    // The client of the manager is for code that needs no leader.
+    manager.client().create(&secret("ungated")).await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_lease_makes_no_second_leader() {
     let (server, log) = (Embedded::empty(), Log::new());
     let one = replica(&server, election("one"), "one", &log);
