@@ -61,8 +61,7 @@ impl Elector {
         leadership: Leadership,
         events: EventRecorder,
     ) -> Self {
-        // A renewal that takes longer leaves no time for another attempt.
-        let limit = (settings.timing.renew_deadline / 2).max(Duration::from_secs(1));
+        let limit = settings.request_timeout();
         // Requests of controllers must not delay a renewal. The retry period limits the election.
         let client = client.clone().with_user_agent_suffix("leader-election").without_rate_limit();
         let limited = client.clone().without_retries().with_timeout(limit);

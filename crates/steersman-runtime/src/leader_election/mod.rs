@@ -134,6 +134,11 @@ impl LeaderElection {
         self.release_on_stop
     }
 
+    /// The limit of a request. A renewal that takes longer leaves no time for another attempt.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        (self.timing.renew_deadline / 2).max(Duration::from_secs(1))
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -101,10 +101,10 @@ impl Running {
         }
         for (_, name, task) in self.runnables.values().filter(|(other, ..)| *other == group) {
             task.abort();
-            if is_endpoints {
-                tracing::info!(server = name, "clients cut off, because the manager stops");
-            } else {
-                self.aborted.push(name.clone());
+            match group {
+                Group::Endpoints => tracing::info!(server = name, "clients cut off, because the manager stops"),
+                Group::Elector => tracing::warn!("lease not released: no response in time"),
+                _ => self.aborted.push(name.clone()),
             }
         }
         // A runnable that never awaits cannot be aborted, and the manager does not wait for it.

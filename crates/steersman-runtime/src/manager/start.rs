@@ -37,7 +37,8 @@ impl Manager {
         let mut ended = ended;
         if let Some(election) = &self.inner.election {
             election.may_release.store(running.ended_in_time(), Ordering::Release);
-            running.stop(Group::Elector, deadline).await;
+            // A release that does not fit into the grace period gets the time of a request.
+            running.stop(Group::Elector, deadline.max(after(election.settings.request_timeout()))).await;
             // It may have been lost only now.
             if let Some(lost) = election.lost() {
                 ended = Err(lost);

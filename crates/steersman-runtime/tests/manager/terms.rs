@@ -197,6 +197,35 @@ async fn what_needs_no_leader_has_the_grace_period_after_a_loss() {
     assert_eq!(log.all(), ["elected cut", "everywhere ended", "runnable ended"]);
 }
 
+/// A client whose requests for Leases take this time.
+fn slow_leases(server: &Embedded, time: Duration) -> Client {
+    let server = server.server().clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let server = server.clone();
+        async move {
+            if request.uri().path().contains("/leases") {
+                sleep(time).await;
+            }
+            server.oneshot(request).await
+        }
+    });
+    kube_client::Client::new(service, "default").into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_has_the_time_of_a_request_after_the_grace_period() {
+    let (server, log) = (Embedded::empty(), Log::new());
+    Maps::new(&client(&server)).create("x").await;
+    let slow = slow_leases(&server, SECOND);
+    let manager = builder(slow, election("one")).grace_period(5 * SECOND).build();
+    let begun = add_slow(&manager, "slow", 4 * SECOND + SECOND / 2, false, &log);
+    let running = start(&manager);
+    begun.notified().await;
+    running.stop().await.unwrap();
+    assert_eq!(log.all(), ["slow ended"]);
+    assert_eq!(holder(&server).await, (String::new(), 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_of_an_ended_term_writes_nothing_in_the_next_one() {
     let (server, log) = (Embedded::empty(), Log::new());
