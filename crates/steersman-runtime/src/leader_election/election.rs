@@ -246,8 +246,9 @@ impl Election {
         Step::Lost(loss)
     }
 
-    /// Handles a response to [`Step::Read`] or an event of the watch.
-    pub(super) fn saw(&mut self, lease: Option<Seen>, now: Duration) {
+    /// Handles a response to [`Step::Read`] or an event of the watch. Returns `false` if it is
+    /// older than what is known.
+    pub(super) fn saw(&mut self, lease: Option<Seen>, now: Duration) -> bool {
         self.poll_at = now.saturating_add(self.timing.fallback_poll);
         let Some(seen) = lease else {
             let free_at = match &self.known {
@@ -258,11 +259,11 @@ impl Election {
             };
             self.known = Known::NoLease { free_at };
             self.read_first = false;
-            return;
+            return true;
         };
         let since = match &self.known {
             // A late event of the watch, older than a response that is known already.
-            Known::Lease { seen: known, .. } if known.uid == seen.uid && is_older(&seen, known) => return,
+            Known::Lease { seen: known, .. } if known.uid == seen.uid && is_older(&seen, known) => return false,
             Known::Lease { seen: known, since } if known.uid == seen.uid && known.record == seen.record => *since,
             _ => now,
         };
@@ -272,6 +273,7 @@ impl Election {
             self.lose(if holder.is_empty() { Loss::Released } else { Loss::Taken { holder } });
         }
         self.known = Known::Lease { seen, since };
+        true
     }
 
     /// Handles the response to a write that was sent at `sent` and succeeded.

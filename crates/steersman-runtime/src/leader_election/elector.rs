@@ -203,8 +203,9 @@ impl Elector {
     }
 
     fn saw(&mut self, lease: Option<Lease>) {
-        self.election.saw(lease.as_ref().map(seen), self.world.uptime());
-        self.lease = lease;
+        if self.election.saw(lease.as_ref().map(seen), self.world.uptime()) {
+            self.lease = lease;
+        }
     }
 
     /// Reports by Events that a term has begun or ended.
@@ -331,4 +332,33 @@ fn with_record(lease: Lease, record: Record) -> Lease {
         ..lease.spec.unwrap_or_default()
     };
     Lease { spec: Some(spec), ..lease }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use steersman_testing::Embedded;
+
+    use super::*;
+    use crate::events::Events;
+
+    #[tokio::test]
+    async fn a_late_event_does_not_bring_back_an_older_lease() {
+        let (client, world) = (Embedded::empty().client(), World::system());
+        let settings = LeaderElection::new("operator").prepare(&client).unwrap();
+        let events = Events::new(world.clone()).recorder("test").unwrap();
+        let mut elector = Elector::new(&client, settings, Leadership::new(world), events);
+        let lease = |version: u64| {
+            let labels = BTreeMap::from([("version".to_owned(), version.to_string())]);
+            let uid = Some("uid".to_owned());
+            let metadata = ObjectMeta { uid, resource_version: Some(version.to_string()), ..ObjectMeta::default() };
+            Lease { metadata: ObjectMeta { labels: Some(labels), ..metadata }, ..Lease::default() }
+        };
+        elector.saw(Some(lease(6)));
+        elector.saw(Some(lease(5)));
+        assert_eq!(elector.lease, Some(lease(6)), "the next write keeps the newest labels");
+        elector.saw(None);
+        assert_eq!(elector.lease, None);
+    }
 }

@@ -321,7 +321,7 @@ fn act(replica: &mut Replica, index: usize, choice: &Choice, tick: usize, now: D
     if replica.pending.as_ref().is_some_and(|(arrives, ..)| *arrives <= tick) {
         match replica.pending.take() {
             None => {}
-            Some((_, _, Response::Read(lease))) => replica.election.saw(lease, now),
+            Some((_, _, Response::Read(lease))) => _ = replica.election.saw(lease, now),
             Some((_, sent, Response::Wrote(lease))) => replica.election.wrote(lease, sent, now),
             Some((.., Response::Failed { conflict })) => replica.election.failed(conflict, now, 0.5),
         }
@@ -404,7 +404,7 @@ proptest! {
                     replica.election.failed(false, now, 1.0);
                 }
                 step => match server.apply(&step) {
-                    Response::Read(lease) => replica.election.saw(lease, now),
+                    Response::Read(lease) => _ = replica.election.saw(lease, now),
                     Response::Wrote(lease) => replica.election.wrote(lease, now, now),
                     Response::Failed { conflict } => replica.election.failed(conflict, now, 1.0),
                 },
