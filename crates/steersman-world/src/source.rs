@@ -66,15 +66,40 @@ impl Seeded {
 
 #[cfg(target_os = "linux")]
 pub(crate) fn uptime() -> Duration {
-    use nix::time::{ClockId, clock_gettime};
-    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
+    uptime_by(nix::time::ClockId::CLOCK_BOOTTIME)
+}
+
+/// The time of a clock that a sandbox can refuse.
+#[cfg(target_os = "linux")]
+fn uptime_by(clock: nix::time::ClockId) -> Duration {
+    nix::time::clock_gettime(clock).map_or_else(|_| since_start(), Duration::from)
 }
 
 /// The standard library's clock: whether it counts suspend depends on the system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn uptime() -> Duration {
+    since_start()
+}
+
+/// The time since the first call, by the standard library's clock.
+fn since_start() -> Duration {
     use std::sync::OnceLock;
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     // Never zero, as if something had happened before the first call.
     START.get_or_init(std::time::Instant::now).elapsed() + Duration::from_nanos(1)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_refused_is_replaced_by_one_that_runs() {
+        let refused = nix::time::ClockId::from_raw(1 << 20);
+        let first = uptime_by(refused);
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        while uptime_by(refused) == first {
+            assert!(std::time::Instant::now() < deadline, "the clock stands still at {first:?}");
+        }
+    }
 }
