@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use steersman_client::World;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use steersman_cache::Phase;
+use steersman_client::{Patch, PatchParams, World};
 use steersman_runtime::leader_election::LeaderElection;
 use steersman_runtime::metrics::prometheus_client::metrics::counter::Counter;
 use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
 use steersman_testing::Embedded;
 
 use crate::support::exposition::Exposition;
-use crate::support::{Maps, eventually, run, settle};
+use crate::support::{Fault, Maps, eventually, faulty_network, run, settle, start};
 
 static BAD: AtomicU64 = AtomicU64::new(0);
 
@@ -235,4 +237,103 @@ async fn a_worker_that_is_stuck_shows_in_the_queue() {
     assert_eq!(shown.value("workqueue_depth", &[queue[0], queue[1], ("priority", "0")]), 2.0);
     assert_eq!(shown.value("controller_runtime_active_workers", &[queue[0]]), 1.0);
     running.abort();
+}
+
+/// The metrics of a manager.
+fn shown(manager: &Manager) -> Exposition {
+    Exposition::parse(&manager.metrics().encode())
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_are_counted_by_reason() {
+    let server = Embedded::empty();
+    let (network, client) = faulty_network(&server);
+    let manager = Manager::new(client);
+    manager.declare(kind::<ConfigMap>().namespace("default")).unwrap();
+    let running = run(&manager).await;
+    let resource = shown(&manager).of("watch_restarts_total")[0].0["resource"].clone();
+    let restarts = || {
+        let shown = shown(&manager);
+        ["ended", "not_installed", "forbidden", "unreachable", "throttled", "expired", "other"]
+            .map(|reason| shown.value("watch_restarts_total", &[("resource", &resource), ("reason", reason)]))
+    };
+    let watches = || manager.status().iter().all(|status| status.phase == Phase::Watching);
+    assert_eq!(restarts(), [0.0; 7]);
+    // The watch breaks, and so do attempts to start it again.
+    let mut expected = [0.0; 7];
+    for (fault, place) in [
+        (Fault::Status(403), 2),
+        (Fault::Refused, 3),
+        (Fault::Status(429), 4),
+        (Fault::Status(410), 5),
+        (Fault::Status(500), 6),
+    ] {
+        let before = restarts();
+        network.fail("configmaps", fault.clone());
+        network.cut();
+        eventually("an attempt fails", || restarts()[place] > before[place]).await;
+        network.mend();
+        eventually("the cache watches again", watches).await;
+        expected[place] = restarts()[place];
+        // The watch itself broke by a reset of its connection.
+        expected[3] = restarts()[3];
+        assert!(expected[3] > before[3], "{fault:?}");
+        assert_eq!(restarts(), expected, "{fault:?}");
+        settle().await;
+    }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_meets_another_write_takes_the_slow_path() {
+    let server = Embedded::empty();
+    let world = World::seeded(1, "2026-01-31T10:00:00Z".parse().unwrap());
+    let builder = Manager::builder(server.client()).world(world);
+    let manager = builder.leader_election(LeaderElection::new("operator")).unwrap().build();
+    let running = start(&manager);
+    let leadership = manager.leadership().unwrap();
+    eventually("the replica leads", || leadership.is_leader()).await;
+    let slow_path = || shown(&manager).value("leader_election_slowpath_total", &[("name", "operator")]);
+    settle().await;
+    assert_eq!(slow_path(), 0.0);
+    // The leader does not watch the Lease: its next renewal is a conflict.
+    let leases = server.client().namespaced::<Lease>("default");
+    let label = serde_json::json!({"metadata": {"labels": {"seen": "yes"}}});
+    leases.patch("operator", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    settle().await;
+    settle().await;
+    assert_eq!(slow_path(), 1.0);
+    assert!(leadership.is_leader());
+    let labels = leases.get("operator").await.unwrap().metadata.labels.unwrap();
+    assert_eq!(labels["seen"], "yes", "a renewal keeps it");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_wait_for_a_handler_are_its_backlog() {
+    let server = Embedded::empty();
+    let manager = Manager::new(server.client());
+    let (entered, mut is_entered) = tokio::sync::mpsc::unbounded_channel();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let map = move |_: &steersman_cache::Cached<ConfigMap>| {
+        let _ = entered.send(());
+        // It ends when the sender is dropped.
+        let _ = held.lock().unwrap().recv();
+        Vec::new()
+    };
+    let done = reconcile_fn(|_: Context<Secret>, _: ObjectKey| async { Ok(Action::done()) });
+    let watched = kind::<ConfigMap>().namespace("default");
+    manager.controller(kind::<Secret>().namespace("default")).watches(watched, map).complete(done).unwrap();
+    let running = run(&manager).await;
+    let maps = Maps::new(&server.client());
+    for number in 0..11 {
+        maps.create(&format!("map-{number}")).await;
+    }
+    is_entered.recv().await.unwrap();
+    let backlog = || -> Vec<f64> { shown(&manager).of("informer_handler_backlog").iter().map(|of| of.1).collect() };
+    eventually("the other events wait", || backlog().iter().sum::<f64>() >= 10.0).await;
+    drop(release);
+    eventually("no event waits", || backlog() == [0.0, 0.0]).await;
+    running.stop().await.unwrap();
 }
