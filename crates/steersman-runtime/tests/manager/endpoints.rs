@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use steersman_cache::Phase;
 use steersman_client::World;
 use steersman_runtime::leader_election::{LeaderElection, Timing};
 use steersman_runtime::metrics::MetricsServer;
@@ -14,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::support::exposition::Exposition;
-use crate::support::{Maps, eventually, map, start};
+use crate::support::{eventually, map, start};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -190,7 +191,9 @@ async fn readiness_follows_the_caches_once_and_the_stop() {
     assert_eq!(get(port, "/readyz").await.2, "ok");
     // An outage does not change it.
     network.fail("", Fault::Refused);
-    assert!(Maps::new(&network.client()).0.get("x").await.is_err());
+    network.cut();
+    let is_cut_off = || manager.status().iter().all(|status| matches!(status.phase, Phase::BackingOff { .. }));
+    eventually("the watch is lost", is_cut_off).await;
     let (_, _, body) = get(port, "/readyz?verbose").await;
     assert_eq!(body, "[+]caches ok\n[+]neutron ok\nreadyz check passed\n");
     assert_eq!(get(port, "/healthz?verbose").await.2, "[+]runtime ok\nhealthz check passed\n");
