@@ -256,13 +256,14 @@ async fn a_reconcile_that_overruns_the_grace_period_keeps_the_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_after_a_pause_does_not_touch_the_new_holder() {
     let (server, log) = (Embedded::empty(), Log::new());
-    let one = replica(&server, election("one"), "one", &log);
+    // Without it, the manager would end at the loss and not come to its release.
+    let one = replica(&server, election("one").step_down(), "one", &log);
     one.is_elected().await;
     one.network.fail("leases", Fault::Refused);
     let two = replica(&server, election("two"), "two", &log);
     two.is_elected().await;
     one.network.mend();
-    let _ = one.running.stop().await;
+    one.running.stop().await.unwrap();
     assert_eq!(holder(&server).await, ("two".to_owned(), 1));
 }
 
