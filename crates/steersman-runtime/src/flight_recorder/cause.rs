@@ -371,7 +371,17 @@ mod tests {
         }
         assert_eq!((causes.iter().count(), causes.more()), (CAUSES_MAX, 10_000 - CAUSES_MAX as u32));
         assert!(causes.iter().all(|cause| cause.at == Some(now)));
-        assert!(causes.bytes() < 1_024, "{}", causes.bytes());
+        let bytes_with = |name_length: usize| {
+            let key = ObjectKey::new(&"n".repeat(name_length.min(63)), &"x".repeat(name_length));
+            let mut causes = Causes::default();
+            for _ in 0..CAUSES_MAX {
+                let cause = Cause { object: Some(key.clone()), ..Cause::new(&SourceInfo::new(Source::Mapped, "Pod")) };
+                causes.merge(Causes::one(cause), now, None);
+            }
+            causes.bytes()
+        };
+        let [usual, longest] = [40, 253].map(bytes_with);
+        assert!(usual < 1_024 && longest < 2_048, "{usual} {longest}");
     }
 
     #[test]

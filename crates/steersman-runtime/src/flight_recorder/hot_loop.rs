@@ -263,6 +263,34 @@ impl HotLoops {
     fn len(&self) -> (usize, usize) {
         (self.written.len(), self.turns.len())
     }
+
+    /// About how many bytes are remembered, without what maps have in reserve. Keys that share
+    /// their text count each.
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        use super::cause::key_bytes;
+        let step = |step: &Step| size_of::<Step>() + 2 * size_of::<usize>() + step.kind.len() + key_bytes(&step.key);
+        let step = |of: &Step| step(of) + key_bytes(&of.object);
+        let before = |written: &Written| written.before.capacity() * size_of::<Arc<Step>>();
+        // A step that is no longer among the writes is still one of those that led to another.
+        let steps: HashMap<*const Step, usize> = self
+            .written
+            .values()
+            .flat_map(|written| written.before.iter().chain([&written.step]))
+            .map(|of| (Arc::as_ptr(of), step(of)))
+            .collect();
+        let written = self.written.values().map(|written| size_of::<(u64, Written)>() + before(written)).sum::<usize>();
+        let writes = |turns: &Turns| {
+            let texts = turns.writes.iter().map(|write| key_bytes(&write.key) + write.kind.len()).sum::<usize>();
+            turns.writes.capacity() * size_of::<Write>() + texts
+        };
+        let turns = self.turns.iter().map(|((_, key), turns)| {
+            // In the map and in the order.
+            2 * size_of::<(Arc<str>, ObjectKey)>() + key_bytes(key) + size_of::<Turns>() + writes(turns)
+        });
+        let versions = self.versions.len() * size_of::<u64>();
+        steps.values().sum::<usize>() + written + turns.sum::<usize>() + versions
+    }
 }
 
 impl Trigger<'_> {

@@ -1,4 +1,5 @@
 use super::super::cause::{Cause, EventType, Source, SourceInfo};
+use super::super::record::WRITES_MAX;
 use super::*;
 
 /// Reconciles, one after the other, a millisecond apart.
@@ -246,14 +247,27 @@ fn a_write_that_changes_nothing_undoes_nothing() {
 
 #[test]
 fn the_memory_is_bounded() {
-    let mut world = World::new();
-    for version in 1..5_000_u64 {
-        let (key, controller) = (ObjectKey::new("default", &format!("key-{version}")), Arc::from("x"));
-        let (causes, writes) = (change("a", version), [write("a", version + 1, None)]);
-        world.loops.turn(
-            Turn { controller: &controller, key: &key, causes: &causes, writes: &writes, writes_total: 1 },
-            world.now,
-        );
+    // A few writes of usual names, and the most with the longest names.
+    for (name_length, writes_each, mib) in [(30, 2, 1), (253, WRITES_MAX, 10)] {
+        let mut world = World::new();
+        let (controller, namespace) = (Arc::from("controller"), "n".repeat(name_length.min(63)));
+        let mut version = 0;
+        for round in 0..1_500_u64 {
+            let key = ObjectKey::new(&namespace, &format!("{round:0name_length$}"));
+            let cause = Cause { object: Some(key.clone()), ..change("a", version).iter().next().unwrap().clone() };
+            let writes: Vec<_> = (0..writes_each)
+                .map(|_| {
+                    version += 1;
+                    let key = ObjectKey::new(&namespace, &format!("{version:0name_length$}"));
+                    Write { verb: "update", kind: "NetworkPolicy".into(), key, version, content: None }
+                })
+                .collect();
+            let (causes, writes_total) = (Causes::one(cause), writes.len());
+            let turn = Turn { controller: &controller, key: &key, causes: &causes, writes: &writes, writes_total };
+            world.loops.turn(turn, world.now);
+        }
+        assert_eq!(world.loops.len(), (WRITES_REMEMBERED, KEYS_REMEMBERED));
+        let bytes = world.loops.bytes();
+        assert!(((mib << 20) / 4..mib << 20).contains(&bytes), "{bytes} bytes, {name_length} {writes_each}");
     }
-    assert_eq!(world.loops.len(), (WRITES_REMEMBERED, KEYS_REMEMBERED));
 }
