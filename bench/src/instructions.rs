@@ -62,6 +62,16 @@ pub const CASES: &[Case] = &[
         unit: "the same without the flight recorder and the metrics of controllers",
         run: || controller::empty(Records::Nothing),
     },
+    Case {
+        name: "reconcile-events",
+        unit: "a key from enqueue to the end of a reconcile that records an Event",
+        run: || controller::recorded(0),
+    },
+    Case {
+        name: "reconcile-events-pending",
+        unit: "the same while 10,000 occurrences wait for the server",
+        run: || controller::recorded(10_000),
+    },
     Case { name: "reconcile-cached", unit: "the same with a typed read of the cached object", run: controller::cached },
     Case {
         name: "reconcile-event",

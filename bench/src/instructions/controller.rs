@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::{StreamExt, stream};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use steersman_client::Client;
 use steersman_runtime::{
     Action, Context, Controller, FlightRecorder, Manager, ObjectKey, ReconcileError, Reconciler, kind,
@@ -26,12 +26,25 @@ use crate::contestant::{Counter, FIRST_VERSION};
 /// How many keys or events are measured.
 const OPERATIONS: u64 = 200;
 
+/// How many series of Events the occurrences that wait belong to.
+const PENDING_SERIES: u64 = 2_000;
+
 /// The body of a watch.
 type Watch = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Counts reconciles, and reads the Pod if asked to.
+/// What each reconcile does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Nothing,
+    /// Reads its Pod.
+    Read,
+    /// Records an Event of a series that has begun.
+    Event,
+}
+
+/// Counts reconciles.
 struct Counting {
-    reads: bool,
+    work: Work,
     reconciles: Arc<Counter>,
 }
 
@@ -39,9 +52,14 @@ impl Reconciler<Pod> for Counting {
     type Error = ReconcileError;
 
     async fn reconcile(&self, ctx: &Context<Pod>, key: &ObjectKey) -> Result<Action, ReconcileError> {
-        if self.reads {
-            let pod = ctx.object(key).await?.ok_or_else(|| ReconcileError::message("the Pod is not in the cache"))?;
-            std::hint::black_box(pod.get()?);
+        match self.work {
+            Work::Nothing => {}
+            Work::Read => {
+                let pod = ctx.object(key).await?;
+                let pod = pod.ok_or_else(|| ReconcileError::message("the Pod is not in the cache"))?;
+                std::hint::black_box(pod.get()?);
+            }
+            Work::Event => ctx.events().normal(reference(key.name()), "Copied", "Copy", "copied to 3 namespaces"),
         }
         self.reconciles.add();
         Ok(Action::done())
@@ -67,7 +85,12 @@ struct Running {
 }
 
 impl Running {
-    fn start(reads: bool, records: Records) -> Result<Self> {
+    fn start(work: Work, records: Records) -> Result<Self> {
+        Self::start_with(work, records, 0)
+    }
+
+    /// `pending` occurrences of Events wait for the server.
+    fn start_with(work: Work, records: Records, pending: u64) -> Result<Self> {
         let runtime = runtime()?;
         let (events, watch) = mpsc::unbounded();
         let reconciles = Arc::new(Counter::new(1));
@@ -81,8 +104,15 @@ impl Running {
                 manager = manager.without_controller_metrics();
             }
             let manager = manager.build();
-            let reconciler = Counting { reads, reconciles: Arc::clone(&reconciles) };
+            let reconciler = Counting { work, reconciles: Arc::clone(&reconciles) };
             let controller = manager.controller(kind::<Pod>()).complete(reconciler)?;
+            let recorder = manager.events("pending")?;
+            for number in 0..pending {
+                let object = reference(&format!("pending-{}", number % PENDING_SERIES));
+                recorder.normal(object, "Copied", "Copy", "copied to 3 namespaces");
+            }
+            let metrics = manager.event_metrics();
+            ensure!(metrics.pending == pending, "{} occurrences wait instead of {pending}", metrics.pending);
             tokio::spawn(async move { manager.start(std::future::pending()).await });
             reconciles.reached().await;
             anyhow::Ok(controller)
@@ -101,12 +131,24 @@ impl Running {
         });
     }
 
-    fn finish(self, expected: u64) -> Result<u64> {
+    fn finish(&self, expected: u64) -> Result<u64> {
         let reconciles = self.reconciles.value();
         ensure!(reconciles == expected, "there were {reconciles} reconciles instead of {expected}");
         let errors = self.controller.metrics().errors_total;
         ensure!(errors == 0, "{errors} reconciles failed");
         Ok(OPERATIONS)
+    }
+}
+
+/// The object of an Event.
+fn reference(name: &str) -> ObjectReference {
+    let text = |text: &str| Some(text.to_owned());
+    ObjectReference {
+        api_version: text("v1"),
+        kind: text("Pod"),
+        namespace: text("team-0"),
+        name: text(name),
+        ..ObjectReference::default()
     }
 }
 
@@ -121,9 +163,14 @@ fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
     let frames = stream::iter(first).chain(watch).map(|line| Ok::<_, Infallible>(Frame::data(line)));
     let body: Pin<Box<Watch>> = Box::pin(StreamBody::new(frames).boxed_unsync());
     let body = Arc::new(Mutex::new(Some(*Pin::into_inner(body))));
-    let service = service_fn(move |_: Request<kube_client::client::Body>| {
-        let body = body.lock().ok().and_then(|mut body| body.take());
+    let service = service_fn(move |request: Request<kube_client::client::Body>| {
+        let is_write = *request.method() == Method::POST;
+        let body = if is_write { None } else { body.lock().ok().and_then(|mut body| body.take()) };
         async move {
+            if is_write {
+                // An Event. The server takes its time.
+                std::future::pending::<()>().await;
+            }
             let body = body.context("the reflector asks once")?;
             let response = Response::builder().header(http::header::CONTENT_TYPE, "application/json").body(body)?;
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(response)
@@ -134,16 +181,21 @@ fn playback(watch: mpsc::UnboundedReceiver<Bytes>) -> kube_client::Client {
 
 /// From a key that is added by a call to the end of a reconcile that does nothing.
 pub(super) fn empty(records: Records) -> Result<u64> {
-    by_key(false, records)
+    by_key(&Running::start(Work::Nothing, records)?)
 }
 
 /// The same with a reconcile that reads its Pod from the cache.
 pub(super) fn cached() -> Result<u64> {
-    by_key(true, Records::All)
+    by_key(&Running::start(Work::Read, Records::All)?)
 }
 
-fn by_key(reads: bool, records: Records) -> Result<u64> {
-    let running = Running::start(reads, records)?;
+/// The same with a reconcile that records an Event of a series that has begun, while this number of
+/// other occurrences waits for the server.
+pub(super) fn recorded(pending: u64) -> Result<u64> {
+    by_key(&Running::start_with(Work::Event, Records::All, pending)?)
+}
+
+fn by_key(running: &Running) -> Result<u64> {
     let key = ObjectKey::new("team-0", "web-0-6f7c9b8d54-00000");
     let enqueue = |_| running.controller.enqueue(key.clone());
     running.each(0..OPERATIONS, enqueue);
@@ -153,7 +205,7 @@ fn by_key(reads: bool, records: Records) -> Result<u64> {
 
 /// From a watch event to the end of a reconcile that reads its 6 KB Pod.
 pub(super) fn event(records: Records) -> Result<u64> {
-    let running = Running::start(true, records)?;
+    let running = Running::start(Work::Read, records)?;
     let versions = FIRST_VERSION + 1..FIRST_VERSION + 1 + 2 * OPERATIONS;
     let events: Vec<Bytes> = versions.map(|version| event_line("MODIFIED", &pod(0, version))).collect();
     // The channel ends with the receiver, and then the next wait for a reconcile would not end: the
