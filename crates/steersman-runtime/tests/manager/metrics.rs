@@ -33,34 +33,52 @@ async fn reconcile(ctx: Context<ConfigMap>, key: ObjectKey) -> Result<Action, Re
     }
 }
 
-/// The series that the queries of kubebuilder's dashboards name, with the labels that they group
-/// by. The label `le` is that of buckets, and the scraper adds `job`, `namespace`, `instance` and
-/// `pod`.
-const DASHBOARD: &[(&str, &[&str])] = &[
-    ("controller_runtime_active_workers", &["controller"]),
-    ("controller_runtime_reconcile_total", &[]),
-    ("controller_runtime_reconcile_errors_total", &[]),
-    ("workqueue_depth", &[]),
-    ("workqueue_queue_duration_seconds_bucket", &["name", "le"]),
-    ("workqueue_adds_total", &["name"]),
-    ("workqueue_unfinished_work_seconds", &[]),
-    ("workqueue_work_duration_seconds_bucket", &["name", "le"]),
-    ("workqueue_retries_total", &["name"]),
-    ("process_cpu_seconds_total", &[]),
-    ("process_resident_memory_bytes", &[]),
+/// The queries of kubebuilder's two dashboards, as Prometheus receives them.
+const DASHBOARD: [&str; 15] = [
+    r#"controller_runtime_active_workers{job="$job", namespace="$namespace"}"#,
+    r#"sum(rate(controller_runtime_reconcile_total{job="$job", namespace="$namespace"}[5m])) by (instance, pod)"#,
+    r#"sum(rate(controller_runtime_reconcile_errors_total{job="$job", namespace="$namespace"}[5m])) by (instance, pod)"#,
+    r#"workqueue_depth{job="$job", namespace="$namespace"}"#,
+    r#"histogram_quantile(0.50, sum(rate(workqueue_queue_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))"#,
+    r#"histogram_quantile(0.90, sum(rate(workqueue_queue_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))"#,
+    r#"histogram_quantile(0.99, sum(rate(workqueue_queue_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))"#,
+    r#"sum(rate(workqueue_adds_total{job="$job", namespace="$namespace"}[5m])) by (instance, name)"#,
+    r#"rate(workqueue_unfinished_work_seconds{job="$job", namespace="$namespace"}[5m])"#,
+    r#"histogram_quantile(0.50, sum(rate(workqueue_work_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))"#,
+    r#"histogram_quantile(0.90, sum(rate(workqueue_work_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))"#,
+    r#"histogram_quantile(0.99, sum(rate(workqueue_work_duration_seconds_bucket{job="$job", namespace="$namespace"}[5m])) by (instance, name, le))"#,
+    r#"sum(rate(workqueue_retries_total{job="$job", namespace="$namespace"}[5m])) by (instance, name)"#,
+    r#"rate(process_cpu_seconds_total{job="$job", namespace="$namespace", pod="$pod"}[5m]) * 100"#,
+    r#"process_resident_memory_bytes{job="$job", namespace="$namespace", pod="$pod"}"#,
 ];
+/// The labels that the scraper adds.
+const SCRAPED: [&str; 4] = ["job", "namespace", "instance", "pod"];
+
+/// The series of a query, and the labels that it selects or groups by.
+fn series_and_labels(query: &str) -> (&str, Vec<&str>) {
+    let (before, rest) = query.split_once('{').expect(query);
+    let name = before.rsplit(|char: char| !char.is_ascii_alphanumeric() && char != '_').next().unwrap();
+    let (selector, rest) = rest.split_once('}').expect(query);
+    assert!(!rest.contains('{'), "a second series in {query}");
+    let selected = selector.split(',').map(|pair| pair.split_once('=').expect(query).0.trim());
+    let grouped = rest.split_once(" by (").map_or("", |(_, labels)| labels.split_once(')').expect(query).0);
+    let grouped = grouped.split(',').map(str::trim).filter(|label| !label.is_empty());
+    (name, selected.chain(grouped).collect())
+}
 
 /// Every query finds its series, and no label of ours takes the name of one of the scraper's.
 fn assert_dashboard_works(shown: &Exposition) {
-    for (name, labels) in DASHBOARD {
+    for query in DASHBOARD {
+        let (name, labels) = series_and_labels(query);
         let series = shown.of(name);
-        assert!(!series.is_empty(), "no series {name}");
+        assert!(!series.is_empty(), "no series {name} for {query}");
         for (found, _) in series {
-            assert!(labels.iter().all(|label| found.contains_key(*label)), "{name} has {found:?}");
+            let is_known = |label: &&str| SCRAPED.contains(label) || found.contains_key(*label);
+            assert!(labels.iter().all(is_known), "{name} has {found:?}, which does not do for {query}");
         }
     }
     for (name, labels) in shown.samples.keys() {
-        for taken in ["job", "namespace", "instance", "pod"] {
+        for taken in SCRAPED {
             assert!(!labels.contains_key(taken), "{name} has a label {taken}");
         }
     }
