@@ -198,7 +198,7 @@ mod tests {
     use super::super::Metrics;
     use super::*;
 
-    /// What is shown after one call of each kind, without comments and buckets.
+    /// What is shown after one call of each kind, without help and buckets.
     fn shown(detailed: bool) -> Vec<String> {
         let (metrics, requests) = (Metrics::new(), Arc::new(Requests::new(detailed)));
         metrics.collect(Arc::clone(&requests));
@@ -212,27 +212,36 @@ mod tests {
         requests.response_body(method, host, 70_000);
         requests.resolved("api.test", Duration::from_millis(7));
         let text = metrics.encode();
-        let is_shown = |line: &&str| line.starts_with("rest_client_") && !line.contains("_bucket");
+        let is_shown = |line: &&str| {
+            let is_type = line.starts_with("# TYPE rest_client_");
+            is_type || line.starts_with("rest_client_") && !line.contains("_bucket")
+        };
         text.lines().filter(is_shown).map(ToOwned::to_owned).collect()
     }
 
     #[test]
     fn requests_are_shown_with_the_names_of_client_go() {
-        const COUNT: &str = "rest_client_requests_total{code=\"429\",method=\"GET\",host=\"api.test:6443\"} 1";
-        assert_eq!(shown(false), [COUNT]);
+        const COUNT: [&str; 2] = [
+            "# TYPE rest_client_requests_total counter",
+            "rest_client_requests_total{code=\"429\",method=\"GET\",host=\"api.test:6443\"} 1",
+        ];
+        assert_eq!(shown(false), COUNT);
         let labels = "{verb=\"GET\",host=\"api.test:6443\"}";
-        let mut wanted = vec![COUNT.to_owned()];
+        let mut wanted = COUNT.map(ToOwned::to_owned).to_vec();
         for (name, sum, count) in [
             ("request_duration_seconds", "1.5", 1),
             ("request_size_bytes", "300.0", 1),
             ("response_size_bytes", "70000.0", 1),
             ("rate_limiter_duration_seconds", "3.0", 2),
         ] {
+            wanted.push(format!("# TYPE rest_client_{name} histogram"));
             wanted.push(format!("rest_client_{name}_sum{labels} {sum}"));
             wanted.push(format!("rest_client_{name}_count{labels} {count}"));
         }
+        wanted.push("# TYPE rest_client_dns_resolution_duration_seconds histogram".to_owned());
         wanted.push("rest_client_dns_resolution_duration_seconds_sum{host=\"api.test\"} 0.007".to_owned());
         wanted.push("rest_client_dns_resolution_duration_seconds_count{host=\"api.test\"} 1".to_owned());
+        wanted.push("# TYPE rest_client_request_retries_total counter".to_owned());
         for code in ["429", "<error>"] {
             let labels = format!("{{code=\"{code}\",verb=\"GET\",host=\"api.test:6443\"}}");
             wanted.push(format!("rest_client_request_retries_total{labels} 1"));

@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
@@ -43,12 +44,15 @@ impl Scraper {
         Self { address, tls: TlsConnector::from(Arc::new(config)) }
     }
 
+    async fn connect(&self) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        self.tls.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
+    }
+
     async fn get(&self, path: &str, token: Option<&str>) -> (u16, String) {
         let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut stream = self.tls.connect(name, stream).await.unwrap();
+        let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
         timeout(PATIENCE, stream.read_to_string(&mut response)).await.expect("a response").unwrap();
@@ -95,7 +99,10 @@ async fn metrics_are_for_those_whom_the_api_server_permits() {
     let (client, namespace) = server("metrics").await;
     let directory = tempfile::tempdir().unwrap();
     let roots = certificate(directory.path());
-    let metrics = MetricsServer::new().listen("127.0.0.1:0".parse().unwrap()).secure(Tls::directory(directory.path()));
+    let metrics = MetricsServer::new()
+        .listen("127.0.0.1:0".parse().unwrap())
+        .secure(Tls::directory(directory.path()))
+        .debug_pages();
     let probes = Probes::new().listen("127.0.0.1:0".parse().unwrap());
     let manager = Manager::builder(client.clone()).metrics(metrics).unwrap().probes(probes).unwrap().build();
     let done = reconcile_fn(|_: Context<ConfigMap>, _| async { Ok(Action::done()) });
@@ -108,6 +115,10 @@ async fn metrics_are_for_those_whom_the_api_server_permits() {
     assert_eq!(scraper.get("/metrics", None).await, unauthorized);
     assert_eq!(scraper.get("/metrics", Some("made-up")).await, unauthorized);
     assert_eq!(scraper.get("/nowhere", None).await, unauthorized);
+    for page in ["/debug", "/debug/state"] {
+        assert_eq!(scraper.get(page, None).await, unauthorized, "{page}");
+        assert_eq!(scraper.get(page, Some("made-up")).await, unauthorized, "{page}");
+    }
     let stranger = token_of(&client, &namespace, "stranger").await;
     let denied = format!("Authorization denied for user system:serviceaccount:{namespace}:stranger\n");
     assert_eq!(scraper.get("/metrics", Some(&stranger)).await, (403, denied));
@@ -141,7 +152,9 @@ async fn metrics_are_for_those_whom_the_api_server_permits() {
     assert_eq!(status, 200);
     let shown = Exposition::parse(&body);
     assert_eq!(shown.value("certwatcher_read_certificate_total", &[]), 1.0);
-    assert_eq!(scraper.get("/metrics/cadvisor", Some(&reader)).await.0, 403, "the right is for one path");
+    for other in ["/metrics/cadvisor", "/debug", "/debug/state"] {
+        assert_eq!(scraper.get(other, Some(&reader)).await.0, 403, "the right is for one path, not {other}");
+    }
 
     // Probes need neither, beside connections that lead nowhere on both ports.
     let (probes, metrics) = (manager.probes_address().unwrap(), manager.metrics_address().unwrap());
@@ -149,6 +162,15 @@ async fn metrics_are_for_those_whom_the_api_server_permits() {
     for address in std::iter::repeat_n([probes, metrics], 500).flatten() {
         idle.push(TcpStream::connect(address).await.unwrap());
     }
+    // One head that never ends, and one that is huge.
+    let mut slow = scraper.connect().await;
+    slow.write_all(b"GET /metrics HTTP/1.1\r\nX-Slow: x").await.unwrap();
+    let mut huge = scraper.connect().await;
+    // The server closes the connection before it has read everything.
+    let _ = huge.write_all(format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 << 20)).as_bytes()).await;
+    let mut response = Vec::new();
+    let _ = timeout(PATIENCE, huge.read_to_end(&mut response)).await.expect("the server closes the connection");
+    assert!(!response.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&response));
     eventually("the manager is ready", || manager.is_ready()).await;
     let mut stream = TcpStream::connect(probes).await.unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
@@ -156,6 +178,7 @@ async fn metrics_are_for_those_whom_the_api_server_permits() {
     timeout(PATIENCE, stream.read_to_string(&mut response)).await.unwrap().unwrap();
     assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("ok"), "{response}");
     assert_eq!(scraper.get("/metrics", Some(&reader)).await.0, 200);
+    drop(slow);
     running.stop().await.unwrap();
 }
 
