@@ -371,7 +371,8 @@ fn merge(of_go: &BTreeMap<String, String>, schema: &Value) -> Result<Type> {
                 _ => {}
             }
         }
-        // Only where Go leaves out the value is an empty default more than what the field has anyway.
+        // Only where Go leaves out the value is an empty default more than what the field has
+        // anyway.
         let is_omitted = go.split(' ').any(|word| word == "omitempty");
         let shows_nothing = |default: &Value| is_empty(default) && !(is_omitted && is_scalar(default));
         if let Some(default) = property.get("default").filter(|default| !shows_nothing(default)) {

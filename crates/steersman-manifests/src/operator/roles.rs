@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::access::{Access, RuleResource, Rule, Verb, rules};
+use super::access::{Access, Rule, RuleResource, Verb, rules};
 use super::model::{Operator, WatchScope};
 use super::objects::Manifest;
 

@@ -120,8 +120,8 @@ impl<K: Object> Run<K> {
                 Some(ended) = workers.join_next() => result = self.worker_ended(ended),
             }
             term.stop();
-            // The manager aborts whatever does not stop in time. A lost term ends before, also while
-            // the manager stops.
+            // The manager aborts whatever does not stop in time. A lost term ends before, also
+            // while the manager stops.
             let all_ended = async {
                 while let Some(ended) = workers.join_next().await {
                     result = std::mem::replace(&mut result, Ok(())).and(ended);

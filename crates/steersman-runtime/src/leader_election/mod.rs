@@ -37,9 +37,9 @@ pub(crate) use elector::{Elector, Ended};
 /// local clocks count: the clocks of replicas may differ.
 ///
 /// **Contract** (contract 12). No write of an elected controller leaves the manager's client
-/// later than the renew deadline after the last successful renewal was sent. Such a write
-/// fails with [`Error::NotLeader`]. So does a write of an earlier term when the replica leads again.
-/// A request that is under way is cancelled at 0.8 times the lease duration after that renewal was
+/// later than the renew deadline after the last successful renewal was sent. Such a write fails
+/// with [`Error::NotLeader`]. So does a write of an earlier term when the replica leads again. A
+/// request that is under way is cancelled at 0.8 times the lease duration after that renewal was
 /// sent, before another replica may lead.
 ///
 /// The promise is about leaving the client. A request that the kernel or the network already has

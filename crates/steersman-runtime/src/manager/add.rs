@@ -47,8 +47,8 @@ impl Manager {
     }
 
     /// Adds a runnable that runs only while this replica leads. It starts with each term of
-    /// leadership and has to end when its [`StopSignal`] shows that the term is over. A run that has
-    /// not ended when the requests of its term are cancelled is dropped. Its writes through
+    /// leadership and has to end when its [`StopSignal`] shows that the term is over. A run that
+    /// has not ended when the requests of its term are cancelled is dropped. Its writes through
     /// [`client`](Self::client) pass no gate, unlike those of a controller. Without leader election
     /// it runs as one of [`add`](Self::add).
     pub fn add_elected<F, R, E>(&self, name: &str, run: F) -> Result<(), Error>
