@@ -33,14 +33,39 @@ const LAYERS: &[(&str, &[&str])] = &[
             "steersman-cache",
             "steersman-client",
             "steersman-http",
+            "steersman-manifests",
             "steersman-wire",
             "steersman-workqueue",
             "steersman-world",
         ],
     ),
     ("steersman-apiserver", &["steersman-http", "steersman-wire", "steersman-world"]),
-    ("steersman-testing", &["steersman-apiserver", "steersman-client", "steersman-wire", "steersman-world"]),
-    ("steersman-cli", &["steersman-apiserver", "steersman-client", "steersman-http", "steersman-runtime"]),
+    (
+        "steersman-program",
+        &[
+            "steersman-apiserver",
+            "steersman-cache",
+            "steersman-client",
+            "steersman-http",
+            "steersman-manifests",
+            "steersman-runtime",
+        ],
+    ),
+    (
+        "steersman-testing",
+        &[
+            "steersman-apiserver",
+            "steersman-client",
+            "steersman-manifests",
+            "steersman-runtime",
+            "steersman-wire",
+            "steersman-world",
+        ],
+    ),
+    (
+        "steersman-cli",
+        &["steersman-apiserver", "steersman-client", "steersman-http", "steersman-runtime", "steersman-wire"],
+    ),
     (
         "steersman-bench",
         &[
@@ -54,13 +79,16 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("labs", &["steersman", "steersman-testing"]),
-    ("ingress-manager", &["steersman", "steersman-testing"]),
-    ("network-operator", &["neutron", "steersman", "steersman-apiserver"]),
+    ("ingress-manager", &["steersman", "steersman-program", "steersman-testing"]),
+    ("network-operator", &["neutron", "steersman", "steersman-program"]),
+    ("website-operator", &["steersman", "steersman-program", "steersman-testing"]),
+    ("website-operator-dev", &["steersman-program", "website-operator"]),
     ("neutron", &[]),
     ("xtask", &[]),
 ];
 /// Packages that are programs or benchmarks: they may choose a Kubernetes version, and print.
-const PROGRAMS: &[&str] = &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager", "network-operator"];
+const PROGRAMS: &[&str] =
+    &["xtask", "steersman-bench", "steersman-cli", "labs", "ingress-manager", "network-operator", "website-operator"];
 
 /// A package depends only on lower layers, uses the workspace's lints, and leaves the Kubernetes
 /// version to programs.
@@ -123,6 +151,7 @@ mod tests {
     fn package(name: &str, dependency: &str, features: &[&str]) -> Package {
         serde_json::from_value(serde_json::json!({
             "name": name,
+            "version": "1.0.0",
             "manifest_path": "Cargo.toml",
             "dependencies": [{"name": dependency, "kind": null, "features": features}],
             "targets": [],
