@@ -1,5 +1,6 @@
-//! The real server takes the manifests. It enforces the rules of the CRDs, and keeps every field of
-//! the objects.
+//! The real server and its programs take the manifests. The server enforces the rules of the CRDs,
+//! and keeps every field of the objects. `kubectl kustomize` and `helm template` yield the objects
+//! of the plain output.
 
 #[expect(unreachable_pub, reason = "the file is a module of a library")]
 #[path = "../../../examples/labs/src/network.rs"]
@@ -7,25 +8,31 @@ mod labs;
 #[expect(dead_code, unreachable_pub, reason = "the file is a module of a library")]
 #[path = "../../../examples/network-operator/src/network.rs"]
 mod network_operator;
+#[path = "real_manifests/programs.rs"]
+mod programs;
+#[path = "manifests/rare.rs"]
+mod rare;
 #[path = "manifests/sample_operator.rs"]
 mod sample_operator;
 #[path = "manifests/samples.rs"]
 mod samples;
+#[path = "manifests/things.rs"]
+mod things;
 #[path = "manifests/torture.rs"]
 mod torture;
 
-use std::collections::BTreeMap;
-use std::process::Command;
-
+use programs::{objects, output};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use rare::rare;
 use serde_json::{Value, json};
 use steersman::client::{Api, NamespaceScope, PatchParams, PostParams};
 use steersman::kube::core::DynamicObject;
 use steersman::{CustomResourceExt, Patch};
 use steersman_manifests::crd::{crd, manifest};
-use steersman_manifests::operator::{kustomize, plain};
+use steersman_manifests::operator::plain;
 use steersman_testing::RealServer;
+use things::two_versions;
 use torture::Torture;
 
 /// Installs a definition, and returns its conditions as the server reports them.
@@ -48,10 +55,16 @@ fn is_clean(conditions: &Value) -> bool {
 #[tokio::test]
 async fn every_definition_of_ours_is_established_and_structural() {
     let server = RealServer::shared().await.unwrap();
-    let definitions =
-        [crd::<Torture>().unwrap(), crd::<labs::Network>().unwrap(), crd::<network_operator::Network>().unwrap()];
+    let of = |definition| manifest(&definition).unwrap();
+    let definitions = [
+        of(crd::<Torture>().unwrap()),
+        of(crd::<labs::Network>().unwrap()),
+        of(crd::<network_operator::Network>().unwrap()),
+        of(two_versions().storage("v2").build().unwrap()),
+        rare(),
+    ];
     for definition in definitions {
-        let conditions = install(server, manifest(&definition).unwrap()).await;
+        let conditions = install(server, definition).await;
         assert!(is_clean(&conditions), "{conditions}");
     }
 }
@@ -114,29 +127,6 @@ async fn markers_and_enums_are_rules_that_the_server_enforces() {
             }
         }
     }
-}
-
-/// The output of a command that must succeed.
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn objects(text: &str) -> BTreeMap<String, Value> {
-    let all = serde_saphyr::from_multiple::<Value>(text).unwrap();
-    let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]);
-    all.into_iter().map(|object| (key(&object), object)).collect()
-}
-
-#[tokio::test]
-async fn kubectl_kustomize_yields_the_objects_of_the_plain_output() {
-    let server = RealServer::shared().await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let operator = sample_operator::operator();
-    kustomize(&operator).unwrap().write(folder.path()).unwrap();
-    let built = output(server.kubectl().unwrap().arg("kustomize").arg(folder.path()));
-    assert_eq!(objects(&built), objects(plain(&operator).unwrap().get("install.yaml").unwrap()));
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ pub const KUBERNETES_VERSION: &str = "1.36.3";
 /// The etcd release that the tests run against.
 pub const ETCD_VERSION: &str = "3.6.16";
 
+/// The Helm release that renders charts in tests.
+pub const HELM_VERSION: &str = "4.3.1";
+
 /// A program that a real control plane, or a test of one, needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Program {
@@ -22,11 +25,14 @@ pub enum Program {
     KubeControllerManager,
     /// The API server's storage.
     Etcd,
+    /// The command-line client that renders and installs charts.
+    Helm,
 }
 
 impl Program {
     /// Every program.
-    pub const ALL: [Self; 4] = [Self::KubeApiserver, Self::Kubectl, Self::KubeControllerManager, Self::Etcd];
+    pub const ALL: [Self; 5] =
+        [Self::KubeApiserver, Self::Kubectl, Self::KubeControllerManager, Self::Etcd, Self::Helm];
 
     /// The name of its file.
     pub fn file_name(self) -> &'static str {
@@ -35,12 +41,17 @@ impl Program {
             Self::Kubectl => "kubectl",
             Self::KubeControllerManager => "kube-controller-manager",
             Self::Etcd => "etcd",
+            Self::Helm => "helm",
         }
     }
 
     /// The release that `cargo xtask servers` provides.
     pub fn version(self) -> &'static str {
-        if self == Self::Etcd { ETCD_VERSION } else { KUBERNETES_VERSION }
+        match self {
+            Self::KubeApiserver | Self::Kubectl | Self::KubeControllerManager => KUBERNETES_VERSION,
+            Self::Etcd => ETCD_VERSION,
+            Self::Helm => HELM_VERSION,
+        }
     }
 
     /// The program's name as a variable: `KUBE_APISERVER`.
@@ -53,8 +64,8 @@ impl Program {
     /// has them, then the cache that `cargo xtask servers` fills.
     ///
     /// A place that the user named must hold the program; it is not passed over for the next one.
-    /// Only kube-controller-manager may be missing from `KUBEBUILDER_ASSETS`: the archives made for
-    /// envtest never had it.
+    /// Only kube-controller-manager and Helm may be missing from `KUBEBUILDER_ASSETS`: the archives
+    /// made for envtest never had them.
     pub fn find(self) -> Result<PathBuf, Missing> {
         self.find_in(|name| std::env::var_os(name).map(PathBuf::from), cache_dir().as_deref())
     }
@@ -70,7 +81,7 @@ impl Program {
             if path.is_file() {
                 return Ok(path);
             }
-            if self != Self::KubeControllerManager {
+            if !matches!(self, Self::KubeControllerManager | Self::Helm) {
                 return Err(missing(Location::Variable("KUBEBUILDER_ASSETS".to_owned()), path));
             }
         }
@@ -198,8 +209,10 @@ mod tests {
         assert!(missing.is_in_named_place());
         assert!(missing.to_string().contains("correct the variable or unset it"), "{missing}");
 
-        let missing = Program::KubeControllerManager.find_in(named, None).unwrap_err();
-        assert!(!missing.is_in_named_place());
-        assert!(missing.to_string().contains("cargo xtask servers"), "{missing}");
+        for program in [Program::KubeControllerManager, Program::Helm] {
+            let missing = program.find_in(named, None).unwrap_err();
+            assert!(!missing.is_in_named_place());
+            assert!(missing.to_string().contains("cargo xtask servers"), "{missing}");
+        }
     }
 }

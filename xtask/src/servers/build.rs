@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::assets::{KUBERNETES_VERSION, Program};
+use super::assets::{HELM_VERSION, KUBERNETES_VERSION, Program};
 use crate::process::{self, Running};
 use crate::step::Progress;
 use crate::workspace;
@@ -18,7 +18,10 @@ pub(crate) fn build(program: Program, to: &Path) -> Result<()> {
     require_go(name, program.version())?;
     let (module, package, flags) = match program {
         Program::Etcd => ("etcd", "go.etcd.io/etcd/server/v3".to_owned(), "-s -w".to_owned()),
-        _ => ("kubernetes", format!("k8s.io/kubernetes/cmd/{name}"), kubernetes_flags()),
+        Program::Helm => ("helm", "helm.sh/helm/v4/cmd/helm".to_owned(), helm_flags()),
+        Program::KubeApiserver | Program::Kubectl | Program::KubeControllerManager => {
+            ("kubernetes", format!("k8s.io/kubernetes/cmd/{name}"), kubernetes_flags())
+        }
     };
     let label = format!("{name} {}", program.version());
     Build { label: &label, module, package: &package, flags: &flags }.run(to)
@@ -82,6 +85,11 @@ fn kubernetes_flags() -> String {
         + &set("gitMinor", minor)
         + &set("gitTreeState", "clean")
         + &of_client
+}
+
+/// The linker sets the version for `helm version`.
+fn helm_flags() -> String {
+    format!("-s -w -X helm.sh/helm/v4/internal/version.version=v{HELM_VERSION}")
 }
 
 /// Refuses to build without a Go toolchain.

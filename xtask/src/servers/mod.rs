@@ -21,8 +21,8 @@ mod prometheus;
 /// Which programs to provide.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd, go-clients,
-    /// neutron, prometheus)
+    /// Only these, by name (kube-apiserver, kubectl, kube-controller-manager, etcd, helm,
+    /// go-clients, neutron, prometheus)
     #[arg(value_parser = parse_server)]
     servers: Vec<Server>,
 }

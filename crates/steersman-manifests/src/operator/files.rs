@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use super::yaml::HEADER;
+use super::dashboard;
+use super::yaml::header;
 use crate::crd;
 
 /// The deepest folder that is searched for files of an earlier run.
@@ -24,6 +25,14 @@ pub enum FilesError {
         /// The file without its ending.
         file: String,
         /// The message of the writer.
+        reason: String,
+    },
+    /// The model contradicts itself.
+    #[error("invalid operator {name}: {reason}")]
+    Invalid {
+        /// The name of the operator.
+        name: String,
+        /// What is wrong, and what to do.
         reason: String,
     },
     /// A file cannot be read, written or deleted.
@@ -119,7 +128,7 @@ impl Files {
     /// Writes what [`check`](Self::check) reports, deletes the stale files, and returns the
     /// changes.
     ///
-    /// A file without the header of generated files is the user's: it is never overwritten.
+    /// A file without the mark of generated files is the user's: it is never overwritten.
     ///
     /// # Errors
     ///
@@ -130,7 +139,7 @@ impl Files {
         for change in &changes {
             if let FileChange::OutOfDate(path) = change {
                 let path = folder.join(path);
-                if !read(&path)?.is_some_and(|text| text.starts_with(HEADER)) {
+                if !read(&path)?.is_some_and(|text| is_generated(&text)) {
                     return Err(FilesError::NotGenerated { path });
                 }
             }
@@ -174,9 +183,9 @@ impl Files {
                 if kind.is_dir() && depth < DEPTH_MAX {
                     folders.push((name, depth + 1));
                 } else if kind.is_file()
-                    && name.ends_with(".yaml")
+                    && (name.ends_with(".yaml") || name.ends_with(".json"))
                     && self.get(&name).is_none()
-                    && read(&entry.path())?.is_some_and(|text| text.starts_with(HEADER))
+                    && read(&entry.path())?.is_some_and(|text| is_generated(&text))
                 {
                     stale.push(name);
                 }
@@ -185,6 +194,11 @@ impl Files {
         stale.sort();
         Ok(stale)
     }
+}
+
+/// Whether a run of steersman wrote this text.
+fn is_generated(text: &str) -> bool {
+    text.starts_with(&header()) || text.starts_with(&dashboard::header())
 }
 
 /// The text of a file. A file that is no text has none that is up to date.

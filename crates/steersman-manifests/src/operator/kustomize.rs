@@ -8,20 +8,22 @@ use super::objects::{self, Manifest};
 use super::plain::add_each;
 use super::yaml;
 
-/// A file for each object, and a `kustomization.yaml` that lists them. Samples are not listed.
+/// A file for each object, and a `kustomization.yaml` that lists them. Samples and the
+/// dashboard are not listed.
 ///
 /// Changes go into an overlay that refers to the folder, so that the base can be written again.
 ///
 /// # Errors
 ///
-/// An object cannot be written as YAML.
+/// The model contradicts itself, or an object cannot be written as YAML.
 pub fn kustomize(operator: &Operator) -> Result<Files, FilesError> {
+    operator.validate()?;
     let mut files = Files::default();
     let mut all = vec![objects::namespace(operator)];
     all.extend(objects::crds(operator)?);
     all.extend(objects::installed(operator));
     let paths = add_each(&mut files, "", &all)?;
-    add_each(&mut files, "", &objects::samples(operator))?;
+    objects::add_shared(&mut files, operator)?;
     let mut kustomization = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::files::{Files, FilesError};
 use super::model::Operator;
-use super::{roles, workload};
+use super::plain::add_each;
+use super::{dashboard, roles, workload};
 use crate::crd::{self, manifest};
 
 /// An object, the file it goes to, and what a reader has to know about it.
@@ -44,11 +46,24 @@ pub(super) fn installed(operator: &Operator) -> Vec<Manifest> {
     let mut manifests = roles::of_operator(operator);
     manifests.extend(roles::of_users(operator));
     manifests.extend(workload::manifests(operator));
+    if operator.dashboard && operator.metrics.is_some() {
+        manifests.push(dashboard::config_map(operator));
+    }
     manifests
 }
 
+/// The files that are the same in all forms: the samples, and the dashboard.
+pub(super) fn add_shared(files: &mut Files, operator: &Operator) -> Result<(), FilesError> {
+    if operator.metrics.is_some() {
+        let (path, text) = dashboard::file(operator);
+        files.add(path, text);
+    }
+    add_each(files, "", &samples(operator))?;
+    Ok(())
+}
+
 /// The samples, each in a file by its kind, namespace and name.
-pub(super) fn samples(operator: &Operator) -> Vec<Manifest> {
+fn samples(operator: &Operator) -> Vec<Manifest> {
     let file = |object: &Value| {
         let metadata = &object["metadata"];
         let parts = [&object["kind"], &metadata["namespace"], &metadata["name"]];

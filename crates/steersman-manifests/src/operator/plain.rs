@@ -5,18 +5,20 @@ use super::model::Operator;
 use super::objects::{self, Manifest};
 use super::yaml;
 
-/// `install.yaml` with everything in the order in which it is applied, and a file for each sample.
+/// `install.yaml` with everything in the order in which it is applied, a file for each sample, and
+/// the dashboard.
 ///
 /// # Errors
 ///
-/// An object cannot be written as YAML.
+/// The model contradicts itself, or an object cannot be written as YAML.
 pub fn plain(operator: &Operator) -> Result<Files, FilesError> {
+    operator.validate()?;
     let mut files = Files::default();
     let mut all = vec![objects::namespace(operator)];
     all.extend(objects::crds(operator)?);
     all.extend(objects::installed(operator));
     files.add("install.yaml", yaml::documents(&all)?);
-    add_each(&mut files, "", &objects::samples(operator))?;
+    objects::add_shared(&mut files, operator)?;
     Ok(files)
 }
 

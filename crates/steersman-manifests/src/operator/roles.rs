@@ -1,60 +1,57 @@
 //! ClusterRoles, Roles and their bindings.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::access::{Access, Rule, RuleResource, Verb, rules};
+use super::access::{Access, Rule, rules};
 use super::model::{Operator, WatchScope};
 use super::objects::Manifest;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
+/// The roles of the operator itself, with their bindings, as objects: what a test grants to an
+/// operator that it runs.
+pub fn roles(operator: &Operator) -> Vec<Value> {
+    of_operator(operator).into_iter().map(|manifest| manifest.object).collect()
+}
+
 /// The roles of the operator itself, with their bindings.
 pub(super) fn of_operator(operator: &Operator) -> Vec<Manifest> {
     let mut manifests = Vec::new();
     let reviews = reviews(operator);
-    let all = || operator.access.iter().chain(&reviews);
-    let (cluster, namespaces): (Vec<&Access>, &[String]) = match &operator.scope {
-        WatchScope::Cluster => (all().collect(), &[]),
-        WatchScope::Namespaces(names) => (all().filter(|access| !access.resource.is_namespaced).collect(), names),
-    };
-    role(&mut manifests, operator, "rbac/cluster-role", "ClusterRole", &operator.cluster_metadata(""), &rules(cluster));
-    let in_namespaces = rules(operator.access.iter().filter(|access| access.resource.is_namespaced));
-    for namespace in namespaces {
-        let mut metadata = operator.metadata("");
-        metadata["namespace"] = namespace.as_str().into();
-        role(&mut manifests, operator, &format!("rbac/role-{namespace}"), "Role", &metadata, &in_namespaces);
+    let lease = operator.lease.as_deref().map(Access::of_lease).unwrap_or_default();
+    let (mut own, mut elsewhere) = (lease, Vec::new());
+    if let Some(namespace) = operator.lease_namespace.as_ref().filter(|name| **name != operator.namespace) {
+        let scope = WatchScope::Namespaces(vec![namespace.clone()]);
+        elsewhere = own.drain(..).map(|access| access.within(scope.clone())).collect();
     }
-    let lease = lease(operator);
-    let own = rules(lease.iter().chain(&operator.own_access));
-    role(&mut manifests, operator, "rbac/own-role", "Role", &operator.metadata("own"), &own);
+    own.extend(operator.own_access.iter().cloned());
+    let mut cluster: Vec<&Access> = Vec::new();
+    let mut by_namespace: BTreeMap<&str, Vec<&Access>> = BTreeMap::new();
+    for access in operator.access.iter().chain(&reviews).chain(&elsewhere) {
+        match access.scope.as_ref().unwrap_or(&operator.scope) {
+            WatchScope::Namespaces(names) if access.resource.is_namespaced => {
+                names.iter().for_each(|name| by_namespace.entry(name).or_default().push(access));
+            }
+            _ => cluster.push(access),
+        }
+    }
+    role(&mut manifests, operator, "rbac/cluster-role", "ClusterRole", &operator.cluster_metadata(""), &rules(cluster));
+    for (namespace, accesses) in by_namespace {
+        let mut metadata = operator.metadata("");
+        metadata["namespace"] = namespace.into();
+        role(&mut manifests, operator, &format!("rbac/role-{namespace}"), "Role", &metadata, &rules(accesses));
+    }
+    role(&mut manifests, operator, "rbac/own-role", "Role", &operator.metadata("own"), &rules(&own));
     manifests
-}
-
-/// What leader election does with its Lease. RBAC cannot limit `create` by name.
-fn lease(operator: &Operator) -> Vec<Access> {
-    let Some(name) = &operator.lease else { return Vec::new() };
-    let leases = || RuleResource::namespaced("coordination.k8s.io", "leases");
-    let events = RuleResource::namespaced("events.k8s.io", "events");
-    vec![
-        Access::new(leases(), [Verb::Get, Verb::Watch, Verb::Update], "leader election holds and renews it")
-            .named([name]),
-        Access::new(leases(), [Verb::Create], "leader election creates it once; a rule for create has no names"),
-        Access::new(events, [Verb::Create, Verb::Patch], "leader election reports a new leader"),
-    ]
 }
 
 /// What secure metrics ask the API server about a scraper.
 fn reviews(operator: &Operator) -> Vec<Access> {
-    if !operator.metrics.as_ref().is_some_and(|metrics| metrics.is_secure) {
-        return Vec::new();
-    }
-    let token = RuleResource::cluster("authentication.k8s.io", "tokenreviews");
-    let access = RuleResource::cluster("authorization.k8s.io", "subjectaccessreviews");
-    vec![
-        Access::new(token, [Verb::Create], "the metrics ask who a scraper is"),
-        Access::new(access, [Verb::Create], "the metrics ask whether a scraper may read"),
-    ]
+    let is_secure = operator.metrics.as_ref().is_some_and(|metrics| metrics.is_secure);
+    if is_secure { Access::of_metrics_reviews() } else { Vec::new() }
 }
 
 /// A role and its binding, unless it has no rules.

@@ -1,20 +1,28 @@
 //! The embedded server takes every definition, and keeps every field of the objects.
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use serde_json::Value;
 use steersman::CustomResourceExt;
 use steersman::client::{NamespaceScope, PostParams};
 use steersman_manifests::crd::{crd, manifest};
 use steersman_testing::Embedded;
 
+use crate::rare::rare;
+use crate::things::two_versions;
 use crate::torture::{Torture, TortureSpec};
-use crate::{labs, network_operator, samples, schemas};
+use crate::{labs, network_operator, samples};
+
+/// A kind with two versions.
+fn things() -> Value {
+    manifest(&two_versions().storage("v2").build().unwrap()).unwrap()
+}
 
 #[tokio::test]
 async fn every_definition_of_ours_is_established() {
     let server = Embedded::start();
     let definitions = [crd::<Torture>().unwrap(), crd::<network_operator::Network>().unwrap()];
     server.install_crds(definitions.map(|definition| manifest(&definition).unwrap())).await.unwrap();
-    server.install_crds([schemas::rare()]).await.unwrap();
+    server.install_crds([rare(), things()]).await.unwrap();
     // The labs have the same name, so theirs replaces the operator's.
     server.install_crds([manifest(&crd::<labs::Network>().unwrap()).unwrap()]).await.unwrap();
 }
@@ -70,7 +78,7 @@ async fn the_server_refuses_what_the_type_cannot_decode() {
         ("/levels", serde_json::json!(["Low", "Low"]), "Duplicate value"),
         ("/portOrName", 0.into(), "greater than or equal to 1"),
         ("/address", "nowhere".into(), "spec.address"),
-        ("/level", serde_json::Value::Null, ""),
+        ("/level", Value::Null, ""),
     ];
     let client = server.client();
     for (pointer, value, message) in cases {

@@ -5,7 +5,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 use steersman_manifests::operator::{
-    Access, FileChange, Files, FilesError, Operator, RuleResource, Verb, WatchScope, helm, kustomize, plain,
+    Access, AccessReason, FileChange, Files, FilesError, Operator, RuleResource, Verb, WatchScope, helm, kustomize,
+    plain,
 };
 
 use crate::sample_operator::operator;
@@ -43,14 +44,112 @@ fn the_deployment_is_restricted_and_outlives_its_manager() {
     let container = &pod["containers"][0];
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
-    assert_eq!(container["readinessProbe"]["httpGet"], json!({"path": "/readyz", "port": "probes"}));
     assert_eq!(pod["terminationGracePeriodSeconds"], 40);
+    assert_eq!(find(&objects, "Deployment", "demo")["spec"]["strategy"], Value::Null);
+    let probe = |path, delay, period| json!({"httpGet": {"path": path, "port": "probes"}, "initialDelaySeconds": delay, "periodSeconds": period});
+    assert_eq!(container["livenessProbe"], probe("/healthz", 15, 20));
+    assert_eq!(container["readinessProbe"], probe("/readyz", 5, 10));
     // One port in all places.
     let port = &container["ports"][0]["containerPort"];
     assert_eq!(*port, 8443);
     assert_eq!(find(&objects, "NetworkPolicy", "demo")["spec"]["ingress"][0]["ports"][0]["port"], *port);
     assert_eq!(find(&objects, "Service", "demo-metrics")["spec"]["ports"][0]["targetPort"], "metrics");
     assert_eq!(find(&objects, "PodDisruptionBudget", "demo")["spec"]["maxUnavailable"], 1);
+}
+
+#[test]
+fn without_a_lease_no_two_pods_run_at_once() {
+    let mut operator = operator();
+    operator.lease = None;
+    let error = plain(&operator).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "invalid operator demo: 2 replicas without a lease would all act: use leader election, or one replica"
+    );
+    operator.replicas = 1;
+    let objects = objects([plain(&operator).unwrap().get("install.yaml").unwrap()]);
+    assert_eq!(find(&objects, "Deployment", "demo")["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert!(!objects.keys().any(|key| key.contains("PodDisruptionBudget")), "{:?}", objects.keys());
+}
+
+#[test]
+fn a_model_that_a_server_would_refuse_is_an_error() {
+    let long = "a".repeat(56);
+    for name in ["Demo", "1st", "a_b", "a-", "", &long] {
+        for write in [plain, kustomize, helm] {
+            let error = write(&Operator::new(name, "demo:1")).unwrap_err();
+            assert!(matches!(&error, FilesError::Invalid { .. }) && error.to_string().contains("rename"), "{error}");
+        }
+    }
+    let mut nowhere = operator();
+    nowhere.scope = WatchScope::Namespaces(Vec::new());
+    assert!(plain(&nowhere).unwrap_err().to_string().contains("name one, or use WatchScope::Cluster"));
+    assert!(plain(&Operator::new(&long[1..], "demo:1")).is_ok());
+}
+
+#[test]
+fn a_scraper_verifies_the_certificate_that_the_program_serves() {
+    let mut operator = operator();
+    operator.service_monitor = true;
+    let endpoint = |objects: &Objects| find(objects, "ServiceMonitor", "demo")["spec"]["endpoints"][0].clone();
+    let unverified = objects([plain(&operator).unwrap().get("install.yaml").unwrap()]);
+    assert_eq!(endpoint(&unverified)["tlsConfig"], json!({"insecureSkipVerify": true}));
+
+    operator.metrics.as_mut().unwrap().ca_secret = Some("demo-metrics-tls".to_owned());
+    let objects = objects([plain(&operator).unwrap().get("install.yaml").unwrap()]);
+    let tls =
+        json!({"ca": {"secret": {"name": "demo-metrics-tls", "key": "ca.crt"}}, "serverName": "demo-metrics.demo.svc"});
+    assert_eq!(endpoint(&objects)["tlsConfig"], tls);
+    let pod = &find(&objects, "Deployment", "demo")["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let mount = &container["volumeMounts"][0];
+    assert_eq!(mount["name"], pod["volumes"][0]["name"]);
+    assert_eq!(pod["volumes"][0]["secret"]["secretName"], "demo-metrics-tls");
+    let flag = format!("--metrics-cert-path={}", mount["mountPath"].as_str().unwrap());
+    assert!(container["args"].as_array().unwrap().contains(&flag.into()), "{container}");
+
+    // Another path is the user's choice.
+    operator.args.push("--metrics-cert-path=/elsewhere".to_owned());
+    let text = plain(&operator).unwrap().get("install.yaml").unwrap().to_owned();
+    assert_eq!(text.matches("--metrics-cert-path").count(), 1, "{text}");
+}
+
+#[test]
+fn the_dashboard_is_a_file_and_on_request_a_config_map() {
+    let mut operator = operator();
+    let name = "grafana/demo.json";
+    operator.dashboard = true;
+    for (write, list) in [(plain as fn(&Operator) -> _, "install.yaml"), (kustomize, "dashboard.yaml")] {
+        let files: Files = write(&operator).unwrap();
+        let dashboard: Value = serde_json::from_str(files.get(name).unwrap()).unwrap();
+        assert_eq!(dashboard["title"], "demo");
+        let all = objects([files.get(list).unwrap()]);
+        let map = find(&all, "ConfigMap", "demo-dashboard");
+        assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+        assert_eq!(map["data"]["demo.json"].as_str(), files.get(name));
+    }
+    operator.dashboard = false;
+    let all = objects([plain(&operator).unwrap().get("install.yaml").unwrap()]);
+    assert!(all.values().all(|object| object["kind"] != "ConfigMap"), "{:?}", all.keys());
+    operator.metrics = None;
+    assert_eq!(plain(&operator).unwrap().get(name), None);
+}
+
+#[test]
+fn a_dashboard_of_the_user_is_never_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut operator = operator();
+    plain(&operator).unwrap().write(folder.path()).unwrap();
+    // What Grafana exports has no mark.
+    fs::write(folder.path().join("grafana/own.json"), "{\n  \"title\": \"own\"\n}\n").unwrap();
+    operator.namespace = "elsewhere".to_owned();
+    let changes = plain(&operator).unwrap().write(folder.path()).unwrap();
+    let changed = |name: &str| FileChange::OutOfDate(name.to_owned());
+    assert_eq!(changes, [changed("grafana/demo.json"), changed("install.yaml")]);
+    operator.metrics = None;
+    let changes = plain(&operator).unwrap().write(folder.path()).unwrap();
+    assert_eq!(changes, [changed("install.yaml"), FileChange::Stale("grafana/demo.json".to_owned())]);
+    assert!(folder.path().join("grafana/own.json").exists());
 }
 
 #[test]
@@ -94,8 +193,42 @@ fn a_cache_of_some_namespaces_gets_roles_there() {
     assert_eq!(roles, [r#""Role" "demo"/"demo-own""#, r#""Role" "one"/"demo""#, r#""Role" "two"/"demo""#]);
     let cluster = find(&objects, "ClusterRole", "demo").to_string();
     assert!(!cluster.contains("tortures") && cluster.contains("kube-system"), "{cluster}");
+    let env = &find(&objects, "Deployment", "demo")["spec"]["template"]["spec"]["containers"][0]["env"];
+    assert!(env.as_array().unwrap().contains(&json!({"name": "WATCH_NAMESPACE", "value": "one,two"})), "{env}");
     let binding = &objects[r#""RoleBinding" "two"/"demo""#];
     assert_eq!(binding["subjects"], json!([{"kind": "ServiceAccount", "name": "demo", "namespace": "demo"}]));
+}
+
+#[test]
+fn an_access_of_other_namespaces_gets_roles_there() {
+    let maps = || RuleResource::namespaced("", "configmaps");
+    let vault = || WatchScope::Namespaces(vec!["vault".to_owned()]);
+    let mut operator = Operator::new("demo", "demo:1");
+    operator.metrics = None;
+    operator.scope = WatchScope::Namespaces(vec!["shop".to_owned()]);
+    operator.lease_namespace = Some("leases".to_owned());
+    operator.access = vec![
+        Access::new(maps(), [Verb::Watch], AccessReason::Watch).by(["web", "mail"]),
+        Access::new(maps(), [Verb::Get], AccessReason::Live).within(vault()),
+        Access::new(maps(), [Verb::List], AccessReason::Live).within(WatchScope::Cluster),
+        Access::new(RuleResource::cluster("", "nodes"), [Verb::Get], AccessReason::Live).within(vault()),
+    ];
+    let text = plain(&operator).unwrap().get("install.yaml").unwrap().to_owned();
+    let objects = objects([text.as_str()]);
+    let verbs = |key: &str| {
+        let rules = objects[key]["rules"].as_array().unwrap().iter();
+        rules.map(|rule| format!("{} {}", rule["resources"][0], rule["verbs"])).collect::<Vec<_>>()
+    };
+    assert_eq!(verbs(r#""Role" "shop"/"demo""#), [r#""configmaps" ["watch"]"#]);
+    assert_eq!(verbs(r#""Role" "vault"/"demo""#), [r#""configmaps" ["get"]"#]);
+    let cluster = verbs(r#""ClusterRole" null/"demo""#);
+    assert_eq!(cluster, [r#""nodes" ["get"]"#, r#""configmaps" ["list"]"#]);
+    assert_eq!(verbs(r#""Role" "leases"/"demo""#).len(), 3, "the lease and its Events");
+    assert!(!objects.contains_key(r#""Role" "demo"/"demo-own""#));
+    assert!(text.contains("# configmaps: watch: a cache follows the objects (mail, web)\n"), "{text}");
+    // In the namespace of the operator, the lease has the usual role.
+    operator.lease_namespace = Some("demo".to_owned());
+    assert!(plain(&operator).unwrap().get("install.yaml").unwrap().contains("name: demo-own"));
 }
 
 #[test]
@@ -129,6 +262,9 @@ fn verbs_of_one_resource_are_one_rule() {
         {"apiGroups": ["example.com"], "resources": ["widgets"], "resourceNames": ["main"], "verbs": ["update"]},
     ]);
     assert_eq!(find(&objects, "ClusterRole", "demo")["rules"], expected);
+    // Each reason is there once, with the rule that it belongs to.
+    let text = plain(&operator).unwrap().get("install.yaml").unwrap().to_owned();
+    assert_eq!(text.matches("# widgets: update: the one called main\n").count(), 1, "{text}");
 }
 
 #[test]
@@ -140,64 +276,25 @@ fn kustomize_lists_every_file_of_the_same_objects() {
     assert_eq!(list["images"], json!([{"name": "registry:5000/demo", "newTag": "1.0"}]));
 }
 
-/// The template with the default values, for the expressions that charts of this crate have.
-fn rendered(files: &Files) -> Objects {
-    let values: Value = serde_saphyr::from_str(files.get("values.yaml").unwrap()).unwrap();
-    let mut texts = Vec::new();
-    for (path, template) in files.iter().filter(|(path, _)| path.starts_with("templates/")) {
-        let is_on = template.lines().find_map(|line| line.strip_prefix("{{- if ")?.strip_suffix(" }}")).is_none_or(
-            |condition| {
-                let value = condition
-                    .strip_prefix(".Values.")
-                    .map(|path| values.pointer(&format!("/{}", path.replace('.', "/"))));
-                value.map_or(condition == "gt (int .Values.replicas) 1", |value| *value.unwrap() == true)
-            },
-        );
-        let lines = template.lines().filter(|line| !line.starts_with("{{-"));
-        let text = lines.collect::<Vec<_>>().join("\n");
-        let resources = "{{- toYaml .Values.resources | nindent 10 }}";
-        assert_eq!(path.ends_with("/deployment.yaml"), text.contains(resources), "{path}: {text}");
-        let text = text
-            .replace(resources, &values["resources"].to_string())
-            .replace("{{ .Release.Namespace | quote }}", "demo")
-            .replace("{{ .Release.Namespace }}", "demo")
-            .replace("{{ .Values.image | quote }}", values["image"].as_str().unwrap())
-            .replace("{{ .Values.replicas }}", &values["replicas"].to_string())
-            .replace("{{ ternary \"keep\" \"delete\" .Values.crd.keep | quote }}", "keep")
-            .replace("{{ \"{{\" }}", "{{");
-        assert!(!text.contains("STEERSMAN") && !text.contains(".Values"), "{path}: {text}");
-        if is_on {
-            texts.push(text);
-        }
-    }
-    objects(texts.iter().map(String::as_str))
-}
-
 #[test]
 fn braces_in_objects_are_no_template() {
     let chart = helm(&operator()).unwrap();
     let deployment = chart.get("templates/deployment.yaml").unwrap();
-    assert!(deployment.contains("--pattern={{ \"{{\" }} not a template }}"), "{deployment}");
+    assert!(deployment.contains("{{ \"{{\" }} not a template }}"), "{deployment}");
+    // Arguments are values, which are no templates.
+    assert!(chart.get("values.yaml").unwrap().contains("--pattern={{ not a template }}"));
 }
 
 #[test]
-fn a_chart_with_default_values_yields_the_same_objects() {
-    for service_monitor in [false, true] {
-        let mut operator = operator();
-        operator.service_monitor = service_monitor;
-        let mut expected = objects([plain(&operator).unwrap().get("install.yaml").unwrap()]);
-        // The namespace is the one of the release.
-        expected.retain(|key, _| !key.starts_with("\"Namespace\""));
-        let mut chart = rendered(&helm(&operator).unwrap());
-        for object in chart.values_mut().filter(|object| object["kind"] == "CustomResourceDefinition") {
-            let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
-            assert_eq!(annotations.remove("helm.sh/resource-policy"), Some("keep".into()));
-            if annotations.is_empty() {
-                object["metadata"].as_object_mut().unwrap().remove("annotations");
-            }
-        }
-        assert_eq!(chart, expected);
-    }
+fn a_chart_without_a_lease_offers_no_replicas() {
+    let mut operator = operator();
+    (operator.lease, operator.replicas) = (None, 1);
+    let chart = helm(&operator).unwrap();
+    let values: Value = serde_saphyr::from_str(chart.get("values.yaml").unwrap()).unwrap();
+    assert!(values["replicas"].is_null() && chart.get("templates/pod-disruption-budget.yaml").is_none());
+    // With one, another value may ask for more replicas.
+    operator.lease = Some("demo".to_owned());
+    assert!(helm(&operator).unwrap().get("templates/pod-disruption-budget.yaml").is_some());
 }
 
 #[test]

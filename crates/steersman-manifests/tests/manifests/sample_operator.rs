@@ -11,7 +11,11 @@ pub(crate) fn operator() -> Operator {
     let deployments = || RuleResource::namespaced("apps", "deployments");
     let mut operator = Operator::new("demo", "registry:5000/demo:1.0");
     operator.args = vec!["--leader-elect".to_owned(), "--pattern={{ not a template }}".to_owned(), "yes".to_owned()];
-    operator.env = vec![json!({"name": "NUMBER", "value": "0x1F"}), json!({"name": "EMPTY", "value": ""})];
+    operator.env = vec![
+        json!({"name": "NUMBER", "value": "0x1F"}),
+        json!({"name": "EMPTY", "value": ""}),
+        json!({"name": "BRACES", "value": "{{ not a template }}"}),
+    ];
     operator.access = vec![
         Access::new(torture("tortures"), Verb::READ, "the controller watches them"),
         Access::new(torture("widgets"), Verb::READ, "the controller watches them"),

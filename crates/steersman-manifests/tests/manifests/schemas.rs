@@ -1,7 +1,6 @@
 //! The schemas of single fields, as a table.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use steersman::CustomResource;
 use steersman_manifests::crd::{CrdBuilder, crd, manifest};
 
+use crate::rare::rare;
 use crate::torture::Torture;
 
 fn schema(definition: &Value) -> &Value {
@@ -141,79 +141,6 @@ fn descriptions_are_cut_to_the_budget() {
     let size = whole.to_string().len();
     let fitting = manifest(&CrdBuilder::new().version::<Described>().size_max(size - 50).build().unwrap()).unwrap();
     assert!(fitting.to_string().len() <= size - 50);
-}
-
-/// Types that are rare, or that schemars describes in an unusual way.
-#[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[kube(group = "example.com", version = "v1", kind = "Rare")]
-struct RareSpec {
-    unit: Unit,
-    only: Only,
-    hashed: HashSet<String>,
-    maps: BTreeMap<String, BTreeMap<String, bool>>,
-    boxed: Box<Cow<'static, str>>,
-    #[schemars(extend("nullable" = true))]
-    nullable: Option<i64>,
-    optional: Option<Outer>,
-    open: Open,
-    repeated: Vec<Outer>,
-    outcome: Result<u8, String>,
-    marked: Marked,
-    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    atomic: Only,
-    #[schemars(range(min = 0.5, max = 10.0), extend("x-steersman-allow-float" = true))]
-    float: f32,
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-struct Unit {}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(tag = "type")]
-enum Only {
-    One { a: Option<String> },
-}
-
-/// Internally tagged around an untagged enum.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(tag = "type")]
-enum Outer {
-    Nested(Nested),
-    Plain,
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(untagged)]
-enum Nested {
-    A { a: i32 },
-    B { b: i32 },
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-struct Open {
-    known: String,
-    #[serde(flatten)]
-    maybe: Option<Known>,
-    #[serde(flatten)]
-    unknown: BTreeMap<String, Value>,
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-struct Known {
-    other: i32,
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[schemars(extend("x-steersman-exactly-one-of" = [["a", "b-c"]], "x-steersman-at-least-one-of" = ["a", "d"]))]
-struct Marked {
-    a: Option<i32>,
-    #[serde(rename = "b-c")]
-    b: Option<i32>,
-    d: Option<i32>,
-}
-
-pub(crate) fn rare() -> Value {
-    manifest(&crd::<Rare>().unwrap()).unwrap()
 }
 
 #[test]

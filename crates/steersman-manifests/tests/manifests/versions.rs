@@ -5,17 +5,7 @@ use serde::{Deserialize, Serialize};
 use steersman::CustomResource;
 use steersman_manifests::crd::{CrdBuilder, Error};
 
-#[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[kube(group = "example.com", version = "v1", kind = "Thing", root = "ThingV1", namespaced, shortname = "th")]
-struct SpecV1 {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
-#[kube(group = "example.com", version = "v2", kind = "Thing", root = "ThingV2", namespaced, shortname = "tg")]
-struct SpecV2 {
-    width: i32,
-}
+use crate::things::{ThingV1, two_versions};
 
 #[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "example.com", version = "v3", kind = "Thing", root = "ThingV3", storage = false)]
@@ -32,7 +22,7 @@ fn reason(builder: CrdBuilder) -> String {
 
 #[test]
 fn one_version_is_stored() {
-    let both = || CrdBuilder::new().version::<ThingV1>().version::<ThingV2>();
+    let both = two_versions;
     let definition = both().storage("v2").not_served("v1").build().unwrap();
     let versions: Vec<_> = definition
         .spec
@@ -52,7 +42,7 @@ fn one_version_is_stored() {
         (both().not_served("v4"), "there is no version v4"),
         (
             CrdBuilder::new().version::<ThingV1>().version::<ThingV1>(),
-            "v1 is described by manifests::versions::ThingV1 and by another",
+            "v1 is described by manifests::things::ThingV1 and by another",
         ),
         (
             CrdBuilder::new().version::<ThingV1>().version::<ThingV3>(),
