@@ -23,7 +23,9 @@ use crate::layers::rate_limit::Unlimited;
 use crate::layers::retry::SentOnce;
 use crate::layers::timeouts::Deadline;
 use crate::layers::warning::NoWarnings;
+use crate::layers::write_check::{WriteAction, WriteCheck};
 use crate::layers::{ResponseBody, Transport};
+use crate::offline::Refused;
 use crate::response::{self, BodyLimit};
 use crate::trace::{self, TraceContext};
 use crate::transport::{self, Lookups};
@@ -67,6 +69,8 @@ pub struct Client {
     pub(crate) protobuf: Arc<ProtobufSupport>,
     world: World,
     lookups: Lookups,
+    /// Of an offline client.
+    refused: Option<Refused>,
     options: RequestOptions,
 }
 
@@ -74,6 +78,7 @@ pub struct Client {
 #[derive(Clone, Default)]
 struct RequestOptions {
     gate: Option<WriteGate>,
+    write_check: Option<WriteCheck>,
     metrics: Option<ObservedBy>,
     timeout: Option<Duration>,
     sent_once: bool,
@@ -128,6 +133,37 @@ impl Client {
         Self::builder(crate::config_from_environment().await?).build()
     }
 
+    /// A client without a server: every request fails with [`Error::Offline`] and is not sent. For
+    /// code that sets up a program and sends nothing, such as one that prints manifests.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use steersman_client::Client;
+    ///
+    /// let client = Client::offline();
+    /// let error = client.namespaced::<Pod>("shop").get("web").await.unwrap_err();
+    /// assert_eq!(error.to_string(), "GET /api/v1/namespaces/shop/pods/web: not sent, because the client is offline");
+    /// // Also if the error was ignored:
+    /// assert_eq!(client.refused_request().unwrap().url, "/api/v1/namespaces/shop/pods/web");
+    /// # }
+    /// ```
+    pub fn offline() -> Self {
+        let refused = Refused::default();
+        let client = Self::new(refused.transport(), "", "default", true, RESPONSE_BYTES_MAX);
+        Self { refused: Some(refused), ..client }
+    }
+
+    /// Whether this client is [offline](Self::offline).
+    pub fn is_offline(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// The first request that an [offline](Self::offline) client or one of its clones refused.
+    pub fn refused_request(&self) -> Option<RequestInfo> {
+        self.refused.as_ref()?.first()
+    }
+
     pub(crate) fn new(
         transport: Transport,
         server: &str,
@@ -144,6 +180,7 @@ impl Client {
             protobuf: Arc::new(ProtobufSupport::new(protobuf)),
             world: World::system(),
             lookups: Lookups::default(),
+            refused: None,
             options: RequestOptions::default(),
         }
     }
@@ -163,6 +200,17 @@ impl Client {
     #[must_use]
     pub fn with_write_gate(mut self, gate: WriteGate) -> Self {
         self.options.gate = Some(gate);
+        self
+    }
+
+    /// The same client, which calls `check` before it sends a write of a resource. If the check
+    /// returns an error, the write fails with [`Error::WriteRefused`] and that text.
+    #[must_use]
+    pub fn with_write_check(
+        mut self,
+        check: impl Fn(&WriteAction) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.write_check = Some(WriteCheck::new(check));
         self
     }
 
@@ -239,6 +287,11 @@ impl Client {
     /// Sends a request and returns the response with any status code, body unread.
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<ResponseBody>, Error> {
         let info = self.request_info(&request);
+        if let Some(check) = &self.options.write_check
+            && let Err(problem) = check.check(&request)
+        {
+            return Err(Error::WriteRefused { request: info, problem });
+        }
         self.options.apply(&mut request, &self.world);
         let span = tracing::debug_span!("request", method = %info.method, url = info.url);
         span.in_scope(|| trace::inject(self.options.trace.as_deref(), &self.world, request.headers_mut()));

@@ -83,6 +83,20 @@ pub enum Error {
         #[source]
         gate: GateError,
     },
+    /// The [check](crate::Client::with_write_check) of the client refused a write.
+    #[error("{request}: not sent: {problem}")]
+    WriteRefused {
+        /// The request.
+        request: RequestInfo,
+        /// Why.
+        problem: String,
+    },
+    /// The client is [offline](crate::Client::offline).
+    #[error("{request}: not sent, because the client is offline")]
+    Offline {
+        /// The request.
+        request: RequestInfo,
+    },
     /// The response is longer than the client collects.
     #[error(
         "{request}: the response is longer than {limit} bytes: request less (a limit for lists), read it as a stream \
@@ -214,6 +228,8 @@ impl Error {
             | Self::InvalidRequest(_)
             | Self::Config(_)
             | Self::Gate { .. }
+            | Self::WriteRefused { .. }
+            | Self::Offline { .. }
             | Self::Mapping(_) => false,
         }
     }

@@ -29,6 +29,7 @@ pub(crate) mod retry;
 pub(crate) mod timeouts;
 pub(crate) mod token_file;
 pub(crate) mod warning;
+pub(crate) mod write_check;
 
 /// The body of a response, as it arrives.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;

@@ -11,6 +11,7 @@ use steersman_wire::Encoding;
 
 use crate::error::{Error, RequestInfo, ResponseError, TimeoutError, TransportError, chain};
 use crate::layers::gate::GateError;
+use crate::offline::OfflineError;
 
 mod body;
 mod status;
@@ -43,6 +44,9 @@ pub(crate) fn decode<T: DeserializeOwned>(info: &RequestInfo, body: &[u8]) -> Re
 pub(crate) fn transport_error(info: RequestInfo, error: tower::BoxError) -> Error {
     if let Some(gate) = chain(&*error).find_map(|error| error.downcast_ref::<GateError>().copied()) {
         return Error::Gate { request: info, gate };
+    }
+    if chain(&*error).any(<dyn std::error::Error + 'static>::is::<OfflineError>) {
+        return Error::Offline { request: info };
     }
     let timeout = chain(&*error).find_map(|error| error.downcast_ref::<TimeoutError>().copied());
     match timeout {
