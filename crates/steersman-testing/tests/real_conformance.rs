@@ -29,8 +29,10 @@ impl Real {
         let controllers = controllers.apiserver_flag("--disable-admission-plugins=ServiceAccount");
         // The Service of the server has endpoints.
         let published = "--endpoint-reconciler-type=master-count";
-        let (plain, controllers) =
-            (RealServer::builder().apiserver_flag(published), controllers.apiserver_flag(published));
+        // It refuses nothing to a user with all rights.
+        let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+        let plain = RealServer::builder().apiserver_flag(published).apiserver_flag(plugin);
+        let controllers = controllers.apiserver_flag(published);
         let (plain, controllers) = tokio::join!(plain.start(), controllers.start());
         Self { plain: plain.unwrap(), controllers: controllers.unwrap() }
     }
@@ -78,7 +80,8 @@ async fn the_embedded_server_answers_as_the_real_one() {
     // What one server forgets, cases on the other may still want: unlike the real one, ours forgets
     // it for watches too.
     let plain = Embedded::builder().controllers(false).start();
-    let authorizing = Embedded::builder().controllers(false).start().with_rbac();
+    let authorizing = Embedded::builder().controllers(false).owner_references_permission_enforcement(true);
+    let authorizing = authorizing.start().with_rbac();
     let (controllers, compacting) = (Embedded::start(), Embedded::start());
     let target = |server: &Embedded| Target::new("embedded", server.kube_client()).with_patience(EMBEDDED_PATIENCE);
     let embedded = Servers {
@@ -89,6 +92,29 @@ async fn the_embedded_server_answers_as_the_real_one() {
     };
     let listed = Differences::read(include_str!("../../steersman-apiserver/DIFFERENCES.md"));
     conformance::compare(&real, &embedded, &listed).await.settle();
+}
+
+/// Without streaming lists, a client that asks for one has to list.
+#[tokio::test]
+async fn without_streaming_lists_both_servers_refuse_them_alike() {
+    let real = RealServer::builder().apiserver_flag("--feature-gates=WatchList=false").start().await.unwrap();
+    let real = real.kube_client().await.unwrap();
+    let embedded = Embedded::builder().streaming_lists(false).start().kube_client();
+    for query in [
+        "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+        "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+        "watch=1&sendInitialEvents=true",
+        "watch=1&sendInitialEvents=true&resourceVersionMatch=Exact",
+        "watch=1&resourceVersionMatch=NotOlderThan",
+    ] {
+        let ask = async |client: &kube_client::Client| {
+            let request = http::Request::get(format!("/api/v1/namespaces/default/configmaps?{query}"));
+            let answer = client.request_text(request.body(Vec::new()).unwrap()).await;
+            let Err(kube_client::Error::Api(status)) = answer else { panic!("{query}: {answer:?}") };
+            status
+        };
+        assert_eq!(ask(&embedded).await, ask(&real).await, "{query}");
+    }
 }
 
 /// Whole OpenAPI documents, as JSON and as protobuf. The servers have nothing else to do: a

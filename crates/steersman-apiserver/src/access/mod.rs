@@ -9,6 +9,7 @@ pub(crate) mod action;
 mod authorize;
 mod escalation;
 mod impersonation;
+mod owner_references;
 pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod rules;
@@ -68,7 +69,14 @@ impl Access {
 
     fn note(&self, user: &Identity, action: &Action, allowed: bool) {
         if let Some(record) = self.record.get() {
-            record.lock().unwrap_or_else(PoisonError::into_inner).note(user, action, allowed);
+            record.lock().unwrap_or_else(PoisonError::into_inner).note(user, action, allowed, false);
+        }
+    }
+
+    /// Records what an admission plugin has asked.
+    fn note_admission(&self, user: &Identity, action: &Action, allowed: bool) {
+        if let Some(record) = self.record.get() {
+            record.lock().unwrap_or_else(PoisonError::into_inner).note(user, action, allowed, true);
         }
     }
 }

@@ -50,6 +50,9 @@ pub struct RecordedRequest {
     pub path: String,
     /// Whether the user was permitted to make the request.
     pub allowed: bool,
+    /// Whether an admission plugin asked for it because of another request: see
+    /// [`ApiServerBuilder::owner_references_permission_enforcement`](crate::ApiServerBuilder::owner_references_permission_enforcement).
+    pub admission: bool,
     /// How many such requests there were.
     pub count: u64,
 }
@@ -65,9 +68,9 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn note(&mut self, user: &Identity, action: &Action, allowed: bool) {
-        let mut request =
-            RecordedRequest { user: user.name().to_owned(), verb: action.verb.clone(), allowed, ..Default::default() };
+    pub(super) fn note(&mut self, user: &Identity, action: &Action, allowed: bool, admission: bool) {
+        let (user, verb) = (user.name().to_owned(), action.verb.clone());
+        let mut request = RecordedRequest { user, verb, allowed, admission, ..Default::default() };
         match &action.target {
             Target::Resource(resource) => {
                 request.group.clone_from(&resource.group);
@@ -106,7 +109,7 @@ impl Record {
 
 impl RecordedRequest {
     fn bytes(&self) -> usize {
-        let Self { user, verb, group, resource, subresource, namespace, name, path, allowed: _, count: _ } = self;
+        let Self { user, verb, group, resource, subresource, namespace, name, path, .. } = self;
         [user, verb, group, resource, subresource, namespace, name, path].iter().map(|text| text.len()).sum()
     }
 }
@@ -127,11 +130,11 @@ mod tests {
     fn a_request_is_recorded_once_and_counted() {
         let jane = Identity::new("jane", ["g"]);
         let mut record = Record::default();
-        record.note(&jane, &get("b"), true);
-        record.note(&jane, &Action::on_path("get", "/healthz"), true);
-        record.note(&jane, &get("a"), false);
-        record.note(&jane, &get("b"), true);
-        record.note(&jane, &get("b"), false);
+        record.note(&jane, &get("b"), true, false);
+        record.note(&jane, &Action::on_path("get", "/healthz"), true, false);
+        record.note(&jane, &get("a"), false, false);
+        record.note(&jane, &get("b"), true, false);
+        record.note(&jane, &get("b"), false, false);
         let record = record.snapshot();
         let seen: Vec<_> = record
             .requests
@@ -148,15 +151,15 @@ mod tests {
         let jane = Identity::new("jane", ["g"]);
         let mut record = Record::default();
         for at in 0..REQUESTS_MAX + 5 {
-            record.note(&jane, &get(&at.to_string()), true);
+            record.note(&jane, &get(&at.to_string()), true, false);
         }
-        record.note(&jane, &get("0"), true);
+        record.note(&jane, &get("0"), true, false);
         let shown = record.snapshot();
         assert_eq!((shown.requests.len(), shown.unrecorded, shown.requests[0].count), (REQUESTS_MAX, 5, 2));
         let mut record = Record::default();
         let long = "x".repeat(BYTES_MAX / 4);
         for at in 0..8 {
-            record.note(&jane, &get(&format!("{at}{long}")), true);
+            record.note(&jane, &get(&format!("{at}{long}")), true, false);
         }
         assert_eq!((record.snapshot().requests.len(), record.unrecorded), (3, 5));
     }

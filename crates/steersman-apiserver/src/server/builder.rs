@@ -27,12 +27,21 @@ pub struct ApiServerBuilder {
     bootstrap: bool,
     controllers: bool,
     managed_fields: bool,
+    streaming_lists: bool,
+    enforces_owner_references: bool,
 }
 
 impl ApiServer {
     /// A server with other options than [`ApiServer::new`].
     pub fn builder() -> ApiServerBuilder {
-        ApiServerBuilder { world: World::system(), bootstrap: true, controllers: true, managed_fields: true }
+        ApiServerBuilder {
+            world: World::system(),
+            bootstrap: true,
+            controllers: true,
+            managed_fields: true,
+            streaming_lists: true,
+            enforces_owner_references: false,
+        }
     }
 }
 
@@ -77,6 +86,26 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Whether a watch can begin with all objects. Default: `true`. Without, the server answers as
+    /// one with `--feature-gates=WatchList=false`: a client that asks for a streaming list gets an
+    /// error, and sends a plain list.
+    #[must_use]
+    pub fn streaming_lists(mut self, on: bool) -> Self {
+        self.streaming_lists = on;
+        self
+    }
+
+    /// Whether the admission plugin OwnerReferencesPermissionEnforcement is on. Default: `false`,
+    /// as in kube-apiserver. It matters with [RBAC](ApiServer::with_rbac): a user who sets
+    /// `blockOwnerDeletion` in an owner reference then needs the right to `update` the subresource
+    /// `finalizers` of the owner, and one who changes the owner references of an object that exists
+    /// needs the right to `delete` it. The [record](ApiServer::requests) has these checks, too.
+    #[must_use]
+    pub fn owner_references_permission_enforcement(mut self, on: bool) -> Self {
+        self.enforces_owner_references = on;
+        self
+    }
+
     /// The server.
     pub fn build(self) -> ApiServer {
         let shared = Arc::new(Shared {
@@ -88,6 +117,8 @@ impl ApiServerBuilder {
             bootstrap: self.bootstrap,
             controllers: self.controllers,
             managed_fields: self.managed_fields,
+            streaming_lists: self.streaming_lists,
+            enforces_owner_references: self.enforces_owner_references,
             authority: Mutex::default(),
             panics: AtomicU64::new(0),
             #[cfg(test)]

@@ -71,6 +71,10 @@ pub(crate) struct Shared {
     pub(crate) controllers: bool,
     /// Whether created objects get managed fields.
     pub(crate) managed_fields: bool,
+    /// Whether a watch can begin with all objects.
+    pub(crate) streaming_lists: bool,
+    /// Whether the admission plugin for owner references is on.
+    pub(crate) enforces_owner_references: bool,
     /// The certificate of the authority of the server on a socket.
     pub(crate) authority: Mutex<String>,
     /// The number of requests and watches that have ended in a panic.

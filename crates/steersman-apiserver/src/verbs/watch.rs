@@ -56,7 +56,7 @@ impl Shared {
         let selection = Selection::new(request.target, query)?;
         selection.check_fields(kind)?;
         let bookmarks = query.is_on("allowWatchBookmarks");
-        let streams_list = send_initial_events(query)?;
+        let streams_list = send_initial_events(query, self.streaming_lists)?;
         let from = revision(query).map_err(Status::unexpected)?;
         let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
         let timeout = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.unsigned_abs())).min(TIMEOUT_MAX);
@@ -110,7 +110,7 @@ fn next_bookmark(ends: Instant) -> Instant {
 }
 
 /// Whether the list comes as events. Checks the other parameters.
-fn send_initial_events(query: &Query) -> Result<Option<bool>, Status> {
+fn send_initial_events(query: &Query, is_served: bool) -> Result<Option<bool>, Status> {
     let options = Named { group: "meta.k8s.io", resource: "ListOptions" };
     let matching = query.get("resourceVersionMatch").unwrap_or_default();
     if query.get("continue").is_some_and(|token| !token.is_empty()) {
@@ -125,16 +125,19 @@ fn send_initial_events(query: &Query) -> Result<Option<bool>, Status> {
         return Ok(None);
     };
     let wanted = !matches!(wanted, "false" | "0");
+    let mut errors = Vec::new();
     if matching != "NotOlderThan" {
-        let mut errors = Vec::new();
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         errors.push(FieldError::forbidden("resourceVersionMatch", detail));
-        if !matching.is_empty() {
-            errors.push(FieldError::not_supported("resourceVersionMatch", matching, &["NotOlderThan"]));
-        }
-        return Err(Status::invalid(options, "", &errors));
     }
-    Ok(Some(wanted))
+    if !is_served {
+        let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        errors.push(FieldError::forbidden("sendInitialEvents", detail));
+    }
+    if !matches!(matching, "" | "NotOlderThan") {
+        errors.push(FieldError::not_supported("resourceVersionMatch", matching, &["NotOlderThan"]));
+    }
+    if errors.is_empty() { Ok(Some(wanted)) } else { Err(Status::invalid(options, "", &errors)) }
 }
 
 /// A running watch.

@@ -114,7 +114,9 @@ impl Shared {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             builtin::release(kind, value, None, &mut *addresses);
         };
-        if is_apply && let Err(refusal) = self.authorize_create(&write.request) {
+        let authorized = if is_apply { self.authorize_create(&write.request) } else { Ok(()) };
+        let admitted = authorized.and_then(|()| self.check_owner_references(&write.request, &value, None));
+        if let Err(refusal) = admitted {
             if !write.options.dry_run {
                 release(&value);
             }
@@ -362,6 +364,11 @@ impl Shared {
         }
         all.extend(errors);
         budget::check()?;
+        if all.is_empty()
+            && let Some(old) = old
+        {
+            self.check_owner_references(&write.request, value, Some(old))?;
+        }
         if all.is_empty() && kind.is_built_in() && subresource.is_empty() {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             let allocated = if options.dry_run {

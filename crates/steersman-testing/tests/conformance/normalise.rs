@@ -76,7 +76,9 @@ impl Normaliser {
                 let fields = &sorted_rules(fields);
                 let mut rewritten = Map::new();
                 for (key, field) in fields {
-                    let value = match (key.as_str(), version(field)) {
+                    // A case that compares some fields alone has their pointers as keys.
+                    let name = key.rsplit('/').next().unwrap_or(key);
+                    let value = match (name, version(field)) {
                         ("managedFields", _) => self.managed_fields(field),
                         ("resourceVersion", Some(number)) => self.version(number, many).into(),
                         ("continue", _) if field.as_str().is_some_and(|token| !token.is_empty()) => "<continue>".into(),

@@ -23,6 +23,7 @@ mod managers;
 mod namespaces;
 mod objects;
 mod openapi;
+mod owner_references;
 mod patch;
 mod pods;
 mod resources;
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<(Area, Case)> {
         (Area::Deletion, namespaces::cases()),
         (Area::Deletion, pods::cases()),
         (Area::Authorization, authorization::cases()),
+        (Area::Authorization, owner_references::cases()),
         (Area::Authorization, reviews::cases()),
         (Area::Authorization, tokens::cases()),
         (Area::Apply, apply::cases()),
