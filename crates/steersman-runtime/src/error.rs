@@ -78,6 +78,22 @@ pub enum Error {
     /// The write was not sent: this replica does not lead.
     #[error("not sent, because this replica does not lead: {0}")]
     NotLeader(#[source] Arc<steersman_client::Error>),
+    /// The write was not sent: the manager permits [only declared
+    /// writes](crate::ManagerBuilder::only_declared_writes), and this one is not. The error names
+    /// the declaration to add.
+    #[error("{0}")]
+    UndeclaredWrite(#[source] Arc<steersman_client::Error>),
+    /// The manager is offline and cannot ask the server for the scope of a dynamic kind.
+    #[error(
+        "the scope of {kind} is not known without a server: call namespaced() or cluster_scoped() on {call}, so that \
+         its roles can be derived"
+    )]
+    UnknownScope {
+        /// The kind.
+        kind: String,
+        /// The call that declares it.
+        call: String,
+    },
     /// This replica has lost the leadership, so the manager stopped.
     #[error("leadership lost, so the manager stopped (lease {lease}): {problem}")]
     LeadershipLost {
@@ -225,8 +241,11 @@ impl From<steersman_http::ServeError> for Error {
 impl From<steersman_client::Error> for Error {
     fn from(error: steersman_client::Error) -> Self {
         use steersman_client::GateError;
-        let closed = matches!(error, steersman_client::Error::Gate { gate: GateError::Closed, .. });
-        if closed { Self::NotLeader(Arc::new(error)) } else { Self::Client(Arc::new(error)) }
+        match error {
+            steersman_client::Error::Gate { gate: GateError::Closed, .. } => Self::NotLeader(Arc::new(error)),
+            steersman_client::Error::WriteRefused { .. } => Self::UndeclaredWrite(Arc::new(error)),
+            error => Self::Client(Arc::new(error)),
+        }
     }
 }
 
@@ -287,7 +306,8 @@ type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// - an error that [`terminal`](Self::terminal) marks;
 /// - a read that the caches can never serve ([`NotCached`]), also as a source of another error
-///   (test `a_reconcile_that_reads_what_is_not_cached_is_not_tried_again`).
+///   (test `a_reconcile_that_reads_what_is_not_cached_is_not_tried_again`);
+/// - a write that the manager does not declare ([`Error::UndeclaredWrite`]), also as a source.
 pub struct ReconcileError {
     source: BoxedError,
     terminal: bool,
@@ -299,12 +319,12 @@ impl ReconcileError {
         Self { source: error.into(), terminal: true }
     }
 
-    /// An error that is retried, unless it is [`NotCached`]. Error types become one with `?`. This
-    /// is for errors that do not implement `std::error::Error`, such as an `anyhow::Error`:
-    /// `.map_err(ReconcileError::new)?`.
+    /// An error that is retried, unless it is [`NotCached`] or an undeclared write. Error types
+    /// become one with `?`. This is for errors that do not implement `std::error::Error`, such as
+    /// an `anyhow::Error`: `.map_err(ReconcileError::new)?`.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = error.into();
-        Self { terminal: is_not_cached(&*source), source }
+        Self { terminal: is_permanent(&*source), source }
     }
 
     /// An error with a message and without a source. It is retried.
@@ -323,14 +343,19 @@ impl ReconcileError {
     }
 }
 
-/// Returns `true` if an error, or one of its sources, is a read that the caches can never serve. An
-/// [`Error`] has its [`NotCached`] as a source, so that the search finds it behind a transparent
-/// error, too: that hides the error that it wraps, but not the source of that error.
-fn is_not_cached(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Returns `true` if an error, or one of its sources, is a read that the caches can never serve, or
+/// a write that is not declared. An [`Error`] has its [`NotCached`] as a source, so that the search
+/// finds it behind a transparent error, too: that hides the error that it wraps, but not the source
+/// of that error.
+fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(|error| {
         let of_cache = error.downcast_ref::<steersman_cache::Error>();
         let of_lister = |error: &steersman_cache::Error| matches!(error, steersman_cache::Error::NoSuchIndex { .. });
-        error.is::<NotCached>() || of_cache.is_some_and(of_lister)
+        let of_client = error.downcast_ref::<steersman_client::Error>();
+        let of_client =
+            of_client.or_else(|| error.downcast_ref::<Arc<steersman_client::Error>>().map(|error| &**error));
+        let is_undeclared = matches!(of_client, Some(steersman_client::Error::WriteRefused { .. }));
+        error.is::<NotCached>() || of_cache.is_some_and(of_lister) || is_undeclared
     })
 }
 

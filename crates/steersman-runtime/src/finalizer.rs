@@ -7,7 +7,7 @@ use std::pin::Pin;
 use kube_core::Resource;
 use serde_json::json;
 use steersman_cache::{Cached, Object};
-use steersman_client::Patch;
+use steersman_client::{Patch, PatchParams};
 use steersman_wire::is_qualified_name;
 
 use crate::{CachedClient, Context, Error, Objects, ReconcileError};
@@ -229,7 +229,10 @@ impl<K: Object + Resource<DynamicType: Clone>> Finalizer<K> {
                 Err(error) if error.is_conflict() && attempt < ATTEMPTS_MAX => {}
                 result => return result.map(drop),
             }
-            let now = objects.live(key.namespace()).metadata().get(key.name()).await?.metadata;
+            // A patch that changes nothing reads the object, so that a finalizer needs one right.
+            let nothing = Patch::Merge(json!({}));
+            let api = objects.live(key.namespace()).metadata();
+            let now = api.patch(key.name(), &PatchParams::default(), &nothing).await?.metadata;
             if now.uid.as_deref() != Some(uid) {
                 return Err(Error::NotFound { kind: objects.kind().to_owned(), key: key.to_string() });
             }

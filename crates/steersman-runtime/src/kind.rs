@@ -12,7 +12,9 @@ use steersman_cache::{
     StorageOptions,
 };
 use steersman_client::{ApiResource, DynamicObject, PartialObjectMeta};
+use steersman_manifests::operator::{AccessReason, Verb};
 
+use crate::access::KindAccess;
 use crate::controller::OwnerMatch;
 use crate::predicate::{Change, Predicate};
 
@@ -47,6 +49,8 @@ pub struct Kind<K> {
     pub(crate) conditions: Conditions<K>,
     pub(crate) owner_match: OwnerMatch,
     pub(crate) resync: Option<Duration>,
+    /// What the program does with the objects at the server.
+    pub(crate) access: Vec<KindAccess>,
 }
 
 /// Identifies a kind.
@@ -169,6 +173,11 @@ impl Identity {
         }
     }
 
+    /// The plural name of the resource.
+    pub(crate) fn plural(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
     /// Returns `true` if both have the same cache.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.object == other.object && self.path == other.path
@@ -185,8 +194,8 @@ impl<K> Kind<K> {
     ) -> Self {
         let (options, conditions) = (InformerOptions::default(), Conditions::default());
         let (storage, reflector, owner_match, resync) = (None, None, OwnerMatch::default(), None);
-        let (declare, all_namespaces) = (Arc::new(declare), false);
-        Self { declare, identity, options, storage, reflector, all_namespaces, conditions, owner_match, resync }
+        let (declare, all_namespaces, access) = (Arc::new(declare), false, Vec::new());
+        Self { declare, identity, options, storage, reflector, all_namespaces, conditions, owner_match, resync, access }
     }
 
     /// Reconciles only after changes that `predicate` accepts. With several predicates, all have to
@@ -230,6 +239,87 @@ impl<K> Kind<K> {
     pub fn cluster_scoped(mut self) -> Self {
         self.identity.namespaced = false;
         self.identity.scope_known = true;
+        self
+    }
+
+    /// Declares that the objects are in namespaces: the opposite of
+    /// [`cluster_scoped`](Self::cluster_scoped).
+    #[must_use]
+    pub fn namespaced(mut self) -> Self {
+        self.identity.namespaced = true;
+        self.identity.scope_known = true;
+        self
+    }
+
+    /// Declares that the program writes objects of this kind with these verbs. Roles are derived
+    /// from it: see [`Manager::access`](crate::Manager::access). It changes nothing else, unless
+    /// the manager permits [only declared
+    /// writes](crate::ManagerBuilder::only_declared_writes).
+    ///
+    /// | call | verbs |
+    /// |---|---|
+    /// | `create`, `update`, `patch`, `delete`, `delete_collection` | the verb of that name |
+    /// | `create_or_update` | `Create` and `Update` |
+    /// | `create_or_patch` | `Create` and `Patch`, and `Patch` of the status if it changes that |
+    /// | `apply` | `Patch`, and `Create` for an object that may not exist |
+    ///
+    /// An object that is adopted, which means that it exists when its owner reference is set, needs
+    /// `Delete`, too, on a server with the admission plugin OwnerReferencesPermissionEnforcement.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::apps::v1::Deployment;
+    /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// # use steersman_runtime::{Error, Manager, Reconciler, Verb, kind};
+    /// # fn example(manager: &Manager, reconciler: impl Reconciler<Deployment>) -> Result<(), Error> {
+    /// manager
+    ///     .controller(kind::<Deployment>().finalizers().writes_status([Verb::Patch]))
+    ///     .owns(kind::<ConfigMap>().writes([Verb::Create, Verb::Update]))
+    ///     .uses(kind::<Secret>().live([Verb::Get]))
+    ///     .records_events()
+    ///     .complete(reconciler)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn writes(self, verbs: impl IntoIterator<Item = Verb>) -> Self {
+        self.accesses(None, verbs, AccessReason::Write)
+    }
+
+    /// As [`writes`](Self::writes), of the subresource `status`.
+    #[must_use]
+    pub fn writes_status(self, verbs: impl IntoIterator<Item = Verb>) -> Self {
+        self.accesses(Some("status"), verbs, AccessReason::Status)
+    }
+
+    /// As [`writes`](Self::writes), of another subresource, such as `scale` or `eviction`. Reads of
+    /// a subresource are declared with it, too.
+    #[must_use]
+    pub fn writes_subresource(self, name: &str, verbs: impl IntoIterator<Item = Verb>) -> Self {
+        self.accesses(Some(name), verbs, AccessReason::Subresource)
+    }
+
+    /// Declares that the program adds a [`Finalizer`](crate::finalizer::Finalizer) to the objects
+    /// and removes it: `Patch` of the objects.
+    #[must_use]
+    pub fn finalizers(self) -> Self {
+        self.accesses(None, [Verb::Patch], AccessReason::Finalizer)
+    }
+
+    /// Declares that the program reads the objects from the server, with
+    /// [`CachedClient::live`](crate::CachedClient::live) or
+    /// [`Objects::live`](crate::Objects::live). Reads from a cache need no declaration.
+    #[must_use]
+    pub fn live(self, verbs: impl IntoIterator<Item = Verb>) -> Self {
+        self.accesses(None, verbs, AccessReason::Live)
+    }
+
+    fn accesses(
+        mut self,
+        subresource: Option<&str>,
+        verbs: impl IntoIterator<Item = Verb>,
+        reason: AccessReason,
+    ) -> Self {
+        self.access.push(KindAccess::new(subresource, verbs, reason));
         self
     }
 

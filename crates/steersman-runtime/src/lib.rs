@@ -66,6 +66,7 @@
 //! `a_controller_made_of_its_parts_needs_no_manager` in `tests/controllers/low_road.rs` is an
 //! example.
 
+mod access;
 mod caches;
 mod client;
 pub mod condition;
@@ -107,6 +108,7 @@ pub use steersman_cache::{
     Cached, Event, Index, Lister, NamespaceOptions, Object, ObjectKey, ReflectorError, ReflectorOptions, StorageMode,
     StorageOptions,
 };
+pub use steersman_manifests::operator::{Access, AccessReason, Verb};
 pub use stop::StopSignal;
 
 use host::host_name;

@@ -99,6 +99,10 @@ impl Probes {
         self
     }
 
+    pub(crate) fn address(&self) -> Listen {
+        self.listen
+    }
+
     pub(crate) fn bind(self) -> Result<BoundProbes, ServeError> {
         let server = Server::new().listen(self.listen).headers_max(HEADERS_MAX).body_max(0).bind()?;
         Ok(BoundProbes { server, health: self.health, ready: self.ready })

@@ -85,6 +85,11 @@ impl CacheDefaults {
         self
     }
 
+    /// The namespaces of kinds that have none of their own.
+    pub(crate) fn namespaces(&self) -> &[String] {
+        &self.namespaces
+    }
+
     /// The scope of a kind with this declared one: defaults fill what it leaves open.
     pub(super) fn complete<K>(&self, declared: Scope, kind: &Kind<K>) -> Scope {
         let mut scope = declared;

@@ -18,8 +18,9 @@ use steersman_cache::{
     ReflectorStatus, SharedInformerFactory, StorageOptions,
 };
 use steersman_client::Client;
-use steersman_wire::{Metadata, SelectorError, Strip};
+use steersman_wire::{FieldSelector, Metadata, SelectorError, SelectorOperator, Strip};
 
+use crate::access::{KindAccess, Registry, Target, Use, What};
 use crate::error::{Error, NotCached};
 use crate::kind::{Identity, Kind};
 
@@ -40,6 +41,8 @@ pub(crate) struct Caches {
     entries: Mutex<Vec<Arc<CacheEntry>>>,
     /// The number of the next one.
     next: AtomicUsize,
+    /// What the program declares to do at the server.
+    access: Arc<Registry>,
 }
 
 /// The origin of a declaration.
@@ -145,6 +148,18 @@ impl Scope {
         }
     }
 
+    /// The name of the only object that is cached, if the fields select one.
+    fn name(&self) -> Option<String> {
+        if !self.by_namespace.is_empty() {
+            return None;
+        }
+        let fields = FieldSelector::parse(self.fields.as_deref()?).ok()?;
+        let is_exact = |operator| matches!(operator, SelectorOperator::Equals | SelectorOperator::DoubleEquals);
+        let mut required = fields.requirements().iter();
+        let named = required.find(|required| required.field == "metadata.name" && is_exact(required.operator))?;
+        Some(named.value.clone())
+    }
+
     fn options<K>(&self) -> InformerOptions<K> {
         let mut options = self.namespaces.iter().fold(InformerOptions::all(), InformerOptions::namespace);
         for (namespace, of_namespace) in &self.by_namespace {
@@ -203,12 +218,17 @@ impl fmt::Debug for Caches {
 }
 
 impl Caches {
-    pub(crate) fn new(client: Client, defaults: CacheDefaults, on_error: Option<OnWatchError>) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        defaults: CacheDefaults,
+        on_error: Option<OnWatchError>,
+        access: Arc<Registry>,
+    ) -> Self {
         let mut factory = SharedInformerFactory::new(client.clone());
         if let Some(on_error) = on_error {
             factory = factory.with_watch_error_handler(on_error);
         }
-        Self { client, factory, defaults, entries: Mutex::default(), next: AtomicUsize::new(0) }
+        Self { client, factory, defaults, entries: Mutex::default(), next: AtomicUsize::new(0), access }
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Arc<CacheEntry>>> {
@@ -221,6 +241,7 @@ impl Caches {
     /// informer if it was declared for all controllers. If a controller declared it for itself, it
     /// is shared only if it holds all objects completely.
     pub(crate) fn declare<K: Object>(&self, kind: &mut Kind<K>, user: User<'_>) -> Result<Declaration<K>, Error> {
+        self.check_scope(&kind.identity)?;
         let options = std::mem::take(&mut kind.options);
         let declared = Scope::of(&options);
         let scope = self.defaults.complete(declared.clone(), kind);
@@ -245,7 +266,45 @@ impl Caches {
             User::Manager => None,
             User::Controller(name) => Some(handle.entry.used_by(name)),
         };
+        let target = Target::new(&kind.identity, &handle.entry.scope.namespaces);
+        let cache = What::Cache { streaming: handle.entry.reflector.streaming, name: handle.entry.scope.name() };
+        self.access.add(uses(&target, user, std::iter::once(cache).chain(requests(kind))));
         Ok(Declaration { handle, in_use, indexes })
+    }
+
+    /// Declares what a program does with a kind, without a cache.
+    pub(crate) fn declare_use<K>(&self, kind: &Kind<K>, user: User<'_>) -> Result<(), Error> {
+        self.check_scope(&kind.identity)?;
+        let target = self.target(kind);
+        let name = Scope::of(&kind.options).name();
+        let named = requests(kind).map(|what| match what {
+            What::Requests(requests) => What::Requests(KindAccess { name: name.clone(), ..requests }),
+            What::Cache { .. } => what,
+        });
+        self.access.add(uses(&target, user, named));
+        Ok(())
+    }
+
+    /// The kind as rules name it, in the namespaces of its cache or of this declaration.
+    pub(crate) fn target<K>(&self, kind: &Kind<K>) -> Target {
+        let said = Scope::of(&kind.options);
+        let entries = self.entries();
+        let declared = entries.iter().find(|entry| said == Scope::default() && entry.identity.is_same(&kind.identity));
+        let scope = declared.map_or_else(|| self.defaults.complete(said.clone(), kind), |entry| entry.scope.clone());
+        Target::new(&kind.identity, &scope.namespaces)
+    }
+
+    /// The declared access.
+    pub(crate) fn access(&self) -> &Arc<Registry> {
+        &self.access
+    }
+
+    /// An offline manager cannot ask whether the objects of a dynamic kind are in namespaces.
+    fn check_scope(&self, identity: &Identity) -> Result<(), Error> {
+        if identity.scope_known || !self.client.is_offline() {
+            return Ok(());
+        }
+        Err(Error::UnknownScope { kind: identity.kind.clone(), call: identity.call.clone() })
     }
 
     fn share<K: Object>(
@@ -304,8 +363,9 @@ impl Caches {
         let informer = kind.informer(&self.factory, options)?;
         let lossy = |storage: &StorageOptions<K>| storage.transform.is_some() || storage.strip != Strip::default();
         let hint = (!scope.namespaces.is_empty()).then(|| {
-            let (kind, namespaces) = (kind.identity.kind.clone(), scope.namespaces.clone());
-            missing_namespaces::warn(self.client.clone(), informer.subscribe(), kind, namespaces).boxed()
+            let (kind, access) = (kind.identity.kind.clone(), Arc::clone(&self.access));
+            let declared = missing_namespaces::Declared { kind, namespaces: scope.namespaces.clone() };
+            missing_namespaces::warn(self.client.clone(), access, informer.subscribe(), declared).boxed()
         });
         let entry = Arc::new(CacheEntry {
             hint: Mutex::new(hint),
@@ -415,6 +475,16 @@ impl Caches {
     pub(crate) fn status(&self) -> Vec<ReflectorStatus> {
         self.factory.status()
     }
+}
+
+/// What a declaration of a kind declares besides its cache.
+fn requests<K>(kind: &Kind<K>) -> impl Iterator<Item = What> {
+    kind.access.iter().cloned().map(What::Requests)
+}
+
+fn uses(target: &Target, user: User<'_>, whats: impl Iterator<Item = What>) -> Vec<Use> {
+    let by = if let User::Controller(name) = user { Some(name.to_owned()) } else { None };
+    whats.map(|what| Use { target: target.clone(), by: by.clone(), what }).collect()
 }
 
 impl<K: Object> CacheHandle<K> {

@@ -146,7 +146,7 @@ impl<K: Object + Resource> Objects<K> {
     /// decides: the server would refuse each retry for an object that the cache never shows.
     pub(crate) async fn already_exists(&self, key: &ObjectKey, refused: Error) -> Error {
         let Ok(CacheHandle { entry, .. }) = self.shared().caches.find::<K>(&self.identity) else { return refused };
-        if entry.is_unselective() {
+        if entry.is_unselective() || !self.may_look(key) {
             return refused;
         }
         match self.live(key.namespace()).get_opt(key.name()).await {

@@ -42,10 +42,18 @@ impl<K: Object + Resource> Objects<K> {
     /// The field managers of an object at the server. Objects of a Rust type come without them.
     async fn managers(&self, key: &ObjectKey) -> Vec<log::Manager> {
         let Some((base, plural)) = self.identity.path.rsplit_once('/') else { return Vec::new() };
+        if !self.may_look(key) {
+            return Vec::new();
+        }
         let namespace = key.namespace().map_or_else(String::new, |namespace| format!("namespaces/{namespace}/"));
         let path = format!("{base}/{namespace}{plural}/{}", key.name());
         let found = self.live_client().rest().get().abs_path(path).send_for().await;
         log::managers(&found.unwrap_or_default())
+    }
+
+    /// Whether the runtime may read the object from the server, to explain something.
+    pub(super) fn may_look(&self, key: &ObjectKey) -> bool {
+        self.shared().caches.access().permits_hint(&self.identity, key.namespace(), key.name())
     }
 
     fn live_client(&self) -> &Client {

@@ -15,6 +15,7 @@ use super::failing::FailingKeys;
 use super::sources::{Channel, Custom, KeySender, WatchSource, Watched};
 use super::worker::Run;
 use super::{Controller, Shared};
+use crate::access::{KindAccess, Target, Use, What};
 use crate::caches::User;
 use crate::flight_recorder::Source;
 use crate::kind::Kind;
@@ -24,7 +25,7 @@ use crate::predicate::Predicate;
 use crate::reconciler::{DynReconciler, Erased};
 use crate::scope::OwnerScope;
 use crate::stop::{StopSignal, Stopper};
-use crate::{CachedClient, Error, Manager, ReconcileError, Reconciler};
+use crate::{AccessReason, CachedClient, Error, Manager, ReconcileError, Reconciler, Verb};
 
 /// Declares what a controller watches and how it runs. Created by [`Manager::controller`].
 ///
@@ -58,7 +59,12 @@ pub struct ControllerBuilder<K> {
     timeout: Option<Duration>,
     on_every_replica: bool,
     layers: Vec<Arc<dyn Layer<K>>>,
+    /// Declares what the controller does with kinds that it does not watch.
+    uses: Vec<Box<DeclareUse>>,
+    records_events: bool,
 }
+
+type DeclareUse = dyn FnOnce(&Manager, &str) -> Result<(), Error> + Send + Sync;
 
 impl<K> fmt::Debug for ControllerBuilder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,6 +89,8 @@ impl<K: Object> ControllerBuilder<K> {
             timeout: None,
             on_every_replica: false,
             layers: Vec::new(),
+            uses: Vec::new(),
+            records_events: false,
         }
     }
 
@@ -253,15 +261,41 @@ impl<K: Object> ControllerBuilder<K> {
         self
     }
 
+    /// Declares what the controller does with a kind that it does not watch, without a cache: see
+    /// [`Kind::writes`] and [`Kind::live`].
+    pub fn uses<W: Object>(mut self, kind: Kind<W>) -> Self {
+        self.uses.push(Box::new(move |manager, name| manager.declare_use(&kind, User::Controller(name))));
+        self
+    }
+
+    /// Declares that the controller records [Events](crate::Context::events). The declaration is
+    /// for [roles](Manager::access), and for a manager that permits [only declared
+    /// writes](crate::ManagerBuilder::only_declared_writes). Any other manager writes the Events in
+    /// any case.
+    pub fn records_events(mut self) -> Self {
+        self.records_events = true;
+        self
+    }
+
     /// Adds the controller to the manager, which starts it.
     pub fn complete(mut self, reconciler: impl Reconciler<K>) -> Result<Controller, Error> {
         let name = self.name.take().unwrap_or_else(|| self.primary.identity.kind.to_lowercase());
         // Before it declares any cache.
         self.manager.check_name(&name)?;
-        let events = self.manager.events(&name)?;
+        let events = self.manager.recorder(&name)?;
         let (found, in_use) = self.manager.declare_for(&mut self.primary, User::Controller(&name))?;
+        let primary = self.manager.target(&self.primary);
         for source in &mut self.sources {
             source.declare(&self.manager, &name)?;
+        }
+        for declare in self.uses {
+            declare(&self.manager, &name)?;
+        }
+        if self.sources.iter().any(|source| source.may_set_owners()) {
+            self.manager.access_registry().add([blocks_owners(&primary, &name)]);
+        }
+        if self.records_events {
+            self.manager.access_registry().add_events(&name, Some(&primary));
         }
         let mut innermost: Arc<dyn DynReconciler<K>> = Arc::new(Erased(reconciler));
         let mut wrap = |layer: Arc<dyn Layer<K>>| {
@@ -335,4 +369,11 @@ impl<K: Object> ControllerBuilder<K> {
         self.manager.metrics().controllers().add(figures, shared.read_moment());
         Ok(Controller { shared })
     }
+}
+
+/// What the admission plugin OwnerReferencesPermissionEnforcement asks for when an object gets an
+/// owner reference that blocks the deletion of the owner.
+fn blocks_owners(owner: &Target, controller: &str) -> Use {
+    let what = What::Requests(KindAccess::new(Some("finalizers"), [Verb::Update], AccessReason::OwnerReferences));
+    Use { target: owner.clone(), by: Some(controller.to_owned()), what }
 }

@@ -178,4 +178,8 @@ impl Shared {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.figures.active.load(Ordering::Relaxed) == 0
+    }
 }

@@ -11,6 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::Shared;
 use super::enqueue::{Enqueue, EnqueueFor};
+use crate::access::KindAccess;
 use crate::caches::{FOREVER, InUse, User};
 use crate::flight_recorder::{Causes, Source, SourceInfo};
 use crate::kind::Kind;
@@ -31,6 +32,11 @@ pub(crate) trait WatchSource: Send + Sync {
 
     /// The reflectors whose first list is missing.
     fn waiting(&self) -> Vec<ReflectorStatus>;
+
+    /// Whether the controller owns the objects and declares writes that may set owner references.
+    fn may_set_owners(&self) -> bool {
+        false
+    }
 }
 
 /// The sources that add keys to a queue. Dropping it stops them, and the queue accepts no more
@@ -176,6 +182,10 @@ impl<W: Object> WatchSource for Watched<W> {
 
     fn waiting(&self) -> Vec<ReflectorStatus> {
         self.informer.iter().flat_map(Informer::waiting).collect()
+    }
+
+    fn may_set_owners(&self) -> bool {
+        self.source == Source::Owned && self.kind.access.iter().any(KindAccess::may_set_owners)
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) use elector::{Elector, Ended};
 pub struct LeaderElection {
     name: String,
     namespace: String,
+    /// The namespace is that of the client.
+    is_own_namespace: bool,
     identity: String,
     timing: Timing,
     release_on_stop: bool,
@@ -65,6 +67,7 @@ impl LeaderElection {
         Self {
             name: name.into(),
             namespace: String::new(),
+            is_own_namespace: false,
             identity: String::new(),
             timing: Timing::default(),
             release_on_stop: true,
@@ -118,6 +121,7 @@ impl LeaderElection {
         }
         if self.namespace.is_empty() {
             client.default_namespace().clone_into(&mut self.namespace);
+            self.is_own_namespace = true;
         }
         if self.identity.is_empty() {
             let random = client.world().random_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -141,6 +145,15 @@ impl LeaderElection {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn namespace_of_lease(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The namespace of the Lease, if it is not the client's.
+    pub(crate) fn other_namespace(&self) -> Option<&str> {
+        (!self.is_own_namespace).then_some(&self.namespace)
     }
 }
 

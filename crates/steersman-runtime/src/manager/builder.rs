@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use steersman_cache::ReflectorError;
 use steersman_client::{Client, World};
+use steersman_manifests::operator::{Access, WatchScope};
 use tokio::sync::watch;
 
 use super::election::Election;
 use super::endpoints::Endpoints;
 use super::running::{Group, Launch, Runnable, RunnableFuture};
 use super::{Inner, Life, Manager, State};
+use crate::access::Registry;
 use crate::caches::{CacheDefaults, Caches, OnWatchError};
 use crate::events::Events;
 use crate::flight_recorder::{FlightRecorder, Hub};
@@ -39,6 +41,7 @@ pub struct ManagerBuilder {
     detailed_request_metrics: bool,
     controller_metrics: bool,
     endpoints: Endpoints,
+    only_declared_writes: bool,
 }
 
 impl fmt::Debug for ManagerBuilder {
@@ -63,6 +66,7 @@ impl ManagerBuilder {
             detailed_request_metrics: false,
             controller_metrics: true,
             endpoints: Endpoints::default(),
+            only_declared_writes: false,
         }
     }
 
@@ -135,7 +139,10 @@ impl ManagerBuilder {
     /// Serves the [metrics](crate::metrics). An address that cannot be listened on, or a
     /// certificate that cannot be used, is an error.
     pub fn metrics(mut self, server: MetricsServer) -> Result<Self, Error> {
-        self.endpoints.metrics = Some(server.bind(self.metrics.certificates())?);
+        self.endpoints.settings.metrics = Some((server.address(), server.is_secure()));
+        if !self.client.is_offline() {
+            self.endpoints.metrics = Some(server.bind(self.metrics.certificates())?);
+        }
         Ok(self)
     }
 
@@ -155,7 +162,10 @@ impl ManagerBuilder {
 
     /// Serves `/healthz` and `/readyz`. An address that cannot be listened on is an error.
     pub fn probes(mut self, probes: Probes) -> Result<Self, Error> {
-        self.endpoints.probes = Some(probes.bind()?);
+        self.endpoints.settings.probes = Some(probes.address());
+        if !self.client.is_offline() {
+            self.endpoints.probes = Some(probes.bind()?);
+        }
         Ok(self)
     }
 
@@ -166,12 +176,37 @@ impl ManagerBuilder {
         self
     }
 
+    /// Refuses each write through the manager's client that the manager does not
+    /// [declare](crate::Manager::access), before it is sent (contract 13):
+    /// [`Error::UndeclaredWrite`] names the declaration to add. This includes
+    /// [`CachedClient::live`] and Events. Reads are not checked.
+    ///
+    /// It is for tests and debug builds, where a missing declaration should show at once. In a
+    /// cluster, the role that is derived from the declarations has the same effect. Default: off.
+    pub fn only_declared_writes(mut self) -> Self {
+        self.only_declared_writes = true;
+        self
+    }
+
     /// Builds the manager, without controllers.
     pub fn build(self) -> Manager {
         let (metrics, requests) = (self.metrics, Arc::new(Requests::new(self.detailed_request_metrics)));
         metrics.collect(Arc::clone(&requests));
-        let client = self.client.with_request_metrics(requests);
-        let caches = Arc::new(Caches::new(client.clone(), self.cache_defaults, self.on_watch_error));
+        let mut client = self.client.with_request_metrics(requests);
+        let access = Arc::new(Registry::new(self.cache_defaults.namespaces(), self.only_declared_writes));
+        if let Some(election) = &self.election {
+            let scope = WatchScope::Namespaces(vec![election.namespace_of_lease().to_owned()]);
+            access.add_others(Access::of_lease(election.name()).into_iter().map(|access| access.within(scope.clone())));
+        }
+        let settings = self.endpoints.settings;
+        if settings.metrics.is_some_and(|(_, is_secure)| is_secure) {
+            access.add_others(Access::of_metrics_reviews());
+        }
+        if self.only_declared_writes {
+            let access = Arc::clone(&access);
+            client = client.with_write_check(move |write| access.check(write));
+        }
+        let caches = Arc::new(Caches::new(client.clone(), self.cache_defaults, self.on_watch_error, access));
         metrics.collect(CacheFigures::new(&caches));
         let client = CachedClient::new(client, Arc::clone(&caches), self.read_your_writes);
         let live = client.live().clone();
@@ -219,6 +254,7 @@ impl ManagerBuilder {
                 metrics,
                 metrics_address,
                 probes_address,
+                endpoints: settings,
                 state,
             }),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use steersman_http::{Router, ServeError};
+use steersman_http::{Listen, Router, ServeError};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Group, Life, Manager, WeakManager};
@@ -22,6 +22,23 @@ const TICK_LATE: Duration = Duration::from_secs(15);
 pub(super) struct Endpoints {
     pub(super) metrics: Option<BoundMetrics>,
     pub(super) probes: Option<BoundProbes>,
+    pub(super) settings: EndpointSettings,
+}
+
+/// Where the servers of a manager listen, as its program has set it.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct EndpointSettings {
+    /// With whether it is secure.
+    pub(super) metrics: Option<(Listen, bool)>,
+    pub(super) probes: Option<Listen>,
+}
+
+/// The port of a server, unless only this machine reaches it.
+pub(super) fn reachable_port(listen: Listen) -> Option<u16> {
+    match listen {
+        Listen::AllInterfaces(port) => Some(port),
+        Listen::At(address) => (!address.ip().is_loopback()).then(|| address.port()),
+    }
 }
 
 impl Endpoints {

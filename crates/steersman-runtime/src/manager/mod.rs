@@ -1,5 +1,6 @@
 //! Many controllers in one process.
 
+mod access;
 mod add;
 mod builder;
 mod debug;
@@ -33,6 +34,7 @@ use crate::{CachedClient, ControllerBuilder, Error, EventMetrics, EventRecorder}
 use steersman_client::World;
 
 use election::Election;
+use endpoints::EndpointSettings;
 use running::{Group, Runnable};
 
 pub use builder::ManagerBuilder;
@@ -71,6 +73,9 @@ pub(crate) use waiting::wait_with_reminders;
 ///   (`an_informer_that_panics_while_the_manager_runs_stops_all_and_its_reads_are_errors`).
 /// - Dropping the future of [`start`](Self::start) aborts everything at once
 ///   (`dropping_the_start_future_ends_everything`).
+/// - Once it declares its requests, it makes no other by itself (contract 13,
+///   `an_operator_runs_under_the_roles_that_are_derived_from_its_declarations`): see
+///   [`access`](Self::access).
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
@@ -103,6 +108,7 @@ struct Inner {
     metrics: Metrics,
     metrics_address: Option<SocketAddr>,
     probes_address: Option<SocketAddr>,
+    endpoints: EndpointSettings,
     state: Mutex<State>,
 }
 
@@ -155,8 +161,16 @@ impl Manager {
 
     /// A recorder of Events for code outside of reconciles, which have
     /// [their own](crate::Context::events). `controller` is the name that the Events report. An
-    /// error if it is not a qualified name: `name` or `prefix/name`.
+    /// error if it is not a qualified name: `name` or `prefix/name`. The call also declares that
+    /// the manager records Events: see [`access`](Self::access).
     pub fn events(&self, controller: &str) -> Result<EventRecorder, Error> {
+        let recorder = self.recorder(controller)?;
+        self.access_registry().add_events(controller, None);
+        Ok(recorder)
+    }
+
+    /// A recorder, without a declaration.
+    pub(crate) fn recorder(&self, controller: &str) -> Result<EventRecorder, Error> {
         self.inner.events.recorder(controller)
     }
 
@@ -193,6 +207,14 @@ impl Manager {
     /// It stays `true` until the manager stops, whatever is added later.
     pub fn is_ready(&self) -> bool {
         self.inner.ready.load(Ordering::Acquire)
+    }
+
+    /// Returns `true` if no controller has a key that waits for a worker or is being reconciled.
+    /// Keys that wait for their time, because of a retry or
+    /// [`Action::requeue_after`](crate::Action::requeue_after), do not count. For tests: an event
+    /// that has not arrived yet makes it `false` a moment later.
+    pub fn is_idle(&self) -> bool {
+        self.state().controllers.values().all(|controller| controller.is_idle())
     }
 
     /// The state of the caches: the kinds they hold, and their last errors.

@@ -83,6 +83,14 @@ impl MetricsServer {
         self
     }
 
+    pub(crate) fn address(&self) -> Listen {
+        self.listen
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
     pub(crate) fn bind(self, certificates: &CertificateMetrics) -> Result<BoundMetrics, ServeError> {
         let mut server = Server::new().listen(self.listen).headers_max(HEADERS_MAX).body_max(0);
         let is_secure = self.tls.is_some();

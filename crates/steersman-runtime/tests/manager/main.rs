@@ -1,5 +1,6 @@
 //! The life of a manager, on the embedded server in process.
 
+mod access;
 mod cache_options;
 mod durations;
 mod endpoints;

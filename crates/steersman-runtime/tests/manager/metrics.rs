@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::Value;
 use steersman_cache::Phase;
 use steersman_client::{Patch, PatchParams, World};
+use steersman_manifests::operator::{Operator, plain};
 use steersman_runtime::leader_election::LeaderElection;
 use steersman_runtime::metrics::prometheus_client::metrics::counter::Counter;
 use steersman_runtime::{Action, Context, Manager, ObjectKey, ReconcileError, kind, reconcile_fn};
@@ -81,6 +83,92 @@ fn assert_dashboard_works(shown: &Exposition) {
         for taken in SCRAPED {
             assert!(!labels.contains_key(taken), "{name} has a label {taken}");
         }
+    }
+}
+
+/// The names in a query outside of texts, each with what follows it.
+fn names(query: &str) -> Vec<(&str, &str)> {
+    let is_name = |char: char| char.is_ascii_alphanumeric() || "_:$".contains(char);
+    let mut names = Vec::new();
+    let mut rest = query;
+    while let Some(start) = rest.find(|char| is_name(char) || char == '"') {
+        rest = &rest[start..];
+        if let Some(text) = rest.strip_prefix('"') {
+            rest = &text[text.find('"').expect(query) + 1..];
+            continue;
+        }
+        let end = rest.find(|char| !is_name(char)).unwrap_or(rest.len());
+        names.push((&rest[..end], rest[end..].trim_start()));
+        rest = &rest[end..];
+    }
+    names.retain(|(name, _)| !name.starts_with(|first: char| first.is_ascii_digit()));
+    names
+}
+
+/// The metrics of a query, and the labels that it selects and groups by.
+fn metrics_and_labels(query: &str) -> (Vec<&str>, Vec<&str>) {
+    const FUNCTIONS: [&str; 5] = ["histogram_quantile", "increase", "max", "rate", "sum"];
+    let (mut metrics, mut labels, mut in_group) = (Vec::new(), Vec::new(), false);
+    for (name, after) in names(query) {
+        if name == "by" {
+            in_group = true;
+        } else if in_group {
+            labels.push(name);
+            in_group = after.starts_with(',');
+        } else if after.starts_with('=') {
+            labels.push(name);
+        } else if !FUNCTIONS.contains(&name) && name != "$__rate_interval" {
+            metrics.push(name);
+        }
+    }
+    (metrics, labels)
+}
+
+#[test]
+fn metrics_and_labels_are_read_from_queries() {
+    let (metrics, labels) = metrics_and_labels(
+        r#"histogram_quantile(0.99, sum by (a, le) (rate(x_bucket{job="$job", b="c d"}[$__rate_interval]))) / y"#,
+    );
+    assert_eq!((metrics, labels), (vec!["x_bucket", "y"], vec!["a", "le", "job", "b"]));
+}
+
+/// Every query of the dashboard in the manifests finds series with the labels that it names.
+fn assert_own_dashboard_works(shown: &Exposition) {
+    let operator = Operator::new("operator", "operator:1");
+    let files = plain(&operator).unwrap();
+    let dashboard: Value = serde_json::from_str(files.get("grafana/operator.json").unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let (mut queries, mut positions) = (0, BTreeSet::new());
+    for panel in panels {
+        let at = &panel["gridPos"];
+        assert!(positions.insert((at["x"].as_u64(), at["y"].as_u64())), "two panels at {at}");
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let (query, legend) = (target["expr"].as_str().unwrap(), target["legendFormat"].as_str().unwrap());
+            let (metrics, labels) = metrics_and_labels(query);
+            assert!(!metrics.is_empty(), "{query}");
+            for metric in metrics {
+                let series = shown.of(metric);
+                assert!(!series.is_empty(), "no series {metric}: {query}");
+                for (found, _) in series {
+                    let is_known = |label: &&str| found.contains_key(*label) || SCRAPED.contains(label);
+                    assert!(labels.iter().all(is_known), "{metric} has {found:?}: {query}");
+                }
+            }
+            for label in legend.split("{{").skip(1) {
+                let label = label.split("}}").next().unwrap();
+                assert!(labels.contains(&label), "{legend} names no label of {query}");
+            }
+            assert!(query.contains(r#"{job="$job", namespace="$namespace"}"#), "{query} is of all operators");
+            queries += 1;
+        }
+    }
+    assert!(queries >= 30, "{queries} queries");
+    for variable in dashboard["templating"]["list"].as_array().unwrap() {
+        let Some(query) = variable["query"]["query"].as_str() else { continue };
+        let inner = query.strip_prefix("label_values(").and_then(|query| query.strip_suffix(')')).expect(query);
+        let (metric, label) = inner.rsplit_once(", ").unwrap();
+        let metric = metric.split('{').next().unwrap();
+        assert!(!shown.of(metric).is_empty() && SCRAPED.contains(&label), "{query}");
     }
 }
 
@@ -173,6 +261,7 @@ async fn every_name_type_label_and_value_is_right_after_a_known_workload() {
     }
 
     assert_dashboard_works(&shown);
+    assert_own_dashboard_works(&shown);
 
     let one = [("controller", "configmap")];
     let result = |result| shown.value("controller_runtime_reconcile_total", &[one[0], ("result", result)]);
