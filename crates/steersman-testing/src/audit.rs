@@ -26,6 +26,13 @@ pub struct AuditEvent {
     /// The user agent of the client.
     #[serde(default)]
     pub user_agent: String,
+    /// The user, unless the client impersonated another.
+    #[serde(default)]
+    pub user: AuditUser,
+    /// The user that the client impersonated, as [`RealServer::user`](crate::RealServer::user)
+    /// does.
+    #[serde(default)]
+    pub impersonated_user: AuditUser,
     /// The object of the request.
     #[serde(default)]
     pub object_ref: AuditObject,
@@ -37,17 +44,30 @@ pub struct AuditEvent {
     pub request_object: Value,
 }
 
+/// A user. The name is empty if there is none.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct AuditUser {
+    /// The name.
+    pub username: String,
+}
+
 /// The object of a request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct AuditObject {
+    /// Empty for the core group.
+    pub api_group: String,
     /// In the plural: `leases`.
     pub resource: String,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
     /// Empty for collections.
     pub name: String,
+    /// Empty for the object itself.
+    pub subresource: String,
 }
 
 /// The response of a request.

@@ -205,6 +205,21 @@ impl EmbeddedBuilder {
         Self { server: self.server.bootstrap(on) }
     }
 
+    /// Whether a watch can begin with all objects. Default: `true`. Without, clients have to list,
+    /// as on a server with `--feature-gates=WatchList=false`.
+    #[must_use]
+    pub fn streaming_lists(self, on: bool) -> Self {
+        Self { server: self.server.streaming_lists(on) }
+    }
+
+    /// Whether the admission plugin OwnerReferencesPermissionEnforcement is on. Default: `false`.
+    /// With [RBAC](Embedded::with_rbac), an owner reference that blocks the deletion of its owner
+    /// then needs the right to `update` the owner's `finalizers`.
+    #[must_use]
+    pub fn owner_references_permission_enforcement(self, on: bool) -> Self {
+        Self { server: self.server.owner_references_permission_enforcement(on) }
+    }
+
     /// The server.
     pub fn start(self) -> Embedded {
         Embedded { server: self.server.build() }

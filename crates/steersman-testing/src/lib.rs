@@ -27,6 +27,8 @@
 //! - [`FaultyNetwork`] stands between a client and the server, and refuses, delays or cuts requests
 //!   on command. [`FaultyProxy`] does the same to the connections of any server.
 //! - [`Log`] collects what handlers and reconcilers see.
+//! - With the feature `operator`, the module `rbac` proves that the derived roles of an operator
+//!   are enough, and not more.
 //!
 //! `docs/testing.md` in the repository shows whole tests of a controller, when to pause the time,
 //! and what the embedded server cannot do: admission, webhooks and CEL,
@@ -75,10 +77,12 @@ mod panic_log;
 mod port;
 mod private;
 mod process;
+#[cfg(feature = "operator")]
+pub mod rbac;
 mod real_server;
 
-pub use assets::{ETCD_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
-pub use audit::{AuditEvent, AuditObject, AuditStatus};
+pub use assets::{ETCD_VERSION, HELM_VERSION, KUBERNETES_VERSION, Missing, Program, cache_dir};
+pub use audit::{AuditEvent, AuditObject, AuditStatus, AuditUser};
 pub use embedded::{Embedded, EmbeddedBuilder};
 pub use error::Error;
 pub use eventually::{Awaited, eventually, eventually_within};
