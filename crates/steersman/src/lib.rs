@@ -154,8 +154,8 @@ pub use steersman_http as http;
 pub use steersman_manifests as manifests;
 pub use steersman_runtime::{
     self as runtime, Action, Cached, CachedClient, Context, Error, Kind, ListQuery, Manager, ObjectKey, Objects,
-    ReconcileError, Reconciler, condition, dynamic, finalizer, kind, layer, metadata, owner, predicate, reconcile_fn,
-    shutdown_signal,
+    ReconcileError, Reconciler, Verb, condition, dynamic, finalizer, kind, layer, metadata, owner, predicate,
+    reconcile_fn, shutdown_signal,
 };
 pub use steersman_wire as wire;
 pub use steersman_workqueue as workqueue;
@@ -186,3 +186,8 @@ struct FromKubeRs;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/operations.md")]
 struct Operations;
+
+/// The operator of the page about permissions, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/permissions.md")]
+struct Permissions;
