@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use steersman_apiserver::{ApiServer, ListenError};
+use steersman_apiserver::{ApiServer, ListenError, Serve, Serving};
 
 use crate::interrupt::Interrupt;
 use crate::kubeconfig_file;
@@ -73,12 +73,12 @@ async fn serve(args: &Args) -> Result<()> {
         Authorization::AlwaysAllow => server,
         Authorization::Rbac => server.with_rbac(),
     };
-    let mut serve = server.serve().address((Ipv4Addr::LOCALHOST, args.port));
+    let mut serve = server.serve();
     if args.log_requests {
         // The server goes on without its terminal.
         serve = serve.log(|line| drop(writeln!(io::stderr(), "{line}")));
     }
-    let serving = serve.start().await.map_err(|error| explain(error, args.port))?;
+    let serving = start(serve, args.port).await?;
 
     // Removed after the server has stopped.
     let own_file = match args.kubeconfig {
@@ -98,6 +98,11 @@ async fn serve(args: &Args) -> Result<()> {
     interrupt.wait().await;
     serving.stop().await;
     Ok(())
+}
+
+/// Starts a server on loopback. The error states what to do.
+pub(crate) async fn start(serve: Serve, port: u16) -> Result<Serving> {
+    serve.address((Ipv4Addr::LOCALHOST, port)).start().await.map_err(|error| explain(error, port))
 }
 
 fn explain(error: ListenError, port: u16) -> anyhow::Error {
@@ -129,7 +134,7 @@ fn print_ready(url: &str, kubeconfig: &Path) -> io::Result<()> {
 }
 
 /// The text as one word for a shell.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "/._-+:@%".contains(character);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -10,7 +10,9 @@ use anyhow::{Context, Result, ensure};
 use http::Uri;
 use kube_client::Config;
 use steersman_client::{Client, Error};
-use steersman_runtime::{CauseState, ControllerState, DebugState, ReconcileState};
+use steersman_runtime::{ControllerState, DebugState, ReconcileState};
+
+use crate::reconcile_text::{cause_text, clock, result_text, seconds};
 
 /// The limit of the whole request.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -184,33 +186,8 @@ fn reconcile(text: &mut String, controller: &ControllerState, run: &ReconcileSta
     let _ = writeln!(text, "{INDENT}  {} after {}{next}{error}", result_text(&run.result), seconds(run.took_seconds));
 }
 
-/// When the key comes back follows in the line.
-fn result_text(result: &str) -> String {
-    if result == "requeue_after" { "done".to_owned() } else { result.replace('_', " ") }
-}
-
-fn cause_text(cause: &CauseState) -> String {
-    let source = cause.source.replace('_', " ");
-    match (&cause.event, &cause.kind, &cause.key) {
-        (Some(event), Some(kind), Some(key)) => {
-            let version = cause.version.map_or_else(String::new, |version| format!(", version {version}"));
-            format!("{event} {kind} {key}{version} ({source})")
-        }
-        _ => source,
-    }
-}
-
 /// As wide as the time of a line.
 const INDENT: &str = "            ";
-
-/// The time of day, with milliseconds.
-fn clock(time: jiff::Timestamp) -> String {
-    time.strftime("%H:%M:%S%.3f").to_string()
-}
-
-fn seconds(seconds: f64) -> String {
-    if seconds < 1.0 { format!("{:.1} ms", seconds * 1_000.0) } else { format!("{seconds:.1} s") }
-}
 
 #[cfg(test)]
 mod tests {
@@ -234,11 +211,5 @@ mod tests {
         assert_eq!(text(state(true, "me")), none);
         assert_eq!(text(state(false, "other")), format!("{none}; this replica is a standby, other leads"));
         assert_eq!(text(state(false, "")), format!("{none}; this replica is a standby, no replica leads"));
-    }
-
-    #[test]
-    fn a_reconcile_that_comes_back_is_done() {
-        assert_eq!(result_text("requeue_after"), "done");
-        assert_eq!(result_text("terminal_error"), "terminal error");
     }
 }

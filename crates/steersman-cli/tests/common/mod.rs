@@ -32,11 +32,16 @@ impl Lines {
 
     /// The next line, or `None` if the process has ended.
     pub(crate) fn next(&self) -> Option<String> {
-        match self.0.recv_timeout(DEADLINE) {
+        match self.next_or_why() {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("it prints nothing and does not end"),
         }
+    }
+
+    /// The next line, or why there is none.
+    pub(crate) fn next_or_why(&self) -> Result<String, RecvTimeoutError> {
+        self.0.recv_timeout(DEADLINE)
     }
 }
 
@@ -66,6 +71,11 @@ impl Running {
     /// The next line of output.
     pub(crate) fn line(&self) -> String {
         self.lines.next().expect("it ended without another line")
+    }
+
+    /// The next line of output, or why there is none.
+    pub(crate) fn next_line(&self) -> Result<String, RecvTimeoutError> {
+        self.lines.next_or_why()
     }
 
     /// The process id.

@@ -1,0 +1,1 @@
+../../../../examples/website-operator/dev/src/main.rs

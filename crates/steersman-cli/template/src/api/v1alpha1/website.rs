@@ -1,0 +1,1 @@
+../../../../../../examples/website-operator/src/api/v1alpha1/website.rs

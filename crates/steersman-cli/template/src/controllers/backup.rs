@@ -1,0 +1,1 @@
+../../../../../examples/website-operator/src/controllers/backup.rs

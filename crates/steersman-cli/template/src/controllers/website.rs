@@ -1,0 +1,1 @@
+../../../../../examples/website-operator/src/controllers/website.rs

@@ -1,0 +1,1 @@
+../../../../examples/website-operator/src/main.rs

@@ -1,0 +1,1 @@
+../../../../examples/website-operator/tests/tenant.rs

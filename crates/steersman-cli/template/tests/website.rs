@@ -1,0 +1,1 @@
+../../../../examples/website-operator/tests/website.rs

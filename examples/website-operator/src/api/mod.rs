@@ -1,0 +1,4 @@
+//! The kinds, by version.
+
+pub mod v1;
+pub mod v1alpha1;

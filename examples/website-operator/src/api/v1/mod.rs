@@ -1,0 +1,3 @@
+//! The kinds in version v1.
+
+pub mod backup;
