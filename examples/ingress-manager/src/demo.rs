@@ -1,9 +1,10 @@
 //! The demonstration: the manager on an API server in this process.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ingress_manager::{HOST, HTTP, Options, add_to};
+use ingress_manager::{HOST, HTTP, add_to};
 use k8s_openapi::api::core::v1::{Event, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::{Value, json};
@@ -16,11 +17,22 @@ use tokio::sync::oneshot;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts a server and the manager, and plays their user.
-pub(crate) async fn run(domain: String) -> Result<()> {
+pub(crate) fn main(domain: &str) -> ExitCode {
+    match run(domain) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn run(domain: &str) -> Result<()> {
     println!("no cluster given: using an API server in this process");
     let embedded = Embedded::start();
     let manager = Manager::new(embedded.client());
-    add_to(&manager, Options { domain, namespace: None })?;
+    add_to(&manager, domain)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(async move { manager.start(async { drop(stopped.await) }).await });
     User::new(&embedded.client()).play().await?;

@@ -34,44 +34,53 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use steersman::client::DeleteParams;
 use steersman::client::Preconditions;
 use steersman::owner::set_controller_reference;
-use steersman::runtime::{Controller, OperationResult};
-use steersman::{Action, Context, Error, Kind, Manager, ObjectKey, ObjectMeta, ReconcileError, Reconciler, kind};
+use steersman::runtime::{Controller, OperationResult, Verb};
+use steersman::wire::is_dns1123_subdomain;
+use steersman::{Action, Context, Error, Manager, ObjectKey, ObjectMeta, ReconcileError, Reconciler, kind};
+use steersman_program::Program;
 
 pub use annotations::{HOST, HTTP, PATH, Problem, Route, route};
 
-/// The options of the manager.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The domain of hosts that no annotation names: `<service>.<namespace>.<domain>`.
+/// The flags of the ingress manager, beside those of every operator.
+#[derive(Clone, Debug, clap::Args)]
+#[non_exhaustive]
+pub struct Flags {
+    /// A host that no annotation names is `<service>.<namespace>.<domain>`
+    #[arg(long, value_name = "DOMAIN", default_value = "example.com", value_parser = domain)]
     pub domain: String,
-    /// Only Services of this namespace.
-    pub namespace: Option<String>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { domain: "example.com".to_owned(), namespace: None }
+fn domain(text: &str) -> Result<String, String> {
+    match is_dns1123_subdomain(text).into_iter().next() {
+        None => Ok(text.to_owned()),
+        Some(why) => Err(why),
     }
 }
 
-/// Adds the controller to a manager.
-pub fn add_to(manager: &Manager, options: Options) -> Result<Controller, Error> {
-    let Options { domain, namespace } = options;
-    let namespace = namespace.as_deref();
+/// The ingress manager as a program: its flags, its manifests.
+pub fn program() -> Program<Flags> {
+    Program::with_flags(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), |manager, flags: &Flags| {
+        add_to(manager, &flags.domain).map(drop)
+    })
+    .about(
+        "Gives each Service that is annotated with ingress/http: \"true\" an Ingress\n\n\
+         It uses the cluster of --kubeconfig, --master or the variable KUBECONFIG, or the one that its Pod runs in. \
+         Without any of them, it runs a demonstration on an API server of its own, in this process, and ends.",
+    )
+}
+
+/// Adds the controller to a manager. Hosts that no annotation names are
+/// `<service>.<namespace>.<domain>`.
+pub fn add_to(manager: &Manager, domain: &str) -> Result<Controller, Error> {
     manager
-        .controller(within(namespace, kind::<Service>()))
+        .controller(kind::<Service>())
         .named("ingress-manager")
-        // By name instead of by owner: a foreign Ingress of that name does not have our owner, and
-        // its deletion matters, too.
-        .watches(within(namespace, kind::<Ingress>()), |ingress| vec![ingress.key()])
-        .complete(IngressReconciler { domain })
-}
-
-fn within<K>(namespace: Option<&str>, kind: Kind<K>) -> Kind<K> {
-    match namespace {
-        Some(namespace) => kind.namespace(namespace),
-        None => kind,
-    }
+        .owns(kind::<Ingress>().writes([Verb::Create, Verb::Update, Verb::Delete]))
+        // By name as well: a foreign Ingress of that name does not have our owner, and its deletion
+        // matters, too.
+        .watches(kind::<Ingress>(), |ingress| vec![ingress.key()])
+        .records_events()
+        .complete(IngressReconciler { domain: domain.to_owned() })
 }
 
 /// Reconciles the Ingress of one Service with its annotations.

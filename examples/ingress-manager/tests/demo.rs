@@ -24,3 +24,14 @@ fn a_domain_that_is_none_is_refused() {
     let stderr = String::from_utf8(stderr).unwrap();
     assert!(!status.success() && stderr.contains("no_domain") && stderr.contains("--domain"), "{stderr}");
 }
+
+#[test]
+fn the_manifests_are_those_of_the_code() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_ingress-manager"));
+    // They need no cluster.
+    program.env("KUBECONFIG", "/nowhere/in/particular").env_remove("WATCH_NAMESPACE");
+    let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+    let Output { status, stderr, .. } = program.args(["manifests", "--check", "--out", deploy]).output().unwrap();
+    let hint = "write them: cargo run -p ingress-manager -- manifests --out examples/ingress-manager/deploy";
+    assert!(status.success(), "{hint}\n{}", String::from_utf8_lossy(&stderr));
+}

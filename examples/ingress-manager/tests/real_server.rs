@@ -1,4 +1,4 @@
-//! The ingress manager on a real API server, with the permissions of `deploy/rbac.yaml` and the
+//! The ingress manager on a real API server, with the permissions of `deploy/install.yaml` and the
 //! real garbage collector.
 
 mod suite;
@@ -22,9 +22,9 @@ async fn shared() -> &'static RealServer {
     SHARED
         .get_or_init(async || {
             let server = RealServer::builder().controller_manager(true).start().await.unwrap();
-            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
+            let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/install.yaml");
             let Output { status, stderr, .. } =
-                server.kubectl().unwrap().args(["apply", "-f", manifest]).output().unwrap();
+                server.kubectl().unwrap().args(["apply", "--server-side", "-f", manifest]).output().unwrap();
             assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
             // A server that has just started cannot assign addresses yet.
             let services =

@@ -15,6 +15,9 @@ pub enum Error {
     /// A request to the API server failed.
     #[error("{0}")]
     Client(#[from] steersman::client::Error),
+    /// There are no valid credentials for Neutron.
+    #[error(transparent)]
+    Neutron(#[from] neutron::Error),
 }
 
 /// Why a Network is not ready.
@@ -29,6 +32,9 @@ pub(crate) enum Problem {
     /// The API server refused, or could not be reached.
     #[error(transparent)]
     Kubernetes(#[from] steersman::Error),
+    /// The cluster's id cannot be read.
+    #[error("cannot read the cluster's id: {0}: permit it, or set --cluster-id")]
+    ClusterId(#[source] Error),
     /// The Network has changed since it was read.
     #[error("the Network has changed since it was read")]
     Outdated,
@@ -48,7 +54,7 @@ impl Problem {
             Self::Neutron(error) => error.is_stale() || error.is_not_found(),
             Self::Kubernetes(error) => error.is_conflict() || error.is_not_found(),
             Self::Outdated => true,
-            Self::Invalid(_) => false,
+            Self::Invalid(_) | Self::ClusterId(_) => false,
         }
     }
 
@@ -66,7 +72,7 @@ impl Problem {
                 ErrorKind::Stale | ErrorKind::NotFound | ErrorKind::Conflict => "Conflict",
                 ErrorKind::Config => "Misconfigured",
             },
-            Self::Kubernetes(_) | Self::Outdated => return None,
+            Self::Kubernetes(_) | Self::ClusterId(_) | Self::Outdated => return None,
         })
     }
 
@@ -75,7 +81,7 @@ impl Problem {
         match self {
             Self::Invalid(_) => true,
             Self::Neutron(error) => error.is_bad_input(),
-            Self::Kubernetes(_) | Self::Outdated => false,
+            Self::Kubernetes(_) | Self::ClusterId(_) | Self::Outdated => false,
         }
     }
 

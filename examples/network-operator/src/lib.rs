@@ -9,7 +9,7 @@
 //!      └──── status, finalizer ────────┘ ◀────────────── ids, or its own words ───────┘
 //! ```
 //!
-//! - [`Network`] (`network.rs`) is the custom resource; its definition is in `deploy/crd.yaml`.
+//! - [`Network`] (`network.rs`) is the custom resource; its definition is in `deploy/install.yaml`.
 //! - [`Desired`] (`desired.rs`) is the state that a Network wants in Neutron, and computes the
 //!   changes to get there.
 //! - `provider.rs` makes all changes in Neutron; `reconciler.rs` is the loop around it, and
@@ -17,7 +17,8 @@
 //! - `deployments.rs` creates a Network for each Deployment that wants one, with addresses from a
 //!   [`Pool`].
 //! - `sweep.rs` removes networks from Neutron whose Network no longer exists.
-//! - [`Operator`] (`operator.rs`) combines these.
+//! - [`Operator`] (`operator.rs`) combines these, and declares what it does at the API server.
+//! - [`program()`] (`program.rs`) is the program around it: flags, CRD, manifests.
 //! - `otlp.rs`, with the feature `otlp`, sends the spans of the operator to a collector.
 //!
 //! # What Neutron lacks, and what the operator does instead
@@ -62,13 +63,13 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
 //!
-//! use network_operator::{Operator, Options, Pool, cluster_id};
+//! use network_operator::{Operator, Options, Pool};
 //! use neutron::Neutron;
 //! use steersman::Client;
 //!
 //! let client = Client::from_environment().await?;
 //! let options = Options {
-//!     cluster_id: cluster_id(&client).await?,
+//!     cluster_id: None,
 //!     project_id: None,
 //!     resync: Duration::from_secs(300),
 //!     workers: 4,
@@ -82,6 +83,7 @@
 //! # }
 //! ```
 
+mod cluster;
 mod deployments;
 mod desired;
 mod error;
@@ -92,6 +94,7 @@ mod operator;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod pool;
+mod program;
 mod provider;
 mod reconciler;
 mod status;
@@ -103,6 +106,7 @@ pub use desired::{Desired, Difference, InvalidSpec};
 pub use error::Error;
 pub use handle::{ClusterId, Handle};
 pub use network::{Network, NetworkSpec, NetworkStatus, Phase};
-pub use operator::{Operator, Options, Summary, cluster_id};
+pub use operator::{Operator, Options, Summary};
 pub use pool::Pool;
+pub use program::{Flags, program};
 pub use reconciler::FINALIZER;

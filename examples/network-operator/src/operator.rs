@@ -7,9 +7,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use neutron::Neutron;
 use steersman::predicate::GenerationChanged;
 use steersman::runtime::Controller;
+use steersman::runtime::Verb;
 use steersman::workqueue::ItemExponentialFailureRateLimiter;
 use steersman::{Client, Manager, kind};
 
+use crate::cluster::{self, Cluster};
 use crate::deployments::{DeploymentReconciler, NETWORK_LABEL};
 use crate::provider::Provider;
 use crate::reconciler::NetworkReconciler;
@@ -21,14 +23,13 @@ use crate::{ClusterId, Error, Network, Pool};
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait of a key: after an outage of Neutron, every key is retried within this time.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// A namespace that every cluster has. Its uid identifies the cluster.
-const CLUSTER_NAMESPACE: &str = "kube-system";
 
 /// The options of the operator.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The id of this cluster in Neutron: [`cluster_id`] returns a good one.
-    pub cluster_id: ClusterId,
+    /// The id of this cluster in Neutron. Default: the uid of its namespace `kube-system`, which
+    /// the first reconcile reads.
+    pub cluster_id: Option<ClusterId>,
     /// The project to create networks in, if there is no login.
     pub project_id: Option<String>,
     /// Each Network is compared with Neutron again after this time, also without a change.
@@ -40,12 +41,6 @@ pub struct Options {
     pub all_deployments: bool,
     /// The pool of addresses for Deployments.
     pub pool: Pool,
-}
-
-/// The default id of a cluster: the uid of its namespace `kube-system`.
-pub async fn cluster_id(client: &Client) -> Result<ClusterId, Error> {
-    let namespace = client.cluster::<Namespace>().get(CLUSTER_NAMESPACE).await?;
-    namespace.metadata.uid.unwrap_or_default().parse()
 }
 
 /// The operator: a manager with a controller of Networks, one of Deployments, and the sweep.
@@ -65,28 +60,36 @@ impl Operator {
 
     /// Builds the operator on a manager. Nothing runs yet.
     pub fn with_manager(manager: Manager, neutron: Neutron, options: Options) -> Result<Self, Error> {
-        let Options { cluster_id: cluster, project_id, resync, workers, all_deployments, pool } = options;
+        let Options { cluster_id, project_id, resync, workers, all_deployments, pool } = options;
         if resync.is_zero() {
             return Err(Error::Options("the resync period must be above zero".to_owned()));
         }
-        let provider = Provider { neutron, cluster, project_id };
+        let live = manager.client().live().clone();
+        let cluster = kind::<Namespace>().fields(format!("metadata.name={}", cluster::NAMESPACE));
+        manager.uses(cluster.live([Verb::Get]))?;
+        let provider = Provider { neutron, cluster: Cluster::new(cluster_id, live), project_id };
         let timings = Timings::default();
         let limiter = || ItemExponentialFailureRateLimiter::new(BACKOFF_FIRST, BACKOFF_MAX);
 
         let ((by_uid, uids), (by_block, blocks)) = (uid_index(), pool.index());
+        let networks = kind::<Network>().index(by_uid, uids).index(by_block, blocks).predicate(GenerationChanged);
+        // A network in Neutron is deleted only after a look at the API server.
+        let networks = networks.finalizers().writes_status([Verb::Update]).live([Verb::Get, Verb::List]);
         let networks = manager
-            .controller(kind::<Network>().index(by_uid, uids).index(by_block, blocks).predicate(GenerationChanged))
+            .controller(networks)
             .max_concurrent(workers)
             .rate_limiter(limiter())
             .layer(timings.clone())
             .complete(NetworkReconciler::new(provider.clone(), resync)?)?;
 
         let wanted = kind::<Deployment>().predicate(GenerationChanged);
+        let wanted = wanted.writes_status([Verb::Update]).live([Verb::Get]);
         let wanted = if all_deployments { wanted } else { wanted.labels(format!("{NETWORK_LABEL}=true")) };
         // One worker, so that each choice of addresses sees the one before.
         let deployments = manager
             .controller(wanted)
-            .owns(kind::<Network>().predicate(GenerationChanged))
+            .owns(kind::<Network>().predicate(GenerationChanged).writes([Verb::Create, Verb::Delete]))
+            .records_events()
             .rate_limiter(limiter())
             .layer(timings.clone())
             .complete(DeploymentReconciler { all: all_deployments, pool, resync })?;

@@ -1,13 +1,15 @@
 use neutron::{NetworkFilter, Neutron, Subnet, SubnetFilter};
 
-use crate::{ClusterId, Desired, Difference, Handle};
+use crate::cluster::Cluster;
+use crate::error::Problem;
+use crate::{Desired, Difference, Handle};
 
 /// All changes of the operator in Neutron: the actual state, and the steps to the desired one. Of
 /// Kubernetes, it knows only the handles.
 #[derive(Clone, Debug)]
 pub(crate) struct Provider {
     pub(crate) neutron: Neutron,
-    pub(crate) cluster: ClusterId,
+    pub(crate) cluster: Cluster,
     /// The project to create networks in, if there is no login.
     pub(crate) project_id: Option<String>,
 }
@@ -21,8 +23,8 @@ pub(crate) struct ObjectNetworks {
 }
 
 impl Provider {
-    pub(crate) fn handle(&self, uid: &str) -> Handle {
-        Handle::new(&self.cluster, uid)
+    pub(crate) async fn handle(&self, uid: &str) -> Result<Handle, Problem> {
+        Ok(Handle::new(self.cluster.id().await?, uid))
     }
 
     /// The networks with a handle. If there is none, the one whose id is `known`, provided that it
@@ -124,9 +126,10 @@ impl Provider {
 
     /// All networks with a handle of our cluster. Neutron cannot search for the beginning of a
     /// description.
-    pub(crate) async fn of_cluster(&self) -> Result<Vec<(Handle, neutron::Network)>, neutron::Error> {
+    pub(crate) async fn of_cluster(&self) -> Result<Vec<(Handle, neutron::Network)>, Problem> {
+        let cluster = self.cluster.id().await?;
         let networks = self.neutron.networks(&NetworkFilter::default()).await?;
-        let ours = |network: neutron::Network| Some((Handle::parse(&self.cluster, &network.description)?, network));
+        let ours = |network: neutron::Network| Some((Handle::parse(cluster, &network.description)?, network));
         Ok(networks.into_iter().filter_map(ours).collect())
     }
 }

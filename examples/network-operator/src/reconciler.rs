@@ -64,7 +64,7 @@ impl NetworkReconciler {
         if network.meta().deletion_timestamp.is_some() || !has_finalizer(network, FINALIZER) {
             return Err(Problem::Outdated);
         }
-        let handle = self.provider.handle(uid(network)?);
+        let handle = self.provider.handle(uid(network)?).await?;
         let desired = Desired::new(network, &handle, self.provider.project_id.as_deref())?;
 
         let found = self.provider.find(&handle, known(network), &neutron_name(network)).await?;
@@ -115,7 +115,7 @@ impl Reconciler<Network> for NetworkReconciler {
 
 /// Deletes the networks of a Network in Neutron.
 async fn release(provider: &Provider, ctx: &Context<Network>, network: &Network) -> Result<(), ReconcileError> {
-    let handle = provider.handle(uid(network)?);
+    let handle = provider.handle(uid(network)?).await?;
     let released = provider.release(&handle, known(network), &neutron_name(network)).await;
     let Err(error) = released else { return Ok(()) };
     let key = ObjectKey::new(&network.namespace().unwrap_or_default(), &network.name_any());

@@ -3,11 +3,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ingress_manager::{HOST, HTTP, Options, PATH, add_to};
+use ingress_manager::{HOST, HTTP, PATH, add_to};
 use k8s_openapi::api::core::v1::{Event, Service};
 use k8s_openapi::api::networking::v1::{Ingress, IngressRule};
 use serde_json::{Value, json};
 use steersman::client::{Api, DeleteParams, ListParams, PatchParams, PostParams};
+use steersman::runtime::CacheDefaults;
 use steersman::{Client, Error, Manager, Patch};
 use steersman_testing::eventually;
 use tokio::sync::oneshot;
@@ -73,8 +74,9 @@ struct Running {
 
 impl Running {
     fn start(client: &Client, namespace: &str) -> Self {
-        let manager = Manager::new(client.clone());
-        add_to(&manager, Options { namespace: Some(namespace.to_owned()), ..Options::default() }).unwrap();
+        let defaults = CacheDefaults::new().namespace(namespace);
+        let manager = Manager::builder(client.clone()).cache_defaults(defaults).only_declared_writes().build();
+        add_to(&manager, "example.com").unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         Self { stop, task: tokio::spawn(async move { manager.start(async { drop(stopped.await) }).await }) }
     }

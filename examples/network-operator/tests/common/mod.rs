@@ -34,7 +34,7 @@ pub(crate) fn cluster() -> ClusterId {
 
 pub(crate) fn options(resync: Duration) -> Options {
     Options {
-        cluster_id: cluster(),
+        cluster_id: Some(cluster()),
         project_id: Some("tests".to_owned()),
         resync,
         workers: 4,
@@ -56,7 +56,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(client: Client, neutron: Neutron, options: Options) -> Self {
-        Self::start_with(Manager::new(client), neutron, options)
+        Self::start_with(Manager::builder(client).only_declared_writes().build(), neutron, options)
     }
 
     pub(crate) fn start_with(manager: Manager, neutron: Neutron, options: Options) -> Self {

@@ -15,7 +15,7 @@ use steersman_testing::RealServer;
 
 use crate::common::{NEVER, Running, eventually, gone, options, ready, spec};
 
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+const INSTALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/install.yaml");
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:network-operator:network-operator";
 
 /// A server with everything deployed as in the README, which checks the permission to block an
@@ -23,12 +23,9 @@ const SERVICE_ACCOUNT: &str = "system:serviceaccount:network-operator:network-op
 async fn deployed() -> RealServer {
     let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
     let server = RealServer::builder().apiserver_flag(plugin).start().await.unwrap();
-    for manifest in ["crd.yaml", "rbac.yaml", "deployment.yaml"] {
-        let mut kubectl = server.kubectl().unwrap();
-        let output = kubectl.args(["apply", "--validate=strict", "-f"]).arg(format!("{DEPLOY}/{manifest}")).output();
-        let output = output.unwrap();
-        assert!(output.status.success(), "{manifest}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    let mut kubectl = server.kubectl().unwrap();
+    let output = kubectl.args(["apply", "--server-side", "--validate=strict", "-f", INSTALL]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     server
 }
 
@@ -49,10 +46,9 @@ async fn with_the_rights_of_the_manifest_the_operator_can_do_all_it_does() {
     let groups = ["system:serviceaccounts", "system:serviceaccounts:network-operator"];
     let client = server.user(SERVICE_ACCOUNT, groups).await.unwrap();
     let neutron = EmbeddedNeutron::start().await.unwrap();
-    // It may read the cluster's id as well.
-    let cluster_id = network_operator::cluster_id(&client).await.unwrap();
     let one_block = network_operator::Pool::new("10.100.0.0/24".parse().unwrap(), 24).unwrap();
-    let options = Options { cluster_id, pool: one_block, ..options(NEVER) };
+    // It may read the cluster's id as well.
+    let options = Options { cluster_id: None, pool: one_block, ..options(NEVER) };
     let election = LeaderElection::new("network-operator").namespace("network-operator");
     let manager = Manager::builder(client.clone()).leader_election(election).unwrap().build();
     let operator = Running::start_with(manager, neutron.client(), options);

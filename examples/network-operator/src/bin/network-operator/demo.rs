@@ -1,5 +1,6 @@
 //! The demonstration: a cluster of its own, and a user who changes it.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -9,10 +10,10 @@ use network_operator::{Network, Phase};
 use neutron::{NetworkChange, NetworkFilter, Neutron};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use steersman::client::{Api, Config, DeleteParams, ListParams, PatchParams, PostParams};
+use steersman::ResourceExt;
+use steersman::client::{Api, DeleteParams, ListParams, PatchParams, PostParams};
 use steersman::{Client, Manager, Patch};
-use steersman::{CustomResourceExt, ResourceExt};
-use steersman_apiserver::{ApiServer, KubeconfigFile, Serving};
+use steersman_program::EmbeddedCluster;
 
 const BLUE: &str = include_str!("../../../samples/blue.yaml");
 const GREEN: &str = include_str!("../../../samples/green.yaml");
@@ -24,50 +25,29 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long the cleanup may take.
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(20);
 
-/// An API server in this process, which also listens on a socket for kubectl.
-pub(crate) struct EmbeddedCluster {
-    serving: Serving,
-    kubeconfig: KubeconfigFile,
-    client: Client,
+/// An API server in this process, with the definition of Network.
+pub(crate) async fn cluster(definition: &CustomResourceDefinition) -> Result<EmbeddedCluster> {
+    let cluster = EmbeddedCluster::start(0).await?;
+    cluster.client().cluster::<CustomResourceDefinition>().create(&PostParams::default(), definition).await?;
+    Ok(cluster)
 }
 
-impl EmbeddedCluster {
-    pub(crate) async fn start() -> Result<Self> {
-        let server = ApiServer::new();
-        // Requests of the operator take no socket.
-        let config = Config::new(http::Uri::from_static("http://embedded"));
-        let client = Client::builder(config).build_over(server.clone())?;
-        client.cluster::<CustomResourceDefinition>().create(&PostParams::default(), &Network::crd()).await?;
-        let serving = server.serve().start().await?;
-        let kubeconfig = serving.kubeconfig_file().context("cannot write a kubeconfig to the temporary folder")?;
-        Ok(Self { serving, kubeconfig, client })
+/// The commands to type in another terminal.
+pub(crate) fn invitation(kubeconfig: &Path, neutron_url: Option<&str>) -> String {
+    let mut text = format!(
+        "In another terminal:\n  \
+         export KUBECONFIG={}\n  \
+         kubectl get networks --watch\n  \
+         kubectl describe network blue\n  \
+         kubectl patch network blue --type merge -p '{}'\n  \
+         kubectl delete deployment web\n",
+        kubeconfig.display(),
+        json!({"spec": {"gateway": "10.10.0.2"}}),
+    );
+    if let Some(url) = neutron_url {
+        text.push_str(&format!("  curl {url}/v2.0/networks\n"));
     }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// The commands to type in another terminal.
-    pub(crate) fn invitation(&self, neutron_url: Option<&str>) -> String {
-        let mut text = format!(
-            "In another terminal:\n  \
-             export KUBECONFIG={}\n  \
-             kubectl get networks --watch\n  \
-             kubectl describe network blue\n  \
-             kubectl patch network blue --type merge -p '{}'\n  \
-             kubectl delete deployment web\n",
-            self.kubeconfig.path().display(),
-            json!({"spec": {"gateway": "10.10.0.2"}}),
-        );
-        if let Some(url) = neutron_url {
-            text.push_str(&format!("  curl {url}/v2.0/networks\n"));
-        }
-        text
-    }
-
-    pub(crate) async fn stop(self) {
-        self.serving.stop().await;
-    }
+    text
 }
 
 /// Where the operator shows what it does.

@@ -3,43 +3,38 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use clap::Parser;
+use anyhow::{Context, Result};
 #[cfg(feature = "otlp")]
 use network_operator::otlp::{CurrentSpan, Exporter};
-use network_operator::{Network, Operator, Options, cluster_id};
+use network_operator::{Flags, Network, Operator, program};
 use neutron::embedded::EmbeddedNeutron;
-use neutron::{Auth, Neutron};
-use steersman::CustomResourceExt;
-use steersman::client::Config;
-use steersman::client::config_from_flags;
+use steersman::client::config_in_cluster;
+use steersman::manifests::crd::crd;
 use steersman::{Client, shutdown_signal};
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::filter_fn;
+use steersman_program::{Environment, Invocation, Program, RunFlags, Screen, Tone};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use args::Args;
-use demo::EmbeddedCluster;
-use screen::{Screen, Tone};
-
-mod args;
 mod demo;
-mod screen;
-mod serving;
 mod watch;
 
 /// The address of an OpenTelemetry collector, for example `http://localhost:4318`.
 #[cfg(feature = "otlp")]
 const COLLECTOR_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// How often the demonstration compares each Network with Neutron.
+const DEMO_RESYNC: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     // Before any thread: the setting is for the whole process.
     steersman::cache::release_freed_memory();
-    let args = Args::parse();
+    let program = program();
+    let flags = match program.parse() {
+        Invocation::Run(flags) => flags,
+        subcommand => return program.execute(subcommand),
+    };
     let result = tokio::runtime::Runtime::new()
         .context("cannot start threads")
-        .and_then(|runtime| if args.print_crd { print_crd() } else { runtime.block_on(run(&args)) });
+        .and_then(|runtime| runtime.block_on(run(&program, &flags)));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -49,20 +44,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn print_crd() -> Result<()> {
-    print!("{}", serde_saphyr::to_string(&Network::crd())?);
-    Ok(())
-}
-
-async fn run(args: &Args) -> Result<()> {
-    let screen = Screen::new();
-    let subscriber = tracing_subscriber::registry().with(screen.clone().with_filter(filter_fn(Screen::shows)));
+async fn run(program: &Program<Flags>, flags: &RunFlags<Flags>) -> Result<()> {
+    let screen = Screen::new(env!("CARGO_PKG_NAME"));
+    let is_demo = !flags.own.in_cluster && !flags.cluster.are_set();
+    let log = if is_demo { screen.layer() } else { flags.log.layer() };
+    let subscriber = tracing_subscriber::registry().with(log?);
     #[cfg(feature = "otlp")]
     let exporter = exporter()?;
     #[cfg(feature = "otlp")]
     let subscriber = subscriber.with(exporter.as_ref().map(Exporter::layer));
     subscriber.init();
-    let result = run_operator(args, &screen).await;
+    let result =
+        if is_demo { demonstrate(program, flags, &screen).await } else { run_in_cluster(program, flags).await };
     #[cfg(feature = "otlp")]
     if let Some(exporter) = exporter {
         exporter.stop().await;
@@ -77,20 +70,18 @@ fn exporter() -> Result<Option<Exporter>> {
     Exporter::new(&collector).map(Some).with_context(|| format!("{COLLECTOR_VARIABLE}={collector}"))
 }
 
-async fn run_operator(args: &Args, screen: &Screen) -> Result<()> {
-    if args.names_a_cluster() {
-        return run_in_cluster(args, screen).await;
-    }
+async fn demonstrate(program: &Program<Flags>, flags: &RunFlags<Flags>, screen: &Screen) -> Result<()> {
     let mut embedded = None;
-    let neutron = match named_neutron(args)? {
+    let neutron = match flags.own.neutron()? {
         Some(neutron) => neutron,
         None => embedded.insert(EmbeddedNeutron::start().await.context("cannot start the embedded Neutron")?).client(),
     };
-    let cluster = EmbeddedCluster::start().await?;
-    screen.print(&cluster.invitation(embedded.as_ref().map(EmbeddedNeutron::url).as_deref()));
+    let cluster = demo::cluster(&crd::<Network>()?).await?;
+    screen.print(&demo::invitation(cluster.kubeconfig(), embedded.as_ref().map(EmbeddedNeutron::url).as_deref()));
     let watching = watch::watch(cluster.client().clone(), screen).await?;
 
-    let operator = operator(args, cluster.client(), neutron.clone()).await?;
+    let manager = program.manager(traced(cluster.client()), flags, Environment::Development)?;
+    let operator = Operator::with_manager(manager, neutron.clone(), flags.own.options(DEMO_RESYNC)?)?;
     screen.print(&demo::addresses(operator.manager()));
     let shows = async {
         if let Err(error) = demo::play(cluster.client(), &neutron).await {
@@ -100,7 +91,7 @@ async fn run_operator(args: &Args, screen: &Screen) -> Result<()> {
     };
     let stop = async {
         tokio::select! {
-            () = until_stopped(args.duration) => {}
+            () = until_stopped(flags.own.duration) => {}
             () = shows => {}
         }
         if embedded.is_none()
@@ -116,53 +107,24 @@ async fn run_operator(args: &Args, screen: &Screen) -> Result<()> {
     Ok(())
 }
 
-async fn run_in_cluster(args: &Args, screen: &Screen) -> Result<()> {
-    let Some(neutron) = named_neutron(args)? else {
-        bail!("no Neutron given: use --neutron-url, --os-cloud or --os-env");
-    };
-    let config = if args.in_cluster {
-        Config::incluster().context("not in a Pod with a service account: use --kubeconfig outside a cluster")?
+async fn run_in_cluster(program: &Program<Flags>, flags: &RunFlags<Flags>) -> Result<()> {
+    // Before anything is sent.
+    flags.own.required_neutron()?;
+    let config = if flags.own.in_cluster {
+        config_in_cluster().context("not in a Pod with a service account: use --kubeconfig outside a cluster")?
     } else {
-        config_from_flags(args.master.as_deref(), args.kubeconfig.as_deref()).await?
+        flags.cluster.config().await?
     };
-    let client = Client::builder(config).build()?;
-    let operator = operator(args, &client, neutron).await?;
-    operator.run(until_stopped(args.duration)).await?;
-    screen.print(&operator.summary().to_string());
-    Ok(())
+    let client = traced(&Client::builder(config).build()?);
+    Ok(program.run(client, flags, until_stopped(flags.own.duration)).await?)
 }
 
-/// The Neutron that the flags name. Credentials in the environment are used only if a flag asks for
-/// them.
-fn named_neutron(args: &Args) -> Result<Option<Neutron>> {
-    Ok(if let Some(url) = &args.neutron_url {
-        Some(Neutron::new(url, Auth::None)?)
-    } else if let Some(name) = &args.os_cloud {
-        Some(Neutron::from_clouds_yaml(name)?)
-    } else if args.os_env {
-        Some(Neutron::from_env()?)
-    } else {
-        None
-    })
-}
-
-async fn operator(args: &Args, client: &Client, neutron: Neutron) -> Result<Operator> {
-    let options = Options {
-        cluster_id: match &args.cluster_id {
-            Some(id) => id.clone(),
-            None => cluster_id(client).await.context("cannot read the cluster's id: set --cluster-id")?,
-        },
-        project_id: args.project_id(),
-        resync: args.resync(),
-        workers: args.workers,
-        all_deployments: args.all_deployments,
-        pool: args.pool()?,
-    };
+/// A client whose requests carry the span that they are sent in, if spans are exported.
+fn traced(client: &Client) -> Client {
     let client = client.clone();
     #[cfg(feature = "otlp")]
     let client = client.with_trace_context(CurrentSpan);
-    let manager = args.serving.manager(client, !args.names_a_cluster())?;
-    Ok(Operator::with_manager(manager, neutron, options)?)
+    client
 }
 
 /// Completes on a stop signal, or after `duration`.

@@ -8,8 +8,7 @@ use network_operator::{Network, NetworkSpec, NetworkStatus};
 use steersman::Cached;
 use steersman::cache::{Error, Event, InformerOptions, SharedInformerFactory, handler};
 use steersman::client::Client;
-
-use crate::screen::{Screen, Tone};
+use steersman_program::{Screen, Tone};
 
 /// How long the first lists may take.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
