@@ -13,6 +13,7 @@ mod openapi;
 mod package;
 mod picture;
 mod process;
+mod project;
 mod provide;
 mod readme;
 mod real_server;
@@ -48,6 +49,9 @@ enum Task {
     ReleaseCheck(release::Args),
     /// Build the project in the README outside the workspace, and run its tests
     Readme(readme::Args),
+    /// Make a project with `steersman init` and `create api`, outside the workspace; run its tests
+    /// and its program
+    Project,
     /// Build the documentation with warnings denied
     Docs(docs::Args),
 }
@@ -64,6 +68,7 @@ fn main() {
         Task::Tidy(args) => tidy::run(&args),
         Task::ReleaseCheck(args) => release::run(&args),
         Task::Readme(args) => readme::run(&args),
+        Task::Project => project::run(),
         Task::Docs(args) => docs::run(&args),
     };
     if let Err(error) = result {

@@ -27,6 +27,18 @@ pub(crate) fn publish_dry_run(packages: &[Package], target_directory: &Path) -> 
     process::run(&mut fresh(packages, target_directory, &["publish", "--quiet", "--workspace", "--dry-run"])?)
 }
 
+/// Makes the package of each crate that would be published, and returns the archives.
+pub(crate) fn archives(packages: &[Package], target_directory: &Path) -> Result<Vec<PathBuf>> {
+    let published: Vec<&Package> = packages.iter().filter(|package| package.publish.is_none()).collect();
+    let mut command = fresh(packages, target_directory, &["package", "--quiet", "--allow-dirty", "--no-verify"])?;
+    for package in &published {
+        command.args(["--package", &package.name]);
+    }
+    process::run(&mut command)?;
+    let folder = target_directory.join("packages/package");
+    Ok(published.iter().map(|package| folder.join(format!("{}-{}.crate", package.name, package.version))).collect())
+}
+
 /// A command of Cargo that has seen no version of our packages.
 fn fresh(packages: &[Package], target_directory: &Path, arguments: &[&str]) -> Result<Command> {
     let folder = target_directory.join("packages");

@@ -72,6 +72,11 @@ impl Running {
         self.0.stderr.take()
     }
 
+    /// Asks it to end, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) -> Result<()> {
+        kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGINT).context("sending a signal to a child")
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(mut self) -> Result<ExitStatus> {
         let status = self.0.wait().context("waiting for a child")?;

@@ -13,9 +13,6 @@ use crate::{process, workspace};
 
 /// Where the README's `Cargo.toml` expects the checkout.
 const CHECKOUT: &str = "\"../steersman/";
-/// The workspace's own choice of a Kubernetes version (`.cargo/config.toml`). The project has to
-/// make its own.
-const KUBERNETES_VERSION: &str = "K8S_OPENAPI_ENABLED_VERSION";
 
 /// Which tests of the project to run.
 #[derive(clap::Args)]
@@ -71,12 +68,8 @@ impl Project {
 
     /// `cargo test` of the project.
     pub(crate) fn test(&self, target_directory: &Path, real_servers: RealServers) -> Command {
-        let mut command = workspace::cargo();
-        command.arg("test").current_dir(self.folder.path());
-        // With the settings of the workspace's builds, so that dependencies are not built twice.
-        command.args(["--config", "profile.dev.debug='line-tables-only'"]);
-        command.args(["--config", "profile.dev.package.'*'.debug=false"]);
-        command.env("CARGO_TARGET_DIR", target_directory).env_remove(KUBERNETES_VERSION);
+        let mut command = workspace::cargo_outside(self.folder.path(), target_directory);
+        command.arg("test");
         if real_servers == RealServers::LeaveOut {
             command.args(["--", "--skip", "::real_"]);
         }

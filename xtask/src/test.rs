@@ -11,7 +11,7 @@ use crate::readme::{self, RealServers};
 use crate::servers;
 use crate::step::Steps;
 use crate::workspace::{self, Package};
-use crate::{docs, package, process, provide, tidy};
+use crate::{docs, package, process, project, provide, tidy};
 
 /// Integration tests with this prefix need more than Rust: a real control plane, or a browser. They
 /// run, and are counted, separately.
@@ -93,6 +93,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(counts.passed > 0, "the README's project has no test");
         Ok(counts)
     })?;
+    let crates = project::Crates::Checkout;
+    counts += steps.run("a project of steersman init", || project::check(&crates, &target_directory))?;
     steps.run("documentation", || docs::run(&docs::Args::default()))?;
     steps.run("packages", || package::build(&packages, &target_directory))?;
     if args.fast {
@@ -145,8 +147,8 @@ fn real_server_tests(packages: &[Package], test: impl Fn(&[&str]) -> Command) ->
 
 /// How many tests did what, as the test harness counted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: usize,
+pub(crate) struct Counts {
+    pub(crate) passed: usize,
     failed: usize,
     ignored: usize,
 }
@@ -177,7 +179,7 @@ impl Counts {
 }
 
 /// Runs a `cargo test` command and adds up its counts.
-fn count(command: &mut Command) -> Result<Counts> {
+pub(crate) fn count(command: &mut Command) -> Result<Counts> {
     let mut counts = Counts::default();
     let mut unread = None;
     process::run_and_read(command, |line| {

@@ -30,6 +30,21 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// The workspace's own choice of a Kubernetes version (`.cargo/config.toml`). Other projects have
+/// to make their own.
+const KUBERNETES_VERSION: &str = "K8S_OPENAPI_ENABLED_VERSION";
+
+/// A command of Cargo for a project outside the workspace, with the settings of the workspace's
+/// builds, so that dependencies are not built twice.
+pub(crate) fn cargo_outside(folder: &Path, target_directory: &Path) -> Command {
+    let mut command = cargo();
+    command.current_dir(folder).env("CARGO_TARGET_DIR", target_directory).env_remove(KUBERNETES_VERSION);
+    for setting in ["profile.dev.debug='line-tables-only'", "profile.dev.package.'*'.debug=false"] {
+        command.args(["--config", setting]);
+    }
+    command
+}
+
 /// The output of `cargo metadata` that the tasks use.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
@@ -43,6 +58,7 @@ pub(crate) struct Metadata {
 #[derive(Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
     /// What each feature turns on.
@@ -97,6 +113,7 @@ mod tests {
         let targets = vec![Target { name: "it".to_owned(), kind: vec![kind.to_owned()] }];
         Package {
             name: "it".to_owned(),
+            version: "1.0.0".to_owned(),
             manifest_path: PathBuf::new(),
             dependencies: Vec::new(),
             features: BTreeMap::new(),

@@ -47,6 +47,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("steersman-http", &["bytes", "http", "http_body", "http_body_util", "tokio"]),
     // Manifests of kinds: the derives of kube and schemars, CRDs of k8s-openapi.
     ("steersman-manifests", &["k8s_openapi", "kube_core", "schemars", "serde_json"]),
+    // - `clap_builder`: programs have flags of their own, with clap's derive.
+    // - `tracing` and `tracing_subscriber`: the log is a layer that a program combines with others.
+    // - `k8s_openapi` and `serde_json`: CRDs and samples.
+    ("steersman-program", &["clap_builder", "k8s_openapi", "serde_json", "tracing_core", "tracing_subscriber"]),
     // As the client, whose types `Objects` takes. `prometheus_client` is the registry in which
     // programs register metrics of their own.
     ("steersman-runtime", &["futures_core", "jiff", "k8s_openapi", "kube_core", "prometheus_client", "serde_core"]),

@@ -59,7 +59,7 @@ mod tests {
     fn each_feature_is_compiled_alone_and_with_all_others() {
         let package = |features| -> Package {
             serde_json::from_value(serde_json::json!({
-                "name": "a", "manifest_path": "Cargo.toml", "dependencies": [], "targets": [], "publish": null,
+                "name": "a", "version": "1.0.0", "manifest_path": "Cargo.toml", "dependencies": [], "targets": [], "publish": null,
                 "rust_version": null, "features": features,
             }))
             .expect("this is a package of cargo metadata")

@@ -6,6 +6,7 @@
 mod api;
 mod external;
 mod features;
+mod registry;
 mod toolchain;
 
 use anyhow::{Result, bail};
@@ -37,6 +38,8 @@ enum Check {
     RustVersion,
     /// Every package can be published
     Publish,
+    /// A project that `steersman init` makes takes the packages from a registry
+    Registry,
 }
 
 /// Runs every check, also after one that failed, and fails if one did.
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Check::Features => features::check(&packages),
             Check::RustVersion => toolchain::check(&packages),
             Check::Publish => package::publish_dry_run(&packages, &target_directory),
+            Check::Registry => registry::check(&packages, &target_directory),
         });
         if let Err(error) = result {
             eprintln!("{name}: {error:#}");
