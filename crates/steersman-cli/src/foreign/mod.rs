@@ -1,10 +1,11 @@
 //! Rust types of a kind of another project, from its CustomResourceDefinition.
 //!
-//! [`definition`] reads the file, [`types`] makes Rust types of the schema, and [`print`] writes
-//! them. The types keep what they do not know: an object that is read and written again loses no
-//! field of its schema, no value of an enum that is newer than the file, and no unknown field where
-//! the schema permits them. kopium is not used: as a library it depends on another major version of
-//! kube and k8s-openapi and on the unmaintained serde_yaml, and its enums refuse newer values.
+//! [`definition`] reads the file, [`types`] makes Rust types of the schema, and [`mod@print`]
+//! writes them. The types keep what they do not know: an object that is read and written again
+//! loses no field of its schema, no value of an enum that is newer than the file, and no unknown
+//! field where the schema permits them. kopium is not used: as a library it depends on another
+//! major version of kube and k8s-openapi and on the unmaintained serde_yaml, and its enums refuse
+//! newer values.
 
 mod definition;
 mod names;
